@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const RECORDS: u64 = 10_000;
 
 /// Runs a command on a data directory, with a line of input.
-fn run(data: &Path, arguments: &[&str], input: &str) -> Output {
+pub(crate) fn run(data: &Path, arguments: &[&str], input: &str) -> Output {
     use std::io::Write as _;
     let mut command = Command::new(BINARY);
     command.args(["--json", "--data"]).arg(data).args(arguments);
@@ -27,7 +27,7 @@ fn run(data: &Path, arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn said(data: &Path, arguments: &[&str]) -> Value {
+pub(crate) fn said(data: &Path, arguments: &[&str]) -> Value {
     let output = run(data, arguments, "");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -40,11 +40,11 @@ fn refused(data: &Path, arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -223,16 +223,31 @@ fn what_cannot_be_restored_changes_nothing() {
         (vec!["backup", text(&file)], "", "already exists: give another name, or --force"),
         (vec!["backup", text(&here.join("data"))], "", "already exists: give the name of a new directory"),
         (vec!["backup", text(&here.join("x.tar")), "--passphrase-stdin"], "x\n", "a name that ends in .age"),
-        (vec!["backup", text(&here.join("x.age"))], "", "a name that ends in .age"),
+        (vec!["backup", text(&here.join("x.age"))], "", "give --recipient AGE-RECIPIENT or --passphrase"),
         (
             vec!["backup", text(&here.join("x.age")), "--passphrase-stdin"],
             "\n",
             "the password or passphrase is empty",
         ),
         (vec!["backup", text(&here.join("x.age")), "--passphrase-stdin"], "short\n", "expected at least 12"),
-        (vec!["backup", text(&here.join("no/x.tar"))], "", "No such file or directory"),
+        (vec!["backup", text(&here.join("no/x.tar"))], "", "is not a directory: make it with `mkdir -p"),
+        (vec!["facts", "backup", text(&here.join("no/x"))], "", "is not a directory: make it with `mkdir -p"),
+        (
+            vec!["backup", text(&server.data().join("x.tar"))],
+            "",
+            "choose another directory, best on another disk",
+        ),
+        (
+            vec!["backup", text(&server.data().join("keys/x"))],
+            "",
+            "choose another directory, best on another disk",
+        ),
         (vec!["facts", "backup", text(&file)], "", "already exists: give another name, or --force"),
-        (vec!["backup", text(&server.data().join("datastores/main/x.tar"))], "", "is in datastore `main`"),
+        (
+            vec!["backup", text(&server.data().join("datastores/main/x.tar"))],
+            "",
+            "overlaps with datastore `main`",
+        ),
         (
             vec!["facts", "restore", text(&file), "--force"],
             "",
@@ -260,8 +275,11 @@ fn what_cannot_be_restored_changes_nothing() {
     // The changed byte is in the key itself. After the end of the key there is padding of the archive, which belongs to no file.
     flipped[at - 30] ^= 1;
     std::fs::write(&damaged, flipped).unwrap();
+    let foreign = here.join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("letter.txt"), "").unwrap();
     let before = names(here);
-    let new = here.join("new");
+    let (new, of_another) = (here.join("new"), [server.data().join("keys/r"), server.data().join("sub")]);
     for (data, arguments, input, expected) in [
         (&new, vec![text(&cut)], "", "the backup is damaged"),
         (&new, vec![text(&damaged)], "", "differs from the manifest"),
@@ -283,6 +301,10 @@ fn what_cannot_be_restored_changes_nothing() {
             "other processes have them open; stop them first",
         ),
         (&here.join("no/such"), vec![text(&file)], "", "make it with `mkdir -p`"),
+        (&of_another[0], vec![text(&file)], "", "is in the data directory"),
+        (&of_another[1], vec![text(&file)], "", "is in the data directory"),
+        (&foreign, vec![text(&file), "--force"], "", "has other files, such as `letter.txt`"),
+        (&file, vec![text(&file), "--force"], "", "is a file, not a directory"),
     ] {
         let why = refused(data, &[&["restore"], &arguments[..]].concat(), input);
         assert!(why.contains(expected) && why.contains("nothing was changed"), "{arguments:?}: {why}");
@@ -541,6 +563,20 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
     // `doctor` warns when two intervals have passed. The interval is long here, because on a busy machine a backup may be late by seconds.
     let seldom = environment.map(|(name, value)| (name, if name.ends_with("EVERY") { "1h" } else { value }));
     assert_eq!(doctor(&seldom)["state"], "ok");
+    // The backups of another directory do not count.
+    let elsewhere = scratch.path().join("elsewhere");
+    let moved = seldom
+        .map(|(name, value)| (name, if name.ends_with("DIRECTORY") { text(&elsewhere) } else { value }));
+    assert!(
+        doctor(&moved)["says"].as_str().unwrap().contains("no backup was made in `[backup] directory` yet")
+    );
+    let inside = server.data().join("b");
+    let within =
+        seldom.map(|(name, value)| (name, if name.ends_with("DIRECTORY") { text(&inside) } else { value }));
+    assert_eq!(doctor(&within)["state"], "error");
+    let checked = server.cli_output_with(&within, &["config", "check"], "");
+    let why = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(!checked.status.success() && why.contains("would be lost together with it"), "{why}");
     // No datastore can contain the directory of backups.
     for path in [&directory, &directory.join("below"), &scratch.path().to_owned()] {
         let output =

@@ -170,6 +170,193 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     assert!(!checked.status.success() && said.contains("belongs to another certificate"), "{said}");
 }
 
+/// Root can read files that the server cannot read. Commands that examine the server's certificates judge as the server.
+#[test]
+fn root_judges_certificates_as_the_server_does() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    std::fs::create_dir(place.join("data")).unwrap();
+    std::os::unix::fs::chown(place.join("data"), Some(65_534), Some(65_534)).unwrap();
+    assert!(enfilade(place, &["init"], "").status.success());
+    let file = place.join("data/tls/root.pem");
+    std::fs::write(&file, bundle("root.example", &["root.example"], &ecdsa())).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for arguments in [&["certs", "check"][..], &["certs", "list"]] {
+        let ran = enfilade(place, arguments, "");
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let is_told =
+            said.lines().any(|line| line.contains("root.pem") && line.contains("Permission denied"));
+        assert!(!ran.status.success() && is_told, "{arguments:?}: {said}");
+    }
+    let shown = enfilade(place, &["certs", "show", "root.example"], "");
+    let said = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(said.contains("\"default\":true") && said.contains("localhost.pem"), "{said}");
+    let said = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert!(said.contains("root.pem` cannot be used: Permission denied"), "{said}");
+}
+
+#[test]
+fn a_name_that_no_certificate_has_and_an_empty_place_are_errors() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    let fails = |arguments: &[&str], why: &[&str]| {
+        let ran = enfilade(place, arguments, "");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(!ran.status.success() && ran.stdout.is_empty(), "{arguments:?}: {ran:?}");
+        assert!(why.iter().all(|why| said.contains(why)), "{arguments:?}: {said}");
+    };
+    let wrong = ["no certificate has the name `wrong.example`", "enfilade certs show localhost --pem"];
+    fails(&["certs", "show", "wrong.example", "--pem"], &wrong);
+    std::fs::create_dir(place.join("empty")).unwrap();
+    let none = ["there is no certificate in certificate directory `empty`", "enfilade certs add"];
+    fails(&["certs", "check", "--directory", "empty"], &none);
+    fails(&["certs", "remove", "gone"], &["there is no `", "nothing was removed"]);
+    std::fs::write(place.join("list"), "# nothing\n").unwrap();
+    let toml = place.join("data/enfilade.toml");
+    std::fs::write(&toml, "[tls]\ncrt_list = '../list'\n").unwrap();
+    fails(&["certs", "check"], &["there is no certificate in crt-list `", "add a line with its path"]);
+    // A line with names of its own answers by them, not by the names of its certificate.
+    std::fs::write(place.join("list"), "data/tls/localhost.pem *.box.example !no.box.example\n").unwrap();
+    let mut shown = Command::new(BINARY);
+    shown.args(["--data", "data", "certs", "show", "x.box.example"]).current_dir(place);
+    let said = String::from_utf8(shown.output().unwrap().stdout).unwrap();
+    assert!(said.contains("the line of the crt-list has the name") && said.contains("list:1:"), "{said}");
+}
+
+/// `config check`, `doctor` and `serve` agree about certificates with which a server cannot start.
+#[test]
+fn all_commands_agree_whether_a_server_can_start() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    let toml = place.join("data/enfilade.toml");
+    let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
+    std::fs::create_dir(place.join("foreign")).unwrap();
+    std::fs::write(place.join("foreign/a.pem"), text("leaf.crt") + &text("other.key")).unwrap();
+    for (text, why) in [
+        ("certificates = '../mistyped'", "certificate directory `"),
+        ("crt_list = '../missing'", "missing` cannot be used: No such file"),
+        ("issuers = '../missing'", "`[tls] issuers`: `"),
+        ("check = 'eager'\ncertificates = '../mixed'", "1 certificate cannot be used"),
+        ("certificates = '../foreign'", "a.pem` is left out: the private key belongs to another certificate"),
+    ] {
+        std::fs::create_dir_all(place.join("mixed")).unwrap();
+        std::fs::copy(place.join("data/tls/localhost.pem"), place.join("mixed/a.pem")).unwrap();
+        std::fs::write(place.join("mixed/b.pem"), "nothing").unwrap();
+        std::fs::write(&toml, format!("[tls]\n{text}\n")).unwrap();
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
+        for arguments in [&["config", "check"][..], &["doctor"], &serve] {
+            let ran = enfilade(place, arguments, "");
+            let said =
+                format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+            assert!(!ran.status.success() && said.contains(why), "{arguments:?} {text}: {said}");
+        }
+    }
+    for verb in ["check", "show"] {
+        let nowhere = Command::new(BINARY).args(["--data", "/nope", "config", verb]).output().unwrap();
+        let said = String::from_utf8_lossy(&nowhere.stderr).into_owned();
+        assert!(!nowhere.status.success() && said.contains("`/nope` does not exist"), "{verb}: {said}");
+    }
+    // A first start without a usable certificate creates nothing.
+    let config = place.join("eager.toml");
+    std::fs::write(&config, "[tls]\ncheck = 'eager'\ncertificates = 'mixed'\n").unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
+    let mut first = Command::new(BINARY);
+    first.arg("--config").arg(&config).arg("--data").arg(place.join("fresh")).args(serve);
+    let first = first.output().unwrap();
+    let said = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(!first.status.success() && said.contains("1 certificate cannot be used"), "{said}");
+    assert!(!place.join("fresh").exists());
+}
+
+/// What has no effect, or would stop the next start, is a warning.
+#[test]
+fn settings_and_files_without_effect_are_warnings() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
+    let says = |arguments: &[&str], warnings: &[&str]| {
+        let said = String::from_utf8(enfilade(place, arguments, "").stdout).unwrap();
+        assert!(warnings.iter().all(|warning| said.contains(warning)), "{arguments:?}: {said}");
+    };
+    std::fs::write(place.join("data/tls/box.crt"), text("leaf.crt") + &text("plain.key")).unwrap();
+    let with_key = ["box.crt", "it is not served although it contains a private key"];
+    says(&["certs", "check"], &with_key);
+    says(&["doctor"], &with_key);
+    std::fs::create_dir(place.join("other")).unwrap();
+    std::fs::copy(place.join("data/tls/localhost.pem"), place.join("other/a.pem")).unwrap();
+    let toml = "[tls]\nnames = 'nas.lan'\ncertificates = '../other'\nhttp_listen = '127.0.0.1:0'\nacme_challenges = '/absent/acme'\n\
+                plain_listen = 'unix:/absent/http.sock'\n[http]\ntrusted_proxies = 'unix'\n";
+    std::fs::write(place.join("data/enfilade.toml"), toml).unwrap();
+    let warnings = [
+        "`tls.names` has no effect",
+        "certs self-signed nas.lan",
+        "`tls.acme_challenges`: `/absent/acme` cannot be read",
+        "the directory of the socket `/absent/http.sock` does not exist",
+    ];
+    says(&["config", "check"], &warnings);
+    says(&["doctor"], &warnings);
+}
+
+/// `certs remove` leaves no key behind, and no file that another bundle needs is removed.
+#[test]
+fn a_certificate_is_removed_with_its_companion_files() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    let tls = place.join("data/tls");
+    let copy = |from: &str, to: &str| std::fs::copy(place.join(from), tls.join(to)).unwrap();
+    for (from, to) in [
+        ("leaf.crt", "one.pem"),
+        ("plain.key", "one.key"),
+        ("leaf.crt", "two.pem"),
+        ("leaf.crt", "two.crt"),
+        ("plain.key", "two.key"),
+    ] {
+        copy(from, to);
+    }
+    assert!(enfilade(place, &["certs", "self-signed", "box.lan"], "").status.success());
+    assert!(tls.join("box.lan.crt").exists());
+    for name in ["one.pem", "two.pem", "box.lan.pem"] {
+        let removed = enfilade(place, &["certs", "remove", name], "");
+        assert!(removed.status.success(), "{name}: {removed:?}");
+    }
+    let is_there = |name: &str| tls.join(name).exists();
+    for name in ["one.pem", "one.key", "two.pem", "box.lan.pem", "box.lan.crt"] {
+        assert!(!is_there(name), "{name} is left");
+    }
+    assert!(is_there("two.crt") && is_there("two.key") && is_there("localhost.crt"));
+}
+
+/// `openssl x509 -req` without an extension file makes a certificate of X.509 version 1. No handshake accepts it, so it is refused from the start.
+#[test]
+fn a_certificate_of_x509_version_1_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    openssl(place, "req -new -key plain.key -subj /CN=old.example -out old.csr");
+    openssl(place, "x509 -req -in old.csr -signkey plain.key -days 30 -out old.crt");
+    let text = openssl(place, "x509 -in old.crt -noout -text");
+    assert!(text.contains("Version: 1 "), "{text}");
+    for arguments in [
+        &["certs", "add", "old.crt", "plain.key"][..],
+        &["token", "create", "admin@local!laptop", "--certificate", "old.crt"],
+    ] {
+        let ran = enfilade(place, arguments, "");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(
+            !ran.status.success() && said.contains("`old.crt`") && said.contains("X.509 version 1"),
+            "{arguments:?}: {said}"
+        );
+    }
+    assert!(!place.join("data/tls/old.pem").exists());
+}
+
 /// Whether a strict client accepts the certificate: Python verifies the name and, with `VERIFY_X509_STRICT`, the extensions that RFC 5280 requires.
 fn python_accepts(trusted: &Path, address: &str, name: &str) -> bool {
     let program = "import socket, ssl, sys\n\

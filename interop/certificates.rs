@@ -192,6 +192,9 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     assert!(said.contains("\"both.example\"") && said.contains("ECDSA"), "{said}");
     let said = String::from_utf8(list(&["show", "a.example"]).stdout).unwrap();
     assert!(said.contains("a.pem") && said.contains("\"default\":false"), "{said}");
+    // The first file with this name has the key of another certificate, so the server sends the second one.
+    let said = String::from_utf8(list(&["show", "both.example"]).stdout).unwrap();
+    assert!(said.contains("a.pem") && !said.contains("0b.pem") && said.contains("\"error\":null"), "{said}");
     // `certs add` refuses an unusable bundle; the server uses a usable one without a signal.
     let outside = scratch.path().join("new.pem");
     std::fs::write(&outside, wrong.replace("PRIVATE", "PUBLIC")).unwrap();
@@ -207,6 +210,13 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
         }
     };
     until_shown("new.example", "new.example");
+    // A certificate that no client would get, and one that takes the place of the default, are named.
+    for (name, warning) in [("zz.pem", "get `"), ("0.pem", "it is the default certificate now")] {
+        let said = list(&[&add[..], &["--name", name]].concat());
+        let text = String::from_utf8(said.stdout).unwrap();
+        assert!(said.status.success() && text.contains(warning), "{text}");
+        assert!(list(&["remove", name]).status.success());
+    }
     assert!(list(&["remove", "new.pem"]).status.success());
     until_shown("new.example", "a.example");
     for name in ["../a.pem", ".a.pem", "a.key"] {
@@ -447,6 +457,17 @@ fn plain_http_leads_to_https_and_shows_an_authority_what_it_asks_for() {
         let said = curl(&[], &format!("{challenge}{other}"));
         assert!(said.ends_with("|404 "), "{other}: {said}");
     }
+    for (path, verdict, status) in
+        [("a-Token_1", "permit", 200), ("secret.txt", "refuse", 404), ("../Cargo.toml", "refuse", 404)]
+    {
+        let is_told = |line: &str| {
+            line.contains("\"face\":\"http\"")
+                && line.contains(&format!("\"path\":\"{challenge}{path}\",\"verdict\":\"{verdict}\""))
+                && line.contains(&format!("\"status\":{status},"))
+        };
+        until("it is logged", &server, || server.log().lines().any(is_told));
+    }
+    assert!(!server.log().contains("?x=1"), "a query may have a secret");
 }
 
 #[test]

@@ -154,6 +154,26 @@ fn a_site_of_ipv6_cannot_take_all_connections() {
     drop((held, more, rest));
 }
 
+/// A load balancer that does not send the header it must send is named in the log, but not in every line.
+#[test]
+fn a_missing_proxy_header_is_logged_and_counted() {
+    let server = Server::start_with(&[("ENFILADE_TLS__PROXY_FROM", "127.0.0.1")]);
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        stream.write_all(b"GET /.well-known/enfilade HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0);
+    }
+    // A check whether the port is open is no fault.
+    drop(TcpStream::connect(&server.plain).unwrap());
+    let told = "a connection from 127.0.0.1 was closed: the connection does not begin with a PROXY header of version 2";
+    until("the metric", &server, || {
+        let address = format!("http://{}/metrics", server.operations);
+        let shown = Command::new("curl").args(["--silent", &address]).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap().contains("enfilade_proxy_headers_refused_total 3\n")
+    });
+    until("the log", &server, || server.log().matches(told).count() == 2);
+}
+
 /// The number of connections that curl makes for this many requests, sent one after the other.
 fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) -> usize {
     let mut asked = command(server, token);

@@ -2,7 +2,7 @@
 
 use crate::curl::{command, curl};
 use crate::operations::house;
-use crate::server::{Scratch, Server};
+use crate::server::{BINARY, Scratch, Server};
 use enfilade_datastore::Ledger;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -116,11 +116,24 @@ fn a_name_that_comes_back_has_nothing_of_the_one_before() {
     assert!(made.status.success());
     server.cli(&["datastore", "set", "tank", "--project", "admin"]);
     let before = &server.cli(&["datastore", "show", "tank"])[0];
-    assert_eq!((before["quota"].as_u64(), before["project"].as_str()), (Some(1), Some("admin")));
+    assert_eq!((before["quota"].as_u64(), before["project"].as_str()), (Some(1), Some("admin@Default")));
     server.cli(&["datastore", "remove", "tank"]);
     store(&server, "tank", &[]);
     let after = &server.cli(&["datastore", "show", "tank"])[0];
     assert!(after["quota"].is_null() && after["project"].is_null(), "{after}");
+}
+
+#[test]
+fn lines_of_nobody_in_acl_cfg_are_told() {
+    let server = Server::start();
+    let acl = "acl:1:/datastore/main:nobody@pbs,admin@local,@none:DatastoreReader\n";
+    std::fs::write(server.data().join("acl.cfg"), acl).unwrap();
+    let doctor = || String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
+    let found = (0..100).map(|_| (std::thread::sleep(Duration::from_millis(100)), doctor()).1);
+    let found =
+        found.into_iter().find(|found| found.contains("which does not exist")).expect("doctor says it");
+    assert!(found.contains("acl.cfg has 1 entry of `nobody@pbs`, which does not exist"), "{found}");
+    assert!(found.contains("`@none") && !found.contains("entry of `admin@local`"), "{found}");
 }
 
 #[test]
@@ -241,4 +254,29 @@ fn a_warm_lookup_and_its_drop_make_no_system_call() {
     let (few, many) = (calls(10), calls(100_010));
     // If one lookup in a thousand made a system call, there would be a hundred more.
     assert!(many < few + 50, "{few} calls with 10 lookups, {many} with 100,000 more");
+}
+
+#[test]
+fn another_maintenance_mode_keeps_the_message() {
+    let server = Server::start();
+    let shown = || server.cli(&["datastore", "show", "main"]).remove(0);
+    server.cli(&["datastore", "maintenance", "main", "offline", "--message", "new disks, 50 %"]);
+    server.cli(&["datastore", "maintenance", "main", "read-only"]);
+    assert_eq!(
+        (&shown()["maintenance"], &shown()["message"]),
+        (&"read-only".into(), &"new disks, 50 %".into())
+    );
+    let put = ["--request", "PUT", "--data", "x"];
+    let answer = curl(&server, &format!("admin@local:{}", server.password), "/dav/main/x", &put);
+    let expected = "datastore `main` is in maintenance mode `read-only`, which refuses every write; message: new disks, 50 %\n";
+    assert_eq!((answer.status, answer.text().as_str()), (503, expected));
+    let mut show = Command::new(BINARY);
+    let shown_text =
+        show.arg("--data").arg(server.data()).args(["datastore", "show", "main"]).output().unwrap();
+    let text = String::from_utf8(shown_text.stdout).unwrap();
+    assert!(text.contains("read-only, message: new disks, 50 %"), "{text}");
+    server.cli(&["datastore", "maintenance", "main", "offline", "--message", ""]);
+    assert_eq!(shown()["message"], serde_json::Value::Null);
+    server.cli(&["datastore", "maintenance", "main", "none"]);
+    assert_eq!(shown()["maintenance"], serde_json::Value::Null);
 }

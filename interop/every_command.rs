@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 
 /// A kind of command, by its needs and effects.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// The command needs no data directory.
     Free,
     /// The command creates a data directory, or a store in it.
@@ -29,7 +29,7 @@ enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-const COMMANDS: [(&str, Kind, &str); 91] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 91] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("bootstrap", Creates, "--password-stdin"),
@@ -141,16 +141,16 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("completions", "prints a text"),
 ];
 
-struct House {
-    scratch: Scratch,
+pub(crate) struct House {
+    pub(crate) scratch: Scratch,
     service: String,
-    endpoint: String,
+    pub(crate) endpoint: String,
     /// The login of a token that no command of the table names.
     login: String,
 }
 
 impl House {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
         let mut house =
             House { scratch, service: String::new(), endpoint: String::new(), login: String::new() };
@@ -182,7 +182,7 @@ impl House {
         house
     }
 
-    fn must(&self, line: &str) -> Value {
+    pub(crate) fn must(&self, line: &str) -> Value {
         let output = self.run(&self.scratch.path().join("data"), line, |_| {});
         assert!(output.status.success(), "{line}: {}", why(&output));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -243,7 +243,7 @@ impl House {
         assert!(self.run(place, "user list", |_| {}).status.success());
     }
 
-    fn revision(&self, data: &Path) -> u64 {
+    pub(crate) fn revision(&self, data: &Path) -> u64 {
         let output = self.run(data, "facts status", |_| {});
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
         status["revision"].as_u64().unwrap()
@@ -352,6 +352,10 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         "user disable who@local",
         "user enable who@local",
         "user add new@nowhere",
+        "user access who@local",
+        "token list who@local",
+        "session list who@local",
+        "datastore operations who",
         "group remove who",
         "group member add who ann@local",
         "group member add staff who@local",
@@ -370,11 +374,19 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         "role assign --project who --auth-id ann@local reviewer",
         "role remove --path / --auth-id ann@local DatastoreReader",
         "role undefine who",
+        "role define new --implies who",
+        "role define new --implies reviewer --implies who",
+        "user set ann@local --comment x --default-project who",
+        "datastore set main --comment x --project who",
+        "catalog remove-service who",
+        "catalog endpoint who public https://127.0.0.1/",
+        "revoke group who",
         "catalog remove-service {U}",
         "catalog remove-endpoint {U}",
         "catalog endpoint {U} public https://127.0.0.1/",
         "token create who@local!x",
         "token create ann@local!x --project demo@corp --role reviewer",
+        "token create ann@local!x --project demo@corp",
         "backup {D}/house.tar.gz",
         "token show ann@local!who",
         "token set ann@local!who --comment x",
@@ -408,6 +420,11 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         assert!(!output.status.success(), "{line} said success: {output:?}");
     }
     assert_eq!(house.revision(&data), before);
+}
+
+/// Runs a command with output for people. Usage errors are for people, too, also with `--json`.
+pub(crate) fn without_json(data: &Path, line: &str) -> Output {
+    Command::new(BINARY).arg("--data").arg(data).args(line.split(' ')).output().unwrap()
 }
 
 /// The first write, sync or rename of a command finds a full disk.

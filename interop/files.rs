@@ -4,7 +4,6 @@ use crate::curl::{command, curl};
 use crate::server::{BINARY, Server, WITHOUT_PENALTIES};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,6 +60,28 @@ fn from_proxmox(server: &Server) -> String {
 
 fn whoami(server: &Server, login: &str) -> u16 {
     curl(server, login, "/whoami", &[]).status
+}
+
+/// A change of a missing file would write a file with the new record alone, and so delete all others.
+#[test]
+fn a_missing_file_is_not_written_anew() {
+    let server = start();
+    let login = from_proxmox(&server);
+    within(1, "the files are there", &server, || whoami(&server, &login) == 200);
+    for (name, change) in [
+        ("user.cfg", "user add carl@pbs"),
+        ("acl.cfg", "role assign --path /datastore/main --auth-id ann@pbs Audit"),
+        ("datastore.cfg", "datastore create other --path /nonexistent/other"),
+    ] {
+        let (path, aside) = (server.data().join(name), server.data().join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        let output = server.cli_output(&change.split(' ').collect::<Vec<_>>(), "");
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && why.contains("is missing, and the server has records"), "{why}");
+        assert!(!path.exists(), "{name}");
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    assert_eq!(curl(&server, &login, "/dav/main/", &["--request", "PROPFIND"]).status, 207);
 }
 
 #[test]

@@ -313,6 +313,10 @@ fn what_was_made_with_an_old_secret_ends_with_it() {
         assert!(tokens.iter().all(|token| cloud.stands(token).is_some()));
         assert_eq!(made(names), [2, 1, 1]);
         let next = cloud.server.cli(&["token", "regenerate", "ann@Default!ci", "--grace", grace])[0].clone();
+        // The command names the credential, the key and the trust that it deleted.
+        let deleted = next["also_deleted"].as_array().unwrap();
+        let child_deleted = json!("application credential ann@Default!child");
+        assert!(deleted.len() == 3 && deleted.contains(&child_deleted), "{next}");
         assert!(tokens.iter().all(|token| cloud.stands(token).is_none()), "grace {grace}");
         assert!(by(&child["id"], &child["secret"]).is_none(), "grace {grace}");
         assert!(cloud.login("bea", "default", "pw", scope).is_none(), "grace {grace}");

@@ -64,7 +64,7 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
         ("roles ann@pbs!backup on /datastore/old", "taken"),
         ("roles @staff on /datastore/old", "there is no group `staff@local`"),
         ("datastore old", "taken"),
-        ("datastore main", "the record already exists in this store"),
+        ("datastore main", "another datastore has this name here, with the path `"),
         ("datastore inside", "the path `"),
     ] {
         assert!(became(what).starts_with(expected), "{what}: {}", became(what));
@@ -89,6 +89,117 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
     );
     let missing = server.cli_output(&["user", "remove", "ann@pbs"], "");
     assert!(String::from_utf8(missing.stderr).unwrap().contains("there is no user `ann@pbs`"));
+}
+
+/// A datastore, users and a group of this server have the names of others in the source. Nobody of the source gets rights on them, and they get none of
+/// the rights of the source.
+#[test]
+fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
+    let server = Server::start();
+    let place = |name: &str| {
+        let path = server.scratch.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("plan.txt"), name).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let hash = |secret: &str| {
+        let output = Command::new("openssl").args(["passwd", "-5", secret]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let (theirs, ours, from) = (place("theirs"), place("ours"), place("proxmox-backup"));
+    server.cli(&["datastore", "create", "tenant", "--path", &theirs]);
+    server.cli(&["datastore", "create", "gone", "--path", &place("other")]);
+    let twin = place("twin");
+    server.cli(&["datastore", "create", "twin", "--path", &twin]);
+    server.cli(&["domain", "add", "pbs"]);
+    server.cli(&["user", "add", "bob@pbs"]);
+    server.cli(&["group", "add", "staff"]);
+    let write = |name: &str, text: &str| std::fs::write(format!("{from}/{name}"), text).unwrap();
+    write("user.cfg", "user: ann@pbs\n\nuser: bob@pbs\n\ntoken: bob@pbs!t\n\ntoken: ann@pbs!t\n\n");
+    write("shadow.json", &format!("{{\"ann\":\"{}\"}}", hash("ann's")));
+    write("token.shadow", &format!("{{\"bob@pbs!t\":\"{0}\",\"ann@pbs!t\":\"{0}\"}}", hash("one")));
+    write(
+        "datastore.cfg",
+        &format!(
+            "datastore: tenant\n\tpath {ours}\n\ndatastore: mine\n\tpath {ours}2\n\ndatastore: twin\n\tpath {twin}\n\n"
+        ),
+    );
+    std::fs::create_dir(format!("{ours}2")).unwrap();
+    write(
+        "acl.cfg",
+        "acl:1:/:ann@pbs:Admin\nacl:1:/datastore:ann@pbs!t:DatastoreAdmin\nacl:1:/access/users:ann@pbs:Admin\n\
+         acl:1:/datastore/tenant:ann@pbs,ann@pbs!t:DatastoreReader\nacl:1:/datastore/tenant/ns1:ann@pbs:DatastoreReader\n\
+         acl:1:/datastore/gone:ann@pbs:DatastoreReader\nacl:1:/datastore/nowhere:ann@pbs:DatastoreReader\n\
+         acl:1:/datastore/mine:ann@pbs,bob@pbs,bob@pbs!t,@staff,eve@pbs:DatastoreReader\nacl:1:/datastore/main:ann@pbs:NoAccess\nacl:1:/datastore/twin:ann@pbs:DatastoreReader\n",
+    );
+    let report = server.cli(&["import", "proxmox", &from]);
+    let why = |what: &str| {
+        let item =
+            report.iter().find(|item| item["what"] == what).unwrap_or_else(|| panic!("{what}: {report:#?}"));
+        item["left_out"].as_str().unwrap_or("taken").to_owned()
+    };
+    let another =
+        "the source has no datastore `gone`, and the datastore `gone` of this server is another one";
+    let left = "the datastore `tenant` of the source was left out, and the datastore `tenant` of this server is another one";
+    for (what, expected) in [
+        (
+            "roles ann@pbs on /",
+            "the path also covers datastores of this server that existed before the import: gone, main, tenant, twin",
+        ),
+        (
+            "roles ann@pbs!t on /datastore",
+            "the path also covers datastores of this server that existed before the import",
+        ),
+        (
+            "roles ann@pbs on /access/users",
+            "the path is not one of a datastore, and users of this server are not in the source",
+        ),
+        ("roles ann@pbs on /datastore/tenant", left),
+        ("roles ann@pbs!t on /datastore/tenant", left),
+        ("roles ann@pbs on /datastore/tenant/ns1", left),
+        ("roles ann@pbs on /datastore/gone", another),
+        ("roles ann@pbs on /datastore/nowhere", "there is no datastore `nowhere`"),
+        ("roles ann@pbs on /datastore/mine", "taken"),
+        ("roles ann@pbs on /datastore/main", "taken"),
+        ("roles ann@pbs on /datastore/twin", "the datastore `twin` existed here before the import"),
+        (
+            "roles bob@pbs on /datastore/mine",
+            "the user `bob@pbs` existed here before the import, and may be another one",
+        ),
+        ("token bob@pbs!t", "the user `bob@pbs` existed here before the import"),
+        ("roles bob@pbs!t on /datastore/mine", "there is no token `bob@pbs!t`"),
+        ("roles @staff on /datastore/mine", "the group `staff@local` of this server is not in the source"),
+        ("roles eve@pbs on /datastore/mine", "there is no user `eve@pbs`"),
+    ] {
+        assert!(why(what).starts_with(expected), "{what}: {}", why(what));
+    }
+    let next = report.last().unwrap()["next"].to_string();
+    assert!(
+        next.contains("entries with roles were left out") && next.contains("role assign --path"),
+        "{next}"
+    );
+    let roles = server.cli(&["role", "list"]);
+    let given: Vec<_> =
+        roles.iter().filter(|role| role["auth_id"] != "admin@local").map(|role| &role["path"]).collect();
+    assert!(
+        given.iter().all(|path| *path == "/datastore/mine" || *path == "/datastore/main" || *path == "/"),
+        "{roles:#?}"
+    );
+    for path in ["/dav/tenant/plan.txt", "/dav/gone/plan.txt", "/dav/twin/plan.txt", "/dav/main/"] {
+        assert_eq!(curl(&server, "ann@pbs:ann's", path, &[]).status, 404, "{path}");
+    }
+    // The same source again: with `--same-source`, its datastores, users and tokens are those of this server.
+    let acl = std::fs::read_to_string(format!("{from}/acl.cfg")).unwrap();
+    write("acl.cfg", &(acl + "acl:1:/datastore/mine/a:ann@pbs:DatastoreReader\n"));
+    let again = server.cli(&["import", "proxmox", &from]);
+    assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
+    let again = server.cli(&["import", "proxmox", &from, "--same-source"]);
+    let taken = |what: &str| again.iter().any(|item| item["what"] == what && item["left_out"].is_null());
+    assert!(
+        taken("roles ann@pbs on /datastore/mine/a") && taken("roles ann@pbs on /datastore/twin"),
+        "{again:#?}"
+    );
+    assert_eq!(curl(&server, "ann@pbs:ann's", "/dav/tenant/plan.txt", &[]).status, 404);
 }
 
 #[test]

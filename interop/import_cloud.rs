@@ -90,6 +90,20 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let path = format!("/v3/users/{me}/application_credentials");
     made(&path, "application_credential", json!({ "name": "ci", "roles": [{ "name": "reader" }] }));
 
+    // The role of ben is one that `bootstrap` makes.
+    let ben = json!({ "name": "ben", "domain_id": domain, "password": "correct horse" });
+    let ben = made("/v3/users", "user", ben);
+    let roles = call(&cloud, &token, "GET", "/v3/roles?name=reader", &Value::Null);
+    let reader = roles["roles"][0]["id"].as_str().unwrap();
+    call(&cloud, &token, "PUT", &format!("/v3/roles/{role}/implies/{reader}"), &Value::Null);
+    call(&cloud, &token, "PUT", &format!("/v3/projects/{outer}/users/{ben}/roles/{reader}"), &Value::Null);
+    let of_ben = json!({ "identity": { "methods": ["password"], "password": { "user": { "id": ben, "password": "correct horse" } } },
+                         "scope": { "project": { "id": outer } } });
+    let answer = curl(&cloud, "", "/v3/auth/tokens", &["-d", &json!({ "auth": of_ben }).to_string()]);
+    let session = answer.head.iter().find_map(|line| line.strip_prefix("x-subject-token: ")).unwrap();
+    let lent = json!({ "application_credential": { "name": "of-ben" } });
+    call(&cloud, session.trim(), "POST", &format!("/v3/users/{ben}/application_credentials"), &lent);
+
     let here = Server::start();
     let trust = format!("cacert: {}", cloud.certificate().display());
     let import = |more: &[&str]| import(&here, &cloud.url("/v3"), &trust, more);
@@ -117,7 +131,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
         assert!(named.contains(&expected), "{expected}: {named:#?}");
     }
     let next = report.last().unwrap()["next"].to_string();
-    for expected in ["token regenerate 'admin@Default!ci'", "catalog endpoint "] {
+    for expected in ["token regenerate '", "admin@Default!ci", "catalog endpoint "] {
         assert!(next.contains(expected), "{expected}: {next}");
     }
     let (would, did) = (would.last().unwrap(), report.last().unwrap());
@@ -142,12 +156,26 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     }
     let credentials = held(&here, &token_here, &path, "application_credentials");
     assert_eq!(credentials[0]["name"], "ci");
+    // The credential has no secret yet, and the reason says so.
+    let output = here.cli_output(&["explain", "admin@Default!ci", "main"], "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("ID08") && said.contains("enfilade token regenerate 'admin@Default!ci'"), "{said}");
+    assert_eq!(curl(&here, "admin@Default!ci:x", "/dav/main/", &[]).status, 401);
+    until("the reason is in the log", &here, || here.log().contains("ID08"));
     // A second import adds nothing.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
     // Imported records, which have the ids of the original, are listed by name.
     let listed = here.cli(&["role", "list", "--named"]);
     assert!(listed.iter().any(|row| row["on"] == "domain d1, inherited"), "{listed:#?}");
+    here.cli(&["role", "remove", "--domain", "d1", "--inherited", "--auth-id", "ann@d1", "cook"]);
+    let listed = here.cli(&["role", "list", "--named"]);
+    assert!(listed.iter().all(|row| row["on"] != "domain d1, inherited"), "{listed:#?}");
+    // The source has a domain `local` with a user in it.
+    assert!(
+        report.last().unwrap()["notes"].to_string().contains("The domain `local` of the source"),
+        "{report:#?}"
+    );
 
     // If `bootstrap` ran first, nothing is imported without `--leave-out-taken`.
     let late = Server::start_with(&[WITHOUT_PENALTIES]);
@@ -159,11 +187,14 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     assert!(why.contains("run `enfilade bootstrap` after the import"), "{why}");
     assert_eq!(late.cli(&["facts", "status"])[0]["revision"], before[0]["revision"]);
     let left = import_output(&late, &cloud.url("/v3"), &trust, &["--leave-out-taken", "--pretend"]);
-    assert!(
-        String::from_utf8_lossy(&left.stdout)
-            .contains("the user or group of the role assignment does not exist"),
-        "{left:?}"
-    );
+    let left = String::from_utf8_lossy(&left.stdout).into_owned();
+    assert!(left.contains("the user or group of the role assignment does not exist"), "{left}");
+    let of_ben = left.lines().find(|line| line.contains("ben@d1!of-ben")).unwrap();
+    // The service of `bootstrap` stays the only one of its type and name.
+    let service = left.lines().find(|line| line.contains("service identity keystone")).unwrap();
+    assert!(service.contains("another service in this store has this type and name"), "{left}");
+    assert!(left.contains("without implied roles that are not in this store: reader"), "{left}");
+    assert!(of_ben.contains("the credential's user has no role on its project in this store"), "{left}");
 }
 
 /// The output of a command that succeeds, line by line.

@@ -424,6 +424,43 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
     cloud.server.cli(&[&credential[..], &["reader"]].concat());
     let shown = &cloud.server.cli(&["token", "show", "ann@acme!ci"])[0];
     assert_eq!(shown["limited_to"], "reader on project dev@acme");
+    let (is_done, why) = said(&["token", "set", "ann@acme!ci", "--owner-roles"]);
+    assert!(!is_done && why.contains("is an application credential: its roles cannot be changed"), "{why}");
+    let (is_done, why) = said(&["revoke", "session", "ann@acme!ci"]);
+    assert!(!is_done && why.contains("enfilade revoke token 'ann@acme!ci'"), "{why}");
+    // A role that the owner lost is not shown as given. Groups are shown with their realm.
+    cloud.server.cli(&["group", "add", "crew@acme"]);
+    cloud.server.cli(&["group", "member", "add", "crew@acme", "ann@acme"]);
+    cloud.server.cli(&["role", "assign", "--domain", "acme", "--auth-id", "@crew@acme", "reader"]);
+    cloud.server.cli(&["role", "remove", "--project", "dev@acme", "--auth-id", "ann@acme", "reader"]);
+    let access = &cloud.server.cli(&["user", "access", "ann@acme"])[0];
+    let ways = access["ways"].as_array().unwrap();
+    let way = ways.iter().find(|way| way["name"] == "ann@acme!ci").unwrap();
+    let gives = "no role on project dev@acme; not reader, because its owner no longer has that there";
+    assert_eq!(way["gives"], gives, "{way}");
+    assert_eq!(access["roles"][0]["assigned_to"], "@crew@acme", "{access}");
+}
+
+#[test]
+fn a_bootstrap_that_is_refused_changes_nothing() {
+    let server = Server::start();
+    // The usual id, also before `bootstrap`.
+    assert_eq!(server.cli(&["domain", "add", "Default"])[0]["id"], "default");
+    server.cli(&["user", "add", "boss@Default"]);
+    server.cli(&["user", "disable", "boss@Default"]);
+    let revision = || server.cli(&["facts", "status"])[0]["revision"].clone();
+    let before = revision();
+    for (more, part) in [
+        (["--public-url", "ftp://k"], "is not a valid URL"),
+        (["--region", "x\ny"], "the region's id"),
+        (["--project", ""], "the project's name"),
+        (["--user", "boss@Default"], "enfilade user enable boss@Default"),
+    ] {
+        let output = server.cli_output(&[&["bootstrap", "--password-stdin"], &more[..]].concat(), PASSWORD);
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && why.contains(part), "{more:?}: {why}");
+        assert_eq!(revision(), before, "{more:?}");
+    }
 }
 
 #[test]

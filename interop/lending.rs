@@ -354,6 +354,13 @@ fn a_credential_for_certain_requests_is_told_of_no_realm() {
         }
     }
     assert_eq!(curl(&cloud.server, &api_token, "/api2/json/access/domains", &[]).status, 200);
+    // `user access` says that a credential with access rules opens no files.
+    let access = &cloud.server.cli(&["user", "access", "alice@Default"])[0];
+    for (name, opens) in [("ruled", false), ("plain", true)] {
+        let name = format!("alice@Default!{name}");
+        let way = access["ways"].as_array().unwrap().iter().find(|way| way["name"] == name).unwrap();
+        assert_eq!(!way["gives"].as_str().unwrap().contains("no files"), opens, "{way}");
+    }
 }
 
 #[test]

@@ -23,6 +23,8 @@ fn says_that_the_key_is(server: &Server, what: &str) {
         &["token", "create", "alice@local!other"][..],
         &["token", "regenerate", "alice@local!test"],
         &["doctor"],
+        &["keys", "check"],
+        &["keys", "init"],
     ];
     let outputs = commands.map(|command| server.cli_output(command, ""));
     for output in outputs.iter().chain([&serve]) {
@@ -57,11 +59,30 @@ fn a_lost_key_of_tokens_is_not_replaced_until_the_loss_is_accepted() {
     let accepted = server.cli(&["keys", "init", "--accept-loss"]);
     assert_eq!(accepted[0]["tokens_refused"], 1, "{accepted:?}");
     assert_eq!(accepted[0]["refused"][0], "alice@local!test", "{accepted:?}");
+    let doctor = |server: &Server| {
+        String::from_utf8(server.cli_output(&["doctor"], "").stdout)
+            .unwrap()
+            .contains("token alice@local!test")
+    };
+    assert!(doctor(&server), "the token is refused, and nothing says so");
     server.kill_and_restart();
     assert_eq!(status(&server, &login), 401);
     let new = server.cli(&["token", "regenerate", "alice@local!test"]);
     assert_eq!(status(&server, &format!("alice@local!test:{}", new[0]["value"].as_str().unwrap())), 200);
+    assert!(!doctor(&server));
     assert_eq!(server.cli(&["keys", "init", "--accept-loss"])[0]["tokens_refused"], 0);
+    // A text that says that nothing changed would be wrong if another key is accepted.
+    server.stop();
+    write_key(&key, &[7; 32]);
+    let mut command = std::process::Command::new(crate::server::BINARY);
+    let told =
+        command.arg("--data").arg(server.data()).args(["keys", "init", "--accept-loss"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(
+        told.contains("token-hash.key` is the key of API tokens from now on: 1 API token is refused"),
+        "{told}"
+    );
+    assert!(!told.contains("nothing changed"), "{told}");
 }
 
 #[test]

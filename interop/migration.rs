@@ -159,7 +159,13 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         assert!(next.contains(expected), "{expected}: {next}");
     }
     // The report as plain text has the same content, and `--pretend` changes nothing.
-    for expected in ["WOULD BE IMPORTED", "second factor bob@pbs", "nothing was changed; import with", from] {
+    for expected in [
+        "WOULD BE IMPORTED",
+        "password ann@pbs",
+        "second factor bob@pbs",
+        "nothing was changed; import with",
+        from,
+    ] {
         assert!(told.0.contains(expected), "{expected}: {}", told.0);
     }
 
@@ -175,7 +181,10 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     let doctor = server.cli_output(&["doctor"], "");
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("is a chunk store of Proxmox Backup Server"));
 
+    // A user who exists gets no password, because a stranger may have the name in the source.
     let again = server.cli(&["import", "proxmox", from, "--without-second-factor"]);
+    assert_eq!((again.last().unwrap()["taken"].as_u64(), whoami(&server, "bob@pbs:bob's")), (Some(0), 401));
+    let again = server.cli(&["import", "proxmox", from, "--without-second-factor", "--same-source"]);
     let taken: Vec<&Value> =
         again.iter().filter(|item| item["kind"] == "password" && item["left_out"].is_null()).collect();
     assert_eq!((taken.len(), &taken[0]["name"]), (1, &Value::from("bob@pbs")), "{again:#?}");
@@ -183,17 +192,183 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
 }
 
 #[test]
+fn an_import_brings_nothing_back_that_was_removed_or_revoked() {
+    let there = Scratch::new();
+    let (source, stores) = (there.path().join("pbs"), there.path().join("stores"));
+    proxmox(&source, &stores);
+    let write = |name: &str, text: &str| std::fs::write(source.join(name), text).unwrap();
+    std::fs::remove_file(source.join("tfa.json")).unwrap();
+    write("user.cfg", "user: ann@pbs\n\ntoken: ann@pbs!t\n\nuser: bob@pbs\n\nuser: dan@pbs\n\n");
+    write("token.shadow", &format!("{{\"ann@pbs!t\":\"{}\"}}", hash("one")));
+    let acl = "acl:1:/datastore/plain:ann@pbs,bob@pbs,dan@pbs:DatastoreReader\n";
+    write("acl.cfg", acl);
+    let from = source.to_str().unwrap();
+    let server =
+        Server::start_on(|data| drop(said(data, &["import", "proxmox", from])), &[WITHOUT_PENALTIES]);
+    let logins = ["ann@pbs:ann's", "ann@pbs!t:one", "bob@pbs:bob's"];
+    assert_eq!(logins.map(|login| whoami(&server, login)), [200; 3]);
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(server.data().join("imported.json")).unwrap()).unwrap();
+    assert!(record.to_string().contains("\"token ann@pbs!t\""), "{record}");
+    server.cli(&["revoke", "user", "ann@pbs", "--everything"]);
+    server.cli(&["user", "remove", "bob@pbs"]);
+    server.cli(&["role", "remove", "--path", "/datastore/plain", "--auth-id", "dan@pbs", "DatastoreReader"]);
+    // Also if the source takes rights away that a role gives here, the report says so.
+    write(
+        "acl.cfg",
+        &format!("{acl}acl:1:/datastore/plain:ann@pbs:NoAccess\n").replace("ann@pbs,bob", "bob"),
+    );
+    for options in [&[][..], &["--same-source"], &["--same-source", "--without-second-factor"]] {
+        let again = server.cli(&[&["import", "proxmox", from], options].concat());
+        assert_eq!(again.last().unwrap()["taken"], 0, "{options:?}: {again:#?}");
+        assert_eq!(logins.map(|login| whoami(&server, login)), [401; 3], "{options:?}");
+    }
+    let again = server.cli(&["import", "proxmox", from, "--same-source"]);
+    for (what, expected) in [
+        ("password ann@pbs", "revoked on this server"),
+        ("token ann@pbs!t", "removed or revoked here since"),
+        ("user bob@pbs", "removed or revoked here since"),
+        ("roles dan@pbs on /datastore/plain", "removed or revoked here since"),
+        (
+            "roles ann@pbs on /datastore/plain",
+            "has DatastoreReader on /datastore/plain here, which was not changed",
+        ),
+    ] {
+        let item =
+            again.iter().find(|item| item["what"] == what).unwrap_or_else(|| panic!("{what}: {again:#?}"));
+        assert!(item["left_out"].as_str().unwrap_or_default().contains(expected), "{what}: {item}");
+    }
+}
+
+#[test]
 fn second_factors_that_cannot_be_read_stop_the_import() {
     let there = Scratch::new();
     let directory = there.path().join("pbs");
     proxmox(&directory, there.path());
-    std::fs::write(directory.join("tfa.json"), "{\"users\":[\"otpauth://secret\"]}").unwrap();
     let (data, from) = (there.path().join("data"), directory.to_str().unwrap());
-    let refused = enfilade(&data, &["import", "proxmox", from]);
-    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && why.contains("tfa.json") && !why.contains("secret"), "{why}");
-    assert_eq!(said(&data, &["user", "list"]).lines().count(), 1);
+    for text in ["{\"users\":[\"otpauth://secret\"]}", "{\"bob@pbs\":{\"totp\":[\"otpauth://secret\"]}}"] {
+        std::fs::write(directory.join("tfa.json"), text).unwrap();
+        let refused = enfilade(&data, &["import", "proxmox", from]);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && why.contains("tfa.json") && !why.contains("secret"), "{why}");
+        assert!(!data.exists(), "a failed import creates nothing");
+    }
     said(&data, &["import", "proxmox", from, "--without-second-factor"]);
+}
+
+#[test]
+fn an_import_that_fails_creates_nothing_and_says_what_it_expected() {
+    let there = Scratch::new();
+    let (data, source) = (there.path().join("data"), there.path().join("pbs"));
+    proxmox(&source, there.path());
+    let file = source.join("user.cfg");
+    let none = there.path().join("none");
+    let expected = "expected the directory with the files of a Proxmox Backup Server";
+    for (given, why) in [
+        (
+            &none,
+            format!(
+                "`{}` cannot be opened: No such file or directory (os error 2): {expected}",
+                none.display()
+            ),
+        ),
+        (&file, format!("`{}` is not a directory: {expected}", file.display())),
+    ] {
+        let refused = enfilade(&data, &["import", "proxmox", given.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(&why) && !data.exists(), "{said}");
+    }
+    let mut cloud = Command::new(BINARY);
+    cloud.arg("--data").arg(&data).args(["import", "keystone", "--os-cloud", "old"]);
+    let clouds = there.path().join("clouds.yaml");
+    std::fs::write(&clouds, "clouds:\n  old:\n    auth:\n      auth_url: http://127.0.0.1:1/v3\n      username: a\n      password: b\n").unwrap();
+    let refused = cloud.env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap();
+    assert!(!refused.status.success() && !data.exists(), "{refused:?}");
+    // A directory that is prepared for other files stays as it is.
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
+    let refused = enfilade(&data, &["import", "proxmox", source.to_str().unwrap()]);
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("already follows its own user.cfg"),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
+}
+
+/// Runs a printed command for a listing with the user's password. Returns the status of the response.
+fn status_of(line: &str, user: &str, password: &str) -> String {
+    let line = line.replace(&format!("-u '{user}'"), &format!("-u \"{user}:{password}\""));
+    let output =
+        Command::new("sh").args(["-c", &format!("{line} -s -o /dev/null -w '%{{http_code}}'")]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+#[test]
+fn the_printed_request_works_and_names_who_may_make_it() {
+    let there = Scratch::new();
+    let (source, stores) = (there.path().join("pbs"), there.path().join("stores"));
+    proxmox(&source, &stores);
+    std::fs::write(source.join("acl.cfg"), "acl:1:/datastore/plain:ann@pbs:DatastorePowerUser\n").unwrap();
+    let from = source.to_str().unwrap();
+    let mut report = String::new();
+    let server = Server::start_on(
+        |data| {
+            report = said(data, &["--json", "import", "proxmox", from]);
+            // The administrator is named, and not the only user with a password.
+            let init = enfilade(data, &["init"]);
+            let why = String::from_utf8_lossy(&init.stderr).into_owned();
+            assert!(why.contains("user passwd root@pam") && !why.contains("ann@pbs"), "{why}");
+        },
+        &[WITHOUT_PENALTIES],
+    );
+    let try_it = |report: &[Value]| {
+        let next = report.last().unwrap()["next"].as_array().unwrap().clone();
+        let step = next.last().unwrap().clone();
+        let line = step["commands"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
+        (step["why"].as_str().unwrap().to_owned(), line)
+    };
+    let (why, line) = try_it(&lines(&report));
+    assert_eq!(why, "start the server, then try");
+    let here = line.replace("127.0.0.1:8443", &server.address);
+    assert_eq!(status_of(&here, "ann@pbs", "ann's"), "207", "{line}");
+    // While a server runs, the report does not say to start one.
+    let (why, line) = try_it(&server.cli(&["import", "proxmox", from]));
+    assert!(
+        why.contains("the server that runs here") && line.contains("https://HOST:PORT/dav/plain/"),
+        "{why} {line}"
+    );
+    let here = line.replace("HOST:PORT", &server.address);
+    assert_eq!(status_of(&here, "ann@pbs", "ann's"), "207", "{line}");
+    // The start prints the same request.
+    drop(server);
+    let again = there.path().join("again");
+    said(&again, &["import", "proxmox", from]);
+    let mut command = Command::new(BINARY);
+    command.arg("--data").arg(&again).args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--ops-listen",
+        "127.0.0.1:0",
+    ]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    while reader.read_line(&mut text).unwrap() > 0 && !text.contains("try:\n") && !text.contains("yet; ") {}
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    let status = status_of(line.trim(), "ann@pbs", "ann's");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(status, "207", "{text}{line}");
+    // If nobody who can log in may list a datastore, the next step says why.
+    std::fs::write(source.join("acl.cfg"), "").unwrap();
+    let nobody = there.path().join("nobody");
+    said(&nobody, &["import", "proxmox", from]);
+    let text = start_lines(&nobody);
+    assert!(text.contains("nobody who can log in may list a datastore yet; see why:\n"), "{text}");
+    let explained = enfilade(&nobody, &["explain", "ann@pbs", "chunks"]);
+    assert!(text.contains("explain ann@pbs chunks\n") && explained.status.code() == Some(3), "{text}");
 }
 
 #[test]
@@ -201,9 +376,18 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let there = Scratch::new();
     let server = Server::start_on(|data| proxmox(data, there.path()), &[WITHOUT_PENALTIES]);
     assert_eq!(whoami(&server, "ann@pbs:ann's"), 401);
-    for told in ["is a chunk store of Proxmox Backup Server", "shadow.json has 1 password"] {
+    let unused = [
+        "shadow.json has 1 password that is not in use: run `",
+        "domains.cfg has realms that are not in use, or without their comments: corp; run `",
+        "tfa.json is not in use: this server checks no second factor, also not of bob@pbs, root@pam; `",
+        "root@pam has all rights but no password, and no other administrator can log in: run `",
+    ];
+    for told in unused.into_iter().chain(["is a chunk store of Proxmox Backup Server"]) {
         until("it is logged", &server, || server.log().contains(told));
     }
+    let doctor = || String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
+    let before = doctor();
+    assert!(unused.iter().all(|told| before.contains(told)), "{before}");
     let data = server.data();
     let before = std::fs::read(data.join("user.cfg")).unwrap();
     let report = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
@@ -213,10 +397,43 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let mut users: Vec<&str> = told("user").iter().filter_map(|item| item["name"].as_str()).collect();
     users.sort_unstable();
     assert_eq!(users, ["bob@pbs", "carl@corp", "dan@pbs", "root@pam"], "{report:#?}");
-    assert!(report.last().unwrap()["next"].to_string().contains("user passwd root@pam"), "{report:#?}");
+    let next = report.last().unwrap()["next"].to_string();
+    assert!(next.contains("user passwd root@pam"), "{report:#?}");
+    assert!(
+        next.contains("writable here") && next.contains("datastore maintenance chunks read-only"),
+        "{next}"
+    );
+    let realm = report.iter().find(|item| item["what"] == "realm corp").unwrap();
+    assert_eq!((&realm["left_out"], realm["differs"].is_string()), (&Value::Null, true), "{realm}");
+    let domains = server.cli(&["domain", "list"]);
+    assert!(domains.iter().any(|row| row["description"] == "The company"), "{domains:#?}");
+    let after = doctor();
+    let is_said = unused.map(|told| after.contains(told));
+    assert_eq!(is_said, [false, false, true, true], "{after}");
+    let chunks = there.path().join("more");
+    std::fs::create_dir_all(chunks.join(".chunks")).unwrap();
+    let made = server.cli_output(&["datastore", "create", "more", "--path", chunks.to_str().unwrap()], "");
+    let warned = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(
+        made.status.success() && warned.contains("is a chunk store of Proxmox Backup Server"),
+        "{warned}"
+    );
+    let realms = curl(&server, "ann@pbs:ann's", "/api2/json/access/domains", &[]).text();
+    // The comment of a realm is for administrators.
+    assert!(realms.contains("\"corp\"") && !realms.contains("The company"), "{realms}");
+    let domains = server.cli(&["domain", "list"]);
+    assert!(domains.iter().any(|domain| domain["description"] == "The company"), "{domains:?}");
     assert_eq!(std::fs::read(data.join("user.cfg")).unwrap(), before);
     assert_eq!((whoami(&server, "ann@pbs:ann's"), whoami(&server, "bob@pbs:bob's")), (200, 401));
     assert_eq!(ticket(&server, "ann@pbs", "ann's"), 200, "{}", server.log());
+    // The records that the server follows are no imported ones.
+    let kinds = report.last().unwrap()["kinds"].to_string();
+    assert!(!kinds.contains("\"user\"") && !kinds.contains("\"roles\""), "{kinds}");
+    // A revoked password does not come back, and nobody is told to bring it back.
+    server.cli(&["revoke", "user", "ann@pbs", "--everything"]);
+    assert!(!doctor().contains("shadow.json has"), "{}", doctor());
+    let again = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
+    assert_eq!((&again.last().unwrap()["taken"], whoami(&server, "ann@pbs:ann's")), (&Value::from(0), 401));
     let elsewhere = there.path().join("elsewhere");
     proxmox(&elsewhere, there.path());
     let refused = server.cli_output(&["import", "proxmox", elsewhere.to_str().unwrap()], "");
@@ -252,6 +469,12 @@ fn a_start_names_only_users_and_datastores_that_exist() {
     let store = stores.join("tank");
     said(&data, &["datastore", "create", "tank", "--path", store.to_str().unwrap()]);
     said(&data, &["token", "create", "ann@pbs!laptop"]);
+    // A request is printed only if it works: the token has no role on the datastore yet.
+    let text = start_lines(&data);
+    assert!(text.contains("see why:\n") && text.contains("explain 'ann@pbs!laptop' tank\n"), "{text}");
+    for who in ["ann@pbs", "ann@pbs!laptop"] {
+        said(&data, &["role", "assign", "--path", "/datastore/tank", "--auth-id", who, "DatastoreReader"]);
+    }
     let text = start_lines(&data);
     assert!(text.contains("-u 'ann@pbs!laptop' ") && text.contains("/dav/tank/\n"), "{text}");
 }
@@ -281,7 +504,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     said(&data, &["init"]);
     let text = bootstrap(&data, &[]);
     for expected in [
-        "user admin@Default created; the user has the role admin on project admin and on the system\n",
+        "user admin@Default created; the user has the role admin on project admin@Default and on the system\n",
         "another user has the name admin: admin@local;",
         "openstack user show --domain Default admin\n",
         "OS_AUTH_URL=https://localhost:8443/v3 ",
@@ -291,6 +514,34 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     }
     assert!(!text.contains("0.0.0.0"), "{text}");
     assert!(bootstrap(&data, &[]).contains("already existed, and the password of the user was replaced"));
+    // A later bootstrap without --public-url keeps the URLs of the earlier one.
+    let urls = || {
+        let output =
+            Command::new(BINARY).arg("--data").arg(&data).args(["catalog", "list", "--json"]).output();
+        let service: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        let endpoints = service["endpoints"].as_array().unwrap().iter();
+        endpoints.map(|row| row["url"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let (first, second, inside) = ("https://a.example/v3", "https://b.example/v3", "https://c.example/v3");
+    let with = |arguments: &[&str]| {
+        let script = "echo a long enough password | \"$0\" --data \"$@\"";
+        let mut bootstrap = Command::new("sh");
+        bootstrap.args(["-c", script, BINARY]).arg(&data).args(["bootstrap", "--password-stdin"]);
+        let output = bootstrap.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    with(&["--public-url", first]);
+    assert_eq!(urls(), [first; 3]);
+    assert!(with(&[]).contains(&format!("keeps the public URL {first}")));
+    assert_eq!(urls(), [first; 3]);
+    with(&["--public-url", second, "--internal-url", inside]);
+    with(&[]);
+    assert_eq!(urls(), [second, inside, second]);
+    // Another public URL also replaces its copies, and no other URL.
+    let says = with(&["--public-url", first]);
+    assert!(says.contains(&format!("the catalog keeps the internal URL {inside} of")), "{says}");
+    assert_eq!(urls(), [first, inside, first]);
     // If `bootstrap` runs before the first start, there is one administrator, and the first start adds none.
     let alone = there.path().join("alone");
     let made: Value = serde_json::from_str(&bootstrap(&alone, &["--json"])).unwrap();

@@ -2,10 +2,16 @@
 //! through Identity v3, the command line and WebDAV.
 
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{Server, WITHOUT_PENALTIES};
+use crate::server::{BINARY, Server, WITHOUT_PENALTIES, until};
 use serde_json::{Value, json};
 
 const PASSWORD: &str = "the administrator's";
+const LONG: &str = "a long enough password";
+
+/// Each byte percent-encoded.
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
 
 struct Cloud {
     server: Server,
@@ -56,9 +62,23 @@ impl Cloud {
         subject.map(str::to_owned)
     }
 
+    /// The id of the domain `local`, which every server has.
+    fn local(&self) -> String {
+        self.with_name("domains", "", "local").pop().unwrap()
+    }
+
+    /// Makes a user of the domain `local` with the role DatastoreReader; returns its id.
+    fn add_user(&self, name: &str, spelling: &str) -> String {
+        let user = json!({ "user": { "name": name, "domain_id": self.local(), "password": LONG } });
+        let made = self.made("/users", &user);
+        let path = ["role", "assign", "--path", "/datastore/main", "--auth-id"];
+        self.server.cli(&[&path[..], &[spelling, "DatastoreReader"]].concat());
+        made["id"].as_str().unwrap().to_owned()
+    }
+
     /// The ids of the records of a kind with this name.
     fn with_name(&self, many: &str, filter: &str, name: &str) -> Vec<String> {
-        let name: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let name = encoded(name);
         let (status, answer) = self.call("GET", &format!("/{many}?name={name}{filter}"), None);
         assert_eq!(status, 200, "{answer}");
         let ids = answer[many].as_array().unwrap().iter();
@@ -117,7 +137,7 @@ fn a_user_has_any_name_on_every_face() {
     }
     // The command line lists a spelling for each, which names the user everywhere.
     for row in cloud.server.cli(&["user", "list"]) {
-        let userid = row["userid"].as_str().unwrap().to_owned();
+        let userid = row["user"].as_str().unwrap().to_owned();
         if userid.ends_with("@%Gr%C3%B6%C3%9Fe%20%26%20S%C3%B6hne%20GmbH") {
             assert!(userid.bytes().all(|byte| byte.is_ascii_graphic()), "{userid}");
             spellings.push(userid);
@@ -183,4 +203,165 @@ fn groups_projects_and_roles_have_any_name() {
             "{many}"
         );
     }
+}
+
+#[test]
+fn no_user_is_taken_for_a_group() {
+    let cloud = Cloud::start();
+    let staff = "%40staff@%local";
+    cloud.server.cli(&["group", "add", "staff"]);
+    cloud.add_user("@staff", staff);
+    cloud.made("/users", &json!({ "user": { "name": "bob", "domain_id": cloud.local(), "password": LONG } }));
+    cloud.server.cli(&["group", "member", "add", "staff", "bob@local"]);
+    let listed: Vec<Value> = cloud.server.cli(&["user", "list"]);
+    assert!(listed.iter().any(|row| row["user"] == staff), "{listed:?}");
+    assert!(listed.iter().all(|row| !row["user"].as_str().unwrap().starts_with('@')), "{listed:?}");
+    // The role belongs to the user, and no member of the group has it.
+    for (login, status) in [(staff, 207), ("@staff@local", 207), ("bob@local", 404)] {
+        let login = format!("{login}:{LONG}");
+        assert_eq!(curl(&cloud.server, &login, "/dav/main/", &PROPFIND_0).status, status, "{login}");
+    }
+}
+
+#[test]
+fn tickets_work_for_any_name() {
+    let cloud = Cloud::start();
+    for (name, spelling) in [
+        ("Jürgen Groß", "J%C3%BCrgen%20Gro%C3%9F@%local"),
+        ("a#b", "a#b@local"),
+        ("a%23b", "a%23b@local"),
+        ("ä", "ä@local"),
+        ("@x", "%40x@%local"),
+    ] {
+        cloud.add_user(name, spelling);
+        let login = |password: &str| {
+            let (name, password) = (format!("username={spelling}"), format!("password={password}"));
+            let form = ["--data-urlencode", &name, "--data-urlencode", &password];
+            let answer = curl(&cloud.server, "", "/api2/json/access/ticket", &form);
+            assert_eq!(answer.status, 200, "{spelling}: {answer:?}");
+            serde_json::from_slice::<Value>(&answer.body).unwrap()["data"].clone()
+        };
+        let made = login(LONG);
+        assert_eq!(made["username"], spelling);
+        let ticket = made["ticket"].as_str().unwrap().to_owned();
+        assert!(ticket.is_ascii() && login(&ticket)["ticket"] == ticket.as_str(), "{ticket}");
+        // Some clients send a ticket as it is, and some percent-encode it.
+        for ticket in [ticket.clone(), encoded(&ticket), ticket.replace('%', "%25")] {
+            let cookie = format!("Cookie: PBSAuthCookie={ticket}");
+            let path = format!("/api2/json/access/users/{}/token", encoded(spelling));
+            let answer = curl(&cloud.server, "", &path, &["--header", &cookie]);
+            assert_eq!(answer.status, 200, "{ticket}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn the_longest_names_fit_into_each_request() {
+    let cloud = Cloud::start();
+    let (long, realm, token) = ("\u{10348}".repeat(255), "\u{10348}".repeat(64), "名".repeat(255));
+    let domain = cloud.made("/domains", &json!({ "domain": { "name": realm } }))["id"].clone();
+    cloud.made("/users", &json!({ "user": { "name": long, "domain_id": domain, "password": LONG } }));
+    let user = format!("{}@%{}", encoded(&long), encoded(&realm));
+    let full = format!("{user}!{}", encoded(&token));
+    let made = cloud.server.cli(&["token", "create", &full]);
+    let secret = made[0]["value"].as_str().unwrap();
+    assert_eq!(curl(&cloud.server, &format!("{full}:{secret}"), "/whoami", &[]).status, 200);
+    let header = format!("Authorization: PBSAPIToken={full}:{secret}");
+    assert_eq!(curl(&cloud.server, "", "/whoami", &["--header", &header]).status, 200);
+    // The Proxmox API answers with the name of the token as it was given.
+    let login = format!("{user}:{LONG}");
+    let path = format!("/api2/json/access/users/{}/token/{}", user.replace('%', "%25"), encoded(&token));
+    let answer = curl(&cloud.server, &login, &path, &[]);
+    let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    assert_eq!((answer.status, &told["data"]["token-name"]), (200, &json!(token)), "{told}");
+    assert_eq!(told["data"]["tokenid"].as_str().unwrap(), full);
+    // The change log has the whole name.
+    let log = cloud.server.cli(&["facts", "log", "--last", "1"]);
+    assert_eq!(log[0]["what"], format!("token create {full}"));
+}
+
+#[test]
+fn application_credentials_projects_regions_and_roles_are_found_by_any_name() {
+    let cloud = Cloud::start();
+    let user = cloud.add_user("Jürgen Groß", "J%C3%BCrgen%20Gro%C3%9F@%local");
+    let project =
+        cloud.made("/projects", &json!({ "project": { "name": "50@%ab", "domain_id": cloud.local() } }));
+    let id = project["id"].as_str().unwrap();
+    // A command names a project by a name that looks like a project in a domain, and by the spelling with its domain.
+    for name in ["50@%ab", "50@%ab@local", "50%40%25ab@%local"] {
+        let set = cloud.server.cli(&["project", "set", name, "--description", name]);
+        assert_eq!(set[0]["project"], id, "{name}");
+    }
+    let member = cloud.with_name("roles", "", "member").pop().unwrap();
+    let grant = format!("/projects/{id}/users/{user}/roles/{member}");
+    assert_eq!(cloud.call("PUT", &grant, None).0, 204);
+    let scope = json!({ "project": { "id": id } });
+    let token = cloud.login("Jürgen Groß", "local", LONG, &scope).expect("the user logs in to the project");
+    let cloud = Cloud { token, ..cloud };
+    let path = format!("/users/{user}/application_credentials");
+    for name in [" mein Schlüssel ", "a+b", "a b"] {
+        let made = cloud.made(&path, &json!({ "application_credential": { "name": name } }));
+        let log = cloud.server.cli(&["facts", "log", "--last", "1"]);
+        assert_eq!(log[0]["who"], "J%C3%BCrgen%20Gro%C3%9F@%local");
+        let (_, found) = cloud.call("GET", &format!("{path}?name={}", encoded(name)), None);
+        let found = found["application_credentials"].as_array().unwrap();
+        assert_eq!((found.len(), &found[0]["id"]), (1, &made["id"]), "{name}: {found:?}");
+    }
+    let administrator = json!({ "project": { "name": "admin", "domain": { "name": "Default" } } });
+    let token = cloud.login("admin", "Default", PASSWORD, &administrator).unwrap();
+    let cloud = Cloud { token, ..cloud };
+    for (id, status) in
+        [("r".repeat(255), 201), ("r".repeat(256), 400), ("名".repeat(163), 201), ("名".repeat(164), 400)]
+    {
+        let region = json!({ "region": { "id": id, "colour": "blue" } });
+        let (found, answer) = cloud.call("POST", "/regions", Some(&region));
+        assert_eq!(found, status, "{id}: {answer}");
+        if status == 201 {
+            let (_, answer) = cloud.call("GET", &format!("/regions/{}", encoded(&id)), None);
+            assert_eq!(answer["region"]["colour"], "blue", "{answer}");
+        }
+    }
+    // Keystone keeps the blanks at the ends of the name of a role.
+    assert_eq!(cloud.made("/roles", &json!({ "role": { "name": " a " } }))["name"], " a ");
+    assert_eq!(cloud.with_name("roles", "", "a"), Vec::<String>::new());
+    assert_eq!(cloud.with_name("roles", "", " a ").len(), 1);
+    assert_eq!(cloud.server.cli(&["facts", "check"])[0]["sound"], true);
+}
+
+#[test]
+fn each_spelling_of_a_name_has_the_same_delay() {
+    let server = Server::start();
+    for login in ["ä@pam", "%C3%A4@%pam"] {
+        assert_eq!(curl(&server, &format!("{login}:wrong"), "/whoami", &[]).status, 401);
+    }
+    let user = json!({ "name": "ä", "domain": { "name": "pam" }, "password": "wrong" });
+    let body = json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": user } } } });
+    assert_eq!(curl(&server, "", "/v3/auth/tokens", &["--data", &body.to_string()]).status, 401);
+    let listed = server.cli(&["penalties", "list"]);
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!((&listed[0]["subject"], &listed[0]["failures"]), (&json!("%C3%A4@%pam"), &json!(3)));
+    until("the log has three failed logins of one name", &server, || {
+        server.log().matches("\"authid\":\"%C3%A4@%pam\"").count() == 3
+    });
+    server.cli(&["penalties", "clear", "ä@pam"]);
+    assert!(server.cli(&["penalties", "list"]).is_empty());
+}
+
+#[test]
+fn commands_to_copy_name_any_domain() {
+    let cloud = Cloud::start();
+    let (realm, user) = ("it's & co", "a@%it%27s%20%26%20co");
+    let domain = cloud.made("/domains", &json!({ "domain": { "name": realm } }))["id"].clone();
+    cloud.made("/users", &json!({ "user": { "name": "a", "domain_id": domain, "password": LONG } }));
+    for (what, name, next) in [
+        ("domain", realm, r"enfilade domain disable 'it'\''s & co'"),
+        ("user", user, &format!("enfilade user passwd '{user}'")),
+    ] {
+        let mut command = std::process::Command::new(BINARY);
+        command.arg("--data").arg(cloud.server.data()).args(["revoke", what, name, "--everything"]);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(said.contains(next), "{said}");
+    }
+    let set = cloud.server.cli_output(&["user", "passwd", user, "--password-stdin"], LONG);
+    assert!(set.status.success(), "{set:?}");
 }

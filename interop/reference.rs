@@ -63,6 +63,20 @@ fn one_row_for_a_person() {
     );
 }
 
+/// `config reference WORD` looks in both tables of the configuration.
+#[test]
+fn keys_and_limits_are_found_by_a_part_of_their_name() {
+    for (word, row) in
+        [("tls.", "tls.listen\n"), ("xml_bytes", "xml_bytes\n"), ("listen", "operations.listen\n")]
+    {
+        let said = Command::new(BINARY).args(["config", "reference", word]).output().unwrap();
+        let text = String::from_utf8(said.stdout).unwrap();
+        assert!(said.status.success() && said.stderr.is_empty() && text.contains(row), "{word}: {text}");
+    }
+    let unknown = Command::new(BINARY).args(["config", "reference", "nothing"]).output().unwrap();
+    assert!(!unknown.status.success() && unknown.stdout.is_empty(), "{unknown:?}");
+}
+
 /// Every code has one row, and every refusal has a status, except those of door 1, which end the handshake.
 #[test]
 fn every_refusal_has_a_status() {

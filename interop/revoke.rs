@@ -252,6 +252,27 @@ fn what_revoke_says_is_what_the_server_does() {
     assert!(told.contains("ended at least ") && told.contains(works), "{told}");
 }
 
+/// No credential and no trust depends on the mark of an audit id that no session has.
+#[test]
+fn a_mark_of_the_audit_id_zero_ends_nothing() {
+    let world = World::new();
+    let [alice, bob, work] = &world.ids;
+    let trust = json!({
+        "trustor_user_id": bob, "trustee_user_id": alice, "project_id": work, "impersonation": false,
+        "remaining_uses": 3, "roles": [{ "name": "member" }],
+    });
+    let his = world.login("bob", project("work", "default")).unwrap();
+    let (status, made) = world.cloud.call(&his, "POST", "/v3/OS-TRUST/trusts", &json!({ "trust": trust }));
+    assert_eq!(status, 201, "{made}");
+    let id = made["trust"]["id"].as_str().unwrap();
+    for what in ["session", "chain"] {
+        world.revoke(&[what, "AAAAAAAAAAAAAAAAAAAAAA"]);
+        assert_eq!(world.check(what).len(), EVERY.len() + 1);
+    }
+    let use_it = || world.login("alice", json!({ "OS-TRUST:trust": { "id": id } })).is_some();
+    assert_eq!([use_it(), use_it()], [true, false]);
+}
+
 #[test]
 fn after_everything_was_revoked_no_way_in_is_left() {
     let world = World::new();

@@ -152,6 +152,13 @@ fn wrong_and_doubled_credentials() {
     assert_eq!((&password, &nobody), (&wrong, &wrong));
     assert!(wrong.head.iter().any(|line| line.starts_with("www-authenticate: Basic")), "{wrong:?}");
     assert_eq!(curl(server, "", "/dav/main/", &PROPFIND_0).status, 401);
+    // A browser repeats a name until it gets 401, so a name that no account can have is refused like any wrong name.
+    for name in ["al ice", "alice@", "alice@x", "@local", "a/b", "", "alice@local!", "\u{e9}\u{1}"] {
+        let basic = base64(format!("{name}:wrong").as_bytes());
+        let header = format!("Authorization: Basic {basic}");
+        let answer = curl(server, "", "/dav/main/", &[&PROPFIND_0[..], &["--header", &header]].concat());
+        assert_eq!(answer, wrong, "{name:?}");
+    }
     for second in ["Authorization: Basic YUBsb2NhbDp4", "X-Auth-Token: x", "Cookie: a=b"] {
         let arguments = [&PROPFIND_0[..], &["--header", second]].concat();
         // curl omits its own `Authorization` if another one is given, so both are given as headers.

@@ -1,7 +1,8 @@
 //! Signals, and notifications to the service manager.
 
+use crate::certificates::{bundle, ecdsa};
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{BINARY, Scratch, Server, wait_until};
+use crate::server::{BINARY, Scratch, Server, until, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -20,14 +21,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     let login = server.add_user("alice", "DatastoreReader");
     let status = || curl(&server, &login, "/dav/main/", &PROPFIND_0).status;
     assert_eq!(status(), 207);
-    let metric = |value: &str| {
-        let output = Command::new("curl")
-            .args(["--silent", &format!("http://{}/metrics", server.operations)])
-            .output();
-        String::from_utf8(output.unwrap().stdout)
-            .unwrap()
-            .contains(&format!("enfilade_reload_failed {value}"))
-    };
+    let metric = |value: &str| has_metric(&server, &format!("enfilade_reload_failed {value}"));
 
     // A malformed configuration.
     let toml = server.data().join("enfilade.toml");
@@ -42,13 +36,18 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     std::fs::remove_file(&toml).unwrap();
     let pem = server.data().join("tls/localhost.pem");
     let good = std::fs::read(&pem).unwrap();
-    let is_told = |file: &std::path::Path| {
-        let said = format!("certificate `{}` is left out: the file contains no certificate", file.display());
+    let is_told = |file: &std::path::Path, what: &str| {
+        let said = format!("certificate `{}` {what}: the file contains no certificate", file.display());
         server.log().contains(&said)
     };
     std::fs::write(&pem, "no certificate").unwrap();
     signal("HUP", server.pid());
-    wait_until(SOON, "the broken file is told", || is_told(&pem) && metric("1"));
+    wait_until(SOON, "the broken file is told", || {
+        is_told(&pem, "cannot be used, and the previous one stays in use until the next start")
+            && server.log().contains("from now on; 1 certificate file cannot be used")
+            && metric("0")
+            && has_metric(&server, "enfilade_certificates_bad 1")
+    });
     assert_eq!(status(), 207);
 
     // One file is usable, another one is broken.
@@ -56,7 +55,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     let broken = server.data().join("tls/broken.pem");
     std::fs::write(&broken, "no certificate").unwrap();
     signal("HUP", server.pid());
-    wait_until(SOON, "the other broken file is told", || is_told(&broken));
+    wait_until(SOON, "the other broken file is told", || is_told(&broken, "is left out"));
     assert_eq!(status(), 207);
     std::fs::remove_file(&broken).unwrap();
 
@@ -75,7 +74,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
         };
         trusts(other.certificate()).unwrap().success() && !trusts(server.certificate()).unwrap().success()
     });
-    wait_until(SOON, "nothing is wrong any more", || metric("0"));
+    wait_until(SOON, "nothing is wrong any more", || has_metric(&server, "enfilade_certificates_bad 0"));
     // This change needs no signal, because the directory is watched.
     std::fs::write(&pem, good).unwrap();
     wait_until(SOON, "the old one is served again", || {
@@ -84,6 +83,173 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
         trusts.args(["--silent", "--output", "/dev/null", "--cacert"]).arg(server.certificate()).arg(&url);
         trusts.status().unwrap().success()
     });
+}
+
+fn has_metric(server: &Server, sample: &str) -> bool {
+    let output =
+        Command::new("curl").args(["--silent", &format!("http://{}/metrics", server.operations)]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap().lines().any(|line| line == sample)
+}
+
+/// A change of a file has the same effect on metrics and log as a signal.
+#[test]
+fn metrics_and_log_follow_changes_of_watched_files() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    let whole = bundle("a", &["a.example"], &ecdsa());
+    let (certificate, key) = whole.split_at(whole.find("-----BEGIN PRIVATE").unwrap());
+    let write = |file: &str, text: &str| std::fs::write(place.join(file), text).unwrap();
+    write("a.pem", certificate);
+    write("a.key", key);
+    write("b.pem", &bundle("b", &["b.example"], &ecdsa()));
+    write("list", "a.pem\nb.pem\n");
+    let list = place.join("list").display().to_string();
+    let server = Server::start_with(&[("ENFILADE_TLS__CRT_LIST", &list)]);
+    let answers = |name: &str| crate::certificates::shown(&server.address, Some(name), &[]);
+    assert_eq!((answers("a.example").as_str(), answers("b.example").as_str()), ("a", "b"));
+    let until_metrics = |failed: u8, bad: u8| {
+        until("the metrics", &server, || {
+            has_metric(&server, &format!("enfilade_reload_failed {failed}"))
+                && has_metric(&server, &format!("enfilade_certificates_bad {bad}"))
+        });
+    };
+    let until_told = |text: &str| until(text, &server, || server.log().contains(text));
+    until_metrics(0, 0);
+    // The list is refused, and later repaired.
+    write("list", "a.pem\nb.pem [nonsense]\n");
+    until_metrics(1, 0);
+    write("list", "a.pem\nb.pem\n");
+    until_metrics(0, 0);
+    // The key in the directory of its bundle is lost, and comes back.
+    std::fs::remove_file(place.join("a.key")).unwrap();
+    until_told(&format!(
+        "certificate `{}` cannot be used, and the previous one stays in use until the next start: it holds no private key",
+        place.join("a.pem").display()
+    ));
+    until_metrics(0, 1);
+    assert_eq!(answers("a.example"), "a");
+    write("a.key", key);
+    until_metrics(0, 0);
+    until_told(&format!("2 certificates are served from now on: +{}", place.join("a.pem").display()));
+    // A listed file is removed.
+    std::fs::remove_file(place.join("b.pem")).unwrap();
+    until_told(&format!(
+        "certificate `{}` cannot be used, and the previous one stays in use until the next start: No such file",
+        place.join("b.pem").display()
+    ));
+    until_metrics(0, 1);
+    assert_eq!(answers("b.example"), "b");
+    // A file that breaks before its first handshake has no earlier key in memory.
+    write("c.pem", &bundle("c", &["c.example"], &ecdsa()));
+    write("list", "a.pem\nb.pem\nc.pem\n");
+    until_told(&format!("+{}", place.join("c.pem").display()));
+    write("c.pem", "nothing");
+    until_told(&format!(
+        "certificate `{}` cannot be used, and the key of no previous one is in memory",
+        place.join("c.pem").display()
+    ));
+    until_metrics(0, 2);
+}
+
+/// Without its file every key would have its default: names that no certificate has would get an answer again.
+#[test]
+fn a_configuration_that_was_removed_is_no_reload() {
+    let server = Server::start();
+    let own = server.data().join("enfilade.toml");
+    std::fs::write(&own, "[tls]\nstrict_sni = true\n").unwrap();
+    let shown = || crate::certificates::shown(&server.address, Some("unknown.example"), &[]);
+    signal("HUP", server.pid());
+    wait_until(SOON, "the names are strict", || shown() == "alert 112");
+    std::fs::remove_file(&own).unwrap();
+    signal("HUP", server.pid());
+    let missing = format!("reload failed, nothing changed: configuration `{}` is missing", own.display());
+    wait_until(SOON, "the missing file is told", || server.log().contains(&missing));
+    assert_eq!(shown(), "alert 112");
+    assert!(has_metric(&server, "enfilade_reload_failed 1"));
+    std::fs::write(&own, "").unwrap();
+    signal("HUP", server.pid());
+    wait_until(SOON, "an empty file is a decision", || shown() != "alert 112");
+}
+
+/// Renewal programs write the file to which a link leads, and operators move whole directories.
+#[test]
+fn changes_behind_links_and_of_the_whole_directory_are_noticed() {
+    let scratch = Scratch::new();
+    let [tls, outside, away] = ["tls", "outside", "away"].map(|name| scratch.path().join(name));
+    std::fs::create_dir(&tls).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    let write = |name: &str| {
+        let new = outside.join("new");
+        std::fs::write(&new, bundle(name, &["a.example"], &ecdsa())).unwrap();
+        std::fs::rename(new, outside.join("a.pem")).unwrap();
+    };
+    write("old");
+    std::os::unix::fs::symlink("../outside/a.pem", tls.join("a.pem")).unwrap();
+    let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", tls.to_str().unwrap())]);
+    let shown = || crate::certificates::shown(&server.address, Some("a.example"), &[]);
+    assert_eq!(shown(), "old");
+    write("renewed");
+    until("the renewed certificate", &server, || shown() == "renewed");
+    let until_metric =
+        |sample: &str| until(sample, &server, || has_metric(&server, &format!("enfilade_{sample}")));
+    // What is no file is named, although it came while the server ran.
+    std::os::unix::fs::symlink("/nowhere", tls.join("gone.pem")).unwrap();
+    assert!(Command::new("mkfifo").arg(tls.join("pipe.pem")).status().unwrap().success());
+    for told in ["gone.pem` is left out: No such file", "pipe.pem` is left out: it is not a regular file"] {
+        until(told, &server, || server.log().contains(told));
+    }
+    until_metric("certificates_bad 2");
+    std::fs::remove_file(tls.join("gone.pem")).unwrap();
+    std::fs::remove_file(tls.join("pipe.pem")).unwrap();
+    until_metric("certificates_bad 0");
+    // The key of the new certificate is not in memory when the directory is moved away.
+    std::fs::write(tls.join("b.pem"), bundle("b", &["b.example"], &ecdsa())).unwrap();
+    until("the new certificate", &server, || server.log().contains("2 certificates are served from now on"));
+    assert_eq!(shown(), "renewed");
+    std::fs::rename(&tls, &away).unwrap();
+    until_metric("reload_failed 1");
+    let told = format!("cannot be read: TLS handshakes that need {} fail", tls.join("b.pem").display());
+    until(&told, &server, || server.log().contains(&told));
+    assert_eq!(shown(), "renewed");
+    std::fs::rename(&away, &tls).unwrap();
+    until_metric("reload_failed 0");
+}
+
+/// A service manager gets standard output and standard error in one stream: each line of it is JSON.
+#[test]
+fn every_line_is_json_where_output_and_log_are_one_stream() {
+    let scratch = Scratch::new();
+    let log = scratch.path().join("journal");
+    let stream = std::fs::File::create(&log).unwrap();
+    let data = scratch.path().join("data");
+    let serve = || {
+        let mut command = Command::new(BINARY);
+        command.arg("--data").arg(&data).args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--ops-listen",
+            "127.0.0.1:0",
+        ]);
+        let out = (stream.try_clone().unwrap(), stream.try_clone().unwrap());
+        command.stdout(out.0).stderr(out.1).spawn().unwrap()
+    };
+    let text = || std::fs::read_to_string(&log).unwrap();
+    // The first server of a new data directory misses nothing.
+    let init = Command::new(BINARY).arg("--data").arg(&data).arg("init").output().unwrap();
+    assert!(init.status.success(), "{init:?}");
+    for start in 1..=2 {
+        let mut child = serve();
+        wait_until(SOON, "the start is told", || {
+            text().matches("\"message\":\"operations  http://").count() == start
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for line in text().lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    assert!(text().contains("\"message\":\"enfilade ") && !text().contains("session tickets"), "{}", text());
 }
 
 #[test]

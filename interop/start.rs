@@ -50,11 +50,12 @@ fn enfilade(data: &Path, arguments: &[&str]) -> (bool, String) {
 #[test]
 fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     let scratch = Scratch::new();
-    let data = scratch.path().join("data");
+    let data = scratch.path().join("above/data");
     // An address for documentation (RFC 5737), which no machine has.
     let (is_well, said) =
         enfilade(&data, &["serve", "--listen", "192.0.2.1:8443", "--ops-listen", "127.0.0.1:0"]);
     assert!(!is_well && said.contains("does not have the address"), "{said}");
+    assert!(!scratch.path().join("above").exists(), "a start that failed created something");
     let (is_well, said) = enfilade(&data, &["user", "list"]);
     assert!(!is_well && said.contains("is not a data directory"), "{said}");
     // Makes a store with users and nothing else, as after a first start that failed.
@@ -67,7 +68,11 @@ fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     ] {
         let (is_well, said) = enfilade(&data, arguments);
         assert!(is_well, "{arguments:?}: {said}");
-        assert_eq!(said.contains("no enabled user has the role Admin"), arguments[0] == "role", "{said}");
+        assert_eq!(
+            said.contains("no user who can log in has the role Admin"),
+            arguments[0] == "role",
+            "{said}"
+        );
     }
     let (is_well, said) = enfilade(&data, &["init"]);
     assert!(is_well && said.contains("admin@local"), "{said}");
@@ -102,6 +107,7 @@ fn whoami_and_health() {
     let server = Server::start();
     let login = format!("admin@local:{}", server.password);
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
+    until("it is logged", &server, || server.log().contains("\"path\":\"/whoami\",\"verdict\":\"permit\""));
     let token = server.add_token("admin@local!one");
     let who = curl(&server, &token, "/whoami", &[]);
     let value: serde_json::Value = serde_json::from_slice(&who.body).unwrap();

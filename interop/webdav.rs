@@ -46,6 +46,30 @@ fn litmus_passes_every_test() {
 }
 
 #[test]
+fn the_answer_names_a_folder_that_does_not_exist() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let main = server.data().join("datastores/main");
+    std::fs::write(main.join("file"), "x").unwrap();
+    server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
+    for folder in ["gone", "gone/sub"] {
+        let to = format!("/dav/main/{folder}/x");
+        let header = format!("Destination: {to}");
+        for (verb, path, headers) in [
+            ("PUT", to.as_str(), &[][..]),
+            ("MKCOL", &to, &[]),
+            ("COPY", "/dav/main/file", &[header.as_str()]),
+            ("MOVE", "/dav/main/file", &[&header]),
+        ] {
+            let expected = format!(
+                "there is no folder `/{folder}`; create it first, or choose another name if a file has this one\n"
+            );
+            assert_eq!(method(&server, &alice, verb, path, headers), (409, expected), "{verb}");
+        }
+    }
+}
+
+#[test]
 fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     let server = Server::start();
     let (alice, bob) =

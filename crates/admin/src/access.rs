@@ -1,6 +1,7 @@
 //! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts. The list also contains ways in that door 2
 //! refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
+use crate::change_context::random;
 use crate::error::Error;
 use crate::keystone::{grantees_of, name_of_scope, userid_of};
 use crate::resolve::{dangling, domain_id, group_id, user_id};
@@ -13,7 +14,7 @@ use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId, TrustId, Ugid,
     UserId, Userid,
 };
-use enfilade_facts::{Clocks, Read, Source, View};
+use enfilade_facts::{Clocks, MirrorHealth, Read, Source, View};
 use enfilade_identity::{Context, Opener, Refusal};
 use std::collections::BTreeSet;
 
@@ -67,7 +68,10 @@ impl Way {
     /// # Errors
     /// The refusal that a client with the right secret gets.
     pub fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
-        let opens = |opener| enfilade_identity::check_opener(view, now, opener, context);
+        let opens = |opener| {
+            let own = random().map_err(|_| Refusal::Busy)?;
+            enfilade_identity::check_opener(view, now, opener, own, context)
+        };
         match &self.record {
             WayRecord::Password => enfilade_identity::check_secret(view, now, self.user, None),
             WayRecord::Token(id, _) => {
@@ -153,7 +157,7 @@ fn by_credential(view: &View<'_>, id: &CredentialId) -> Result<Option<Way>, Erro
         (None, _) => WayKind::ApiToken,
     };
     let gives = match delegation {
-        Some(delegation) => roles_on(view, &delegation.roles, &delegation.project)?,
+        Some(delegation) => given_by(view, &row.owner, id, &delegation)?,
         None if row.own_roles => "the token's own roles, limited by the roles of its owner".to_owned(),
         None => "all roles of its owner".to_owned(),
     };
@@ -181,14 +185,48 @@ fn by_trust(view: &View<'_>, user: &UserId, id: &TrustId) -> Result<Option<Way>,
     Ok(Some(Way { kind, user: *user, name, gives, expires: trust.expires, record }))
 }
 
+/// What an application credential gives: of its roles only those that its owner still has, and nothing in datastores if it has access rules.
+fn given_by(
+    view: &View<'_>,
+    owner: &UserId,
+    id: &CredentialId,
+    delegation: &Delegation,
+) -> Result<String, Error> {
+    let held = match enfilade_identity::roles_of(view, owner, &delegation.project, Some(id)) {
+        Ok(held) => held,
+        Err(Refusal::Facts(why)) => return Err(why.into()),
+        // Door 2 refuses the owner, so the credential does not work at all.
+        Err(_) => return roles_on(view, &delegation.roles, &delegation.project),
+    };
+    let has = |role: &RoleId| held.iter().any(|held| held.id == *role);
+    let (kept, lost): (Vec<RoleId>, Vec<RoleId>) = delegation.roles.iter().copied().partition(has);
+    // A role that is implied by a lost role may still be held.
+    let kept = if lost.is_empty() { kept } else { held.iter().map(|held| held.id).collect() };
+    let mut gives = match kept.is_empty() {
+        true => format!("no role on {}", name_of_scope(view, &GrantScope::Project(delegation.project))?),
+        false => roles_on(view, &kept, &delegation.project)?,
+    };
+    if !lost.is_empty() {
+        gives += &format!("; not {}, because its owner no longer has that there", names_of(view, &lost)?);
+    }
+    if !delegation.rules.is_empty() {
+        gives += "; no files, because it has access rules";
+    }
+    Ok(gives)
+}
+
 /// Roles on a project by name, such as `member, reader on project work@Default`.
 pub(crate) fn roles_on(view: &View<'_>, roles: &[RoleId], project: &ProjectId) -> Result<String, Error> {
+    let on = name_of_scope(view, &GrantScope::Project(*project))?;
+    Ok(format!("{} on {on}", names_of(view, roles)?))
+}
+
+fn names_of(view: &View<'_>, roles: &[RoleId]) -> Result<String, Error> {
     let mut names = Vec::new();
     for id in roles {
         names.push(view.get::<NamedRole>(id)?.map_or_else(|| id.to_string(), |role| role.name));
     }
-    let on = name_of_scope(view, &GrantScope::Project(*project))?;
-    Ok(format!("{} on {on}", names.join(", ")))
+    Ok(names.join(", "))
 }
 
 /// A role that a user has.
@@ -241,7 +279,7 @@ fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
     for (grantee, ugid) in &grantees {
         for (key, _) in view.list::<Grant>(&GrantKey::of(grantee))? {
             let role = view.get::<NamedRole>(&key.role)?.map_or_else(|| key.role.to_string(), |row| row.name);
-            held.push(HeldRole { on: name_of_scope(view, &key.scope)?, role, assigned_to: ugid.to_string() });
+            held.push(HeldRole { on: name_of_scope(view, &key.scope)?, role, assigned_to: full_name(ugid) });
         }
     }
     for (key, assignment) in view.list::<Assignment>(&[])? {
@@ -256,12 +294,20 @@ fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
         let role = |(role, _): (Role, bool)| HeldRole {
             on: key.path.to_string(),
             role: role.to_string(),
-            assigned_to: ugid.to_string(),
+            assigned_to: full_name(ugid),
         };
         held.extend(assignment.roles.into_iter().map(role));
     }
     held.sort();
     Ok(held)
+}
+
+/// The name of a user or group with its realm.
+fn full_name(ugid: &Ugid) -> String {
+    match ugid {
+        Ugid::Group(group) => format!("@{group}"),
+        Ugid::Authid(authid) => authid.to_string(),
+    }
 }
 
 /// The name of a user or group, as role assignments have it.
@@ -311,27 +357,45 @@ pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error
     Ok(users.into_iter().collect())
 }
 
-/// Whether a user has the role Admin on `/`, directly or as a member of a group, and is enabled and not expired.
+/// The usual administrators, in the order in which they are listed.
+const USUAL_ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Default"];
+
+/// A user with the role Admin on `/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Administrator {
+    /// The name of the user.
+    pub name: Userid,
+    /// Why the user cannot log in with all its roles. `None` if it can.
+    pub refused: Option<Refusal>,
+}
+
+impl Administrator {
+    /// Whether the user can log in with all its roles, with its password or an API token.
+    pub fn can_log_in(&self) -> bool {
+        self.refused.is_none()
+    }
+}
+
+/// Every user who has the role Admin on `/`, directly or as a member of a group, and is enabled and not expired. The usual administrators come first.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
+pub fn administrators(source: &dyn Source, now: i64) -> Result<Vec<Administrator>, Error> {
     source.read(|view| {
-        let is_live = |user: &User| user.enabled && (user.expires == 0 || now < user.expires);
         // If no user has the name, the result is `None`.
         let named = |user: &Userid| match user_id(view, user) {
             Ok(id) => Ok(Some(id)),
             Err(Error::Missing { .. }) => Ok(None),
             Err(why) => Err(why),
         };
-        let (mut users, mut groups): (Vec<UserId>, Vec<GroupId>) = (Vec::new(), Vec::new());
+        let (mut users, mut groups): (BTreeSet<UserId>, Vec<GroupId>) = (BTreeSet::new(), Vec::new());
         users.extend(named(&Userid::root_pam())?);
         for (key, row) in view.list::<Assignment>(&AssignmentKey::node_prefix("/"))? {
             if !row.roles.iter().any(|(role, _)| *role == Role::Admin) {
                 continue;
             }
             match key.who {
-                Who::User(id) => users.push(id),
+                Who::User(id) => drop(users.insert(id)),
                 Who::Named(Ugid::Authid(authid)) if authid.token.is_none() => {
                     users.extend(named(&authid.user)?);
                 }
@@ -343,13 +407,50 @@ pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
         for group in groups {
             users.extend(members(view, group)?);
         }
+        let mut found = Vec::new();
         for id in users {
-            if view.get::<User>(&id)?.is_some_and(|user| is_live(&user)) {
-                return Ok(true);
+            let Some(user) = view.get::<User>(&id)? else { continue };
+            if is_live(user.enabled, user.expires, now)
+                && let Some(name) = name_of_user(view, &id)?
+            {
+                found.push(Administrator { name, refused: refused(view, &id, None, now)? });
             }
         }
-        Ok(false)
+        let usual = |name: &Userid| USUAL_ADMINISTRATORS.iter().position(|usual| *usual == name.to_string());
+        found.sort_by_key(|found| (usual(&found.name).unwrap_or(usize::MAX), found.name.clone()));
+        Ok(found)
     })?
+}
+
+fn is_live(enabled: bool, expires: i64, now: i64) -> bool {
+    enabled && (expires == 0 || now < expires)
+}
+
+/// Why nobody can log in as the user with all its roles; or, if `token` is given, with this API token of the user. `None` if it is possible.
+pub(crate) fn refused(
+    view: &View<'_>,
+    user: &UserId,
+    token: Option<CredentialId>,
+    now: i64,
+) -> Result<Option<Refusal>, Error> {
+    // `enfilade doctor` reports files that are stale, so here only the wall clock counts.
+    let now = Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current };
+    let checked = match token {
+        None => enfilade_identity::check_login(view, now, *user),
+        Some(_) => enfilade_identity::check_secret(view, now, *user, token),
+    };
+    match checked {
+        Err(Refusal::Facts(why)) => Err(why.into()),
+        checked => Ok(checked.err()),
+    }
+}
+
+/// Whether a user who can log in has the role Admin on `/`.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
+    Ok(administrators(source, now)?.iter().any(Administrator::can_log_in))
 }
 
 /// The users and projects of a domain.

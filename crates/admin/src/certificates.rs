@@ -4,6 +4,7 @@ mod index;
 mod listing;
 #[cfg(test)]
 mod tests;
+mod usable;
 
 pub use index::{IndexUse, LeafIndex};
 pub use listing::CertificateTerms;
@@ -14,7 +15,7 @@ use enfilade_sources::files::certificates::{
 };
 use enfilade_tls::{
     Bundle, CertificateFile, Certificates, Digest, DigestedLeaf, FileChange, Leaf, Parts, Policy, Ready,
-    Room, Rules,
+    Room, Rules, WITHOUT_KEY,
 };
 use listing::Listing;
 use std::cell::RefCell;
@@ -67,6 +68,25 @@ pub struct CertificateFiles {
     is_behind: AtomicBool,
 }
 
+/// The files that were examined.
+#[derive(Debug)]
+pub enum Examined {
+    /// All files of the place.
+    All,
+    /// Changed files, with the bundles that they belong to.
+    Files(BTreeSet<PathBuf>),
+}
+
+impl Examined {
+    /// Whether the file was examined.
+    pub fn has(&self, file: &str) -> bool {
+        match self {
+            Examined::All => true,
+            Examined::Files(files) => files.contains(Path::new(file)),
+        }
+    }
+}
+
 /// The result of reading the files.
 #[derive(Debug)]
 pub struct Looked {
@@ -74,6 +94,8 @@ pub struct Looked {
     pub certificates: Certificates,
     /// Unusable files.
     pub bad: Vec<BadCertificate>,
+    /// The examined files: `bad` has all unusable ones among them.
+    pub examined: Examined,
     /// Usable files that may cause problems for clients; known only for files that were read whole.
     pub warnings: Vec<BadCertificate>,
     /// The number of files that were read.
@@ -184,7 +206,8 @@ impl CertificateFiles {
         let bad: Vec<BadCertificate> = bad.into_iter().map(|bad| listing.at_lines(bad)).collect();
         listing.check_bound(&bad)?;
         let certificates = Certificates::new(self.digest, rules, files);
-        Ok(Looked { certificates, bad, warnings: listing.warnings.clone(), read })
+        let (warnings, examined) = (listing.warnings_at(now), Examined::All);
+        Ok(Looked { certificates, bad, examined, warnings, read })
     }
 
     fn leaves_into(
@@ -241,7 +264,7 @@ impl CertificateFiles {
                 let leaf = ROOM.with_borrow_mut(|room| Leaf::read(bytes, room))?;
                 match leaf.has_key || read_whole(&base.join(name)).is_ok_and(|whole| whole.key.is_some()) {
                     true => Ok(leaf),
-                    false => Err("it holds no private key, and no `.key` file is next to it".to_owned()),
+                    false => Err(WITHOUT_KEY.to_owned()),
                 }
             });
             let said = leaf.map(|leaf| of(&text, leaf));
@@ -281,7 +304,8 @@ impl CertificateFiles {
                 let changed = self.changed(&listing, &listing.names, |path| before.at_path(path, |_| true));
                 let gone = before.files().filter(|file| !listing.has(Path::new(&*file.path)));
                 let gone = gone.map(|file| FileChange::Remove(file.path.clone())).collect();
-                Ok(self.after(&listing, before, rules, &changed, gone, now))
+                let looked = self.after(&listing, before, rules, &changed, gone, now);
+                Ok(Looked { examined: Examined::All, ..looked })
             }
             // Lines may have moved, and their options may have changed. So the snapshot is built again, with the known leaves of unchanged files.
             CertificatePlace::List(_) => self.relisted(&listing, before, rules, now),
@@ -300,7 +324,7 @@ impl CertificateFiles {
         };
         let names = listing.files();
         let changed: BTreeSet<OsString> = self.changed(listing, &names, known).into_iter().collect();
-        let (mut bad, mut warnings, mut files) = (Vec::new(), listing.warnings.clone(), Vec::new());
+        let (mut bad, mut warnings, mut files) = (Vec::new(), listing.warnings_at(now), Vec::new());
         for name in &names {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
@@ -329,6 +353,7 @@ impl CertificateFiles {
         Ok(Looked {
             certificates: Certificates::new(self.digest, rules, files),
             bad,
+            examined: Examined::All,
             warnings,
             read: changed.len(),
         })
@@ -347,7 +372,7 @@ impl CertificateFiles {
     ) -> io::Result<Looked> {
         // If the list could not be used, any change may have repaired it, so it is read again. Until it can be used, files are followed by the
         // earlier list.
-        if self.is_behind.load(Ordering::Relaxed)
+        if self.is_behind()
             && let Ok(looked) = self.look_again(before, rules, now)
         {
             return Ok(looked);
@@ -362,23 +387,29 @@ impl CertificateFiles {
             // The names of the changed files are enough; the other files are not read.
             (CertificatePlace::Directory(_), _) => Arc::new(Listing::of_few(&self.place, paths, &self.terms)),
         };
-        let mut there = BTreeSet::new();
-        let mut gone = Vec::new();
+        let (mut there, mut gone) = (Vec::new(), Vec::new());
         let bundles = paths.iter().flat_map(|path| bundles_of_companion(path)).filter(|path| path.exists());
-        for path in paths.iter().cloned().chain(bundles) {
-            let is_file = std::fs::metadata(&path).is_ok_and(|meta| meta.is_file());
+        let examined: BTreeSet<PathBuf> = paths.iter().cloned().chain(bundles).collect();
+        for path in &examined {
+            // A dangling link or a pipe is read, too: the reading finds out what is wrong.
+            let is_file = std::fs::symlink_metadata(path).is_ok() && !path.is_dir();
             let text = path.to_string_lossy();
-            match listing.has(&path) && is_file {
-                true => drop(there.insert(path.into_os_string())),
-                // A certificate on a line of the list stays in use while its file is missing, just as while its file is broken.
-                false if before.at_path(&text, |_| true).is_some() && !listing.is_of_lines() => {
-                    gone.push(FileChange::Remove(text.into()));
-                }
+            let is_known = before.at_path(&text, |_| true).is_some();
+            // A certificate on a line of the list stays in use while its file is missing, just as while its file is broken: to read the file finds out
+            // what is wrong.
+            match listing.has(path) && (is_file || (is_known && listing.is_of_lines())) {
+                true => there.push(path.clone().into_os_string()),
+                false if is_known && !listing.is_of_lines() => gone.push(FileChange::Remove(text.into())),
                 false => {}
             }
         }
-        let there: Vec<OsString> = there.into_iter().collect();
-        Ok(self.after(&listing, before, rules, &there, gone, now))
+        let looked = self.after(&listing, before, rules, &there, gone, now);
+        Ok(Looked { examined: Examined::Files(examined), ..looked })
+    }
+
+    /// Whether the directory or the list could not be used when it was last read, so that earlier certificates are in use.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
     }
 
     /// Files that may have changed since they were verified or last read.
@@ -438,7 +469,8 @@ impl CertificateFiles {
                 Err(why) => bad.push(listing.at_lines(BadCertificate { file: text.into_owned(), why })),
             }
         }
-        Looked { certificates: before.under(rules).after(changes), bad, warnings, read: names.len() }
+        let (certificates, examined) = (before.under(rules).after(changes), Examined::Files(BTreeSet::new()));
+        Looked { certificates, bad, examined, warnings, read: names.len() }
     }
 
     /// Reads and verifies one file. Returns its leaf, its identity (`None` if the file changed recently), and a warning.

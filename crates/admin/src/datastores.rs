@@ -2,18 +2,22 @@
 
 mod chunks;
 mod describe;
+mod exposed;
 
 pub(crate) use chunks::is_chunk_store;
+pub use chunks::writable_chunk_stores;
+pub(crate) use describe::overlap;
 pub use describe::{
     DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
 };
-pub(crate) use describe::{overlap, roots};
+pub use exposed::{Exposed, exposed, roots, roots_in_file};
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::object_acl::open_to_roles;
 use crate::roles::remove_roles_on;
 use crate::users::check_comment;
+use enfilade_content::real_path;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, RolePath, StorePath,
@@ -160,20 +164,18 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
     let path = Path::new(root);
     let others = roots(ctx.facts)?.into_iter().filter(|(other, _)| other != name);
     let others: Vec<_> = others.collect();
-    // The path with its symbolic links resolved, as far as it exists, is checked, too.
-    let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
-    let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
-    let real = real.unwrap_or_else(|| path.to_owned());
-    let shared = || overlap(path, others.iter().cloned()).or_else(|| overlap(&real, others.iter().cloned()));
-    let own = || ctx.reserved.overlap_of_path(path).or_else(|| ctx.reserved.overlap_of_path(&real));
+    let shared = || overlap(path, others.iter().cloned());
     let taken = || {
-        own().map(|own| {
+        ctx.reserved.overlap_of_path(path).map(|own| {
             let (path, own) = (path.display(), own.display());
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
     // A path outside of the allowed roots is refused first: the other refusals would show the client whether a path exists, or the target of a link.
-    outside(ctx, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
+    outside(ctx, path, &real_path(path))
+        .or_else(shared)
+        .or_else(taken)
+        .map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
 /// Why a datastore may not be created at this path, if the change is limited to some roots.
@@ -225,8 +227,15 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let position =
         position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
     if matches!(edit, DatastoreEdit::Remove) {
-        sections.remove(position);
+        // All sections of the name: otherwise, the path of another one would be served from now on.
+        sections.retain(|section| section.id != name.as_str());
         return Ok(());
+    }
+    let count = sections.iter().filter(|section| section.id == name.as_str()).count();
+    if count > 1 {
+        return Err(format!(
+            "datastore.cfg has {count} sections with the name `{name}`, and only one is valid: remove the others from the file first"
+        ));
     }
     let Some(section) = sections.get_mut(position) else { return Ok(()) };
     if let Some(error) = &section.error {
@@ -297,4 +306,24 @@ fn check_leaving(section: &Section, name: &DatastoreName, next: Option<&str>) ->
 
 fn comment_of<'a>(properties: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
     properties.into_iter().find(|(key, _)| *key == "comment").map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_there_twice_is_removed_completely_and_not_changed() {
+        let section = |name: &str, path: &str| {
+            Section::new("datastore", name, vec![("path".to_owned(), path.to_owned())])
+        };
+        let mut sections = vec![section("dupe", "/a"), section("main", "/m"), section("dupe", "/b")];
+        let name: DatastoreName = "dupe".parse().unwrap();
+        let why = apply(&mut sections, &name, &DatastoreEdit::Maintenance(None)).unwrap_err();
+        assert!(why.starts_with("datastore.cfg has 2 sections with the name `dupe`"), "{why}");
+        apply(&mut sections, &name, &DatastoreEdit::Remove).unwrap();
+        let left: Vec<&str> = sections.iter().map(|section| section.id.as_str()).collect();
+        assert_eq!(left, ["main"]);
+        assert!(apply(&mut sections, &name, &DatastoreEdit::Remove).is_err());
+    }
 }

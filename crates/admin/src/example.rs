@@ -1,101 +1,97 @@
 //! Records that exist, for the examples that commands print.
 
+use crate::access::{Administrator, administrators, refused};
 use crate::error::Error;
-use crate::resolve::user_id;
-use enfilade_facts::tables::{Credential, Datastore, Domain, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, DatastoreName, UserId, Userid};
+use enfilade_facts::tables::{Credential, Datastore, Domain, User};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DatastoreName, UserId, Userid};
 use enfilade_facts::{Read, Source, View};
 use std::ops::ControlFlow;
 
-/// The usual administrators, in the order of preference.
-const ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Default"];
 /// The datastore of a first start.
 const FIRST_DATASTORE: &str = "main";
-/// The maximum number of records that are read to find an example.
+/// The maximum number of records that are read to find examples.
 const LOOKED_AT_MAX: usize = 1_000;
+/// The maximum number of examples of one kind.
+const EXAMPLES_MAX: usize = 10;
 
-/// A user or token for an example.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExampleLogin {
-    /// This user or token can log in: it is enabled, and has a password or a secret.
-    Secret(Authid),
-    /// This user exists, but nobody who can log in was found.
-    NoSecret(Authid),
-}
-
-/// A user or token that can log in, an administrator if possible; `None` if there is no user.
+/// Users and tokens that can log in: administrators first, then other users, then tokens. Empty if none was found.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn example_login(source: &dyn Source, now: i64) -> Result<Option<ExampleLogin>, Error> {
+pub fn example_logins(source: &dyn Source, now: i64) -> Result<Vec<Authid>, Error> {
+    let administrators = administrators(source, now)?.into_iter().filter(Administrator::can_log_in);
+    let mut logins: Vec<Authid> =
+        administrators.take(EXAMPLES_MAX).map(|found| Authid::from(found.name)).collect();
     source.read(|view| {
-        let is_live = |enabled: bool, expires: i64| enabled && (expires == 0 || now < expires);
-        let can_log_in = |user: &User| is_live(user.enabled, user.expires) && user.password.is_some();
-        let mut somebody = None;
-        for name in ADMINISTRATORS {
-            let Ok(authid) = name.parse::<Authid>() else { continue };
-            let id = match user_id(view, &authid.user) {
-                Ok(id) => id,
-                Err(Error::Missing { .. }) => continue,
-                Err(why) => return Err(why),
-            };
-            match view.get::<User>(&id)? {
-                Some(user) if can_log_in(&user) => return Ok(Some(ExampleLogin::Secret(authid))),
-                _ => somebody = somebody.or(Some(authid)),
-            }
+        let users = first::<User>(view, |id, _| Ok(refused(view, id, None, now)?.is_none()))?;
+        for (id, _) in users {
+            logins.extend(authid_of(view, &id)?.filter(|login| !logins.contains(login)));
         }
-        if let Some((id, _)) = first::<User>(view, |_, user| can_log_in(user))? {
-            return Ok(authid_of(view, &id)?.map(ExampleLogin::Secret));
-        }
-        let has_secret = |token: &Credential| {
-            is_live(token.enabled, token.expires) && !matches!(token.verifier, Verifier::Missing)
+        let works = |id: &CredentialId, token: &Credential| {
+            Ok(refused(view, &token.owner, Some(*id), now)?.is_none())
         };
-        if let Some((_, token)) = first::<Credential>(view, |_, token| has_secret(token))?
-            && let Some(owner) = authid_of(view, &token.owner)?
-        {
-            return Ok(Some(ExampleLogin::Secret(Authid { token: Some(token.name), ..owner })));
+        for (_, token) in first::<Credential>(view, works)? {
+            let owner = authid_of(view, &token.owner)?;
+            logins.extend(owner.map(|owner| Authid { token: Some(token.name.clone()), ..owner }));
         }
-        if somebody.is_none()
-            && let Some((id, _)) = first::<User>(view, |_, _| true)?
-        {
-            somebody = authid_of(view, &id)?;
-        }
-        Ok(somebody.map(ExampleLogin::NoSecret))
+        Ok(logins)
     })?
 }
 
-/// An existing datastore: that of a first start, if possible.
+/// A user for an example: an administrator if possible, preferably one who can log in. `None` if there is no user.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn example_datastore(source: &dyn Source) -> Result<Option<DatastoreName>, Error> {
+pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Error> {
+    if let Some(found) = administrators(source, now)?.into_iter().max_by_key(Administrator::can_log_in) {
+        return Ok(Some(found.name.into()));
+    }
+    source.read(|view| match first::<User>(view, |_, _| Ok(true))?.first() {
+        Some((id, _)) => authid_of(view, id),
+        None => Ok(None),
+    })?
+}
+
+/// Existing datastores: that of a first start comes first.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn example_datastores(source: &dyn Source) -> Result<Vec<DatastoreName>, Error> {
     source.read(|view| {
+        let mut found = Vec::new();
         if let Ok(name) = FIRST_DATASTORE.parse::<DatastoreName>()
             && view.get::<Datastore>(&name)?.is_some()
         {
-            return Ok(Some(name));
+            found.push(name);
         }
-        Ok(first::<Datastore>(view, |_, _| true)?.map(|(name, _)| name))
+        for (name, _) in first::<Datastore>(view, |_, _| Ok(true))? {
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        Ok(found)
     })?
 }
 
-/// The first record for which `is_so` returns true, among the first [`LOOKED_AT_MAX`] records of the table.
+/// The first records for which `is_so` returns true, at most [`EXAMPLES_MAX`], among the first [`LOOKED_AT_MAX`] records of the table.
 fn first<R: enfilade_facts::tables::Row>(
     view: &View<'_>,
-    is_so: impl Fn(&R::Key, &R) -> bool,
-) -> Result<Option<(R::Key, R)>, Error> {
-    let (mut found, mut looked) = (None, 0);
+    is_so: impl Fn(&R::Key, &R) -> Result<bool, Error>,
+) -> Result<Vec<(R::Key, R)>, Error> {
+    let (mut found, mut looked, mut failed) = (Vec::new(), 0, None);
     view.page::<R>(&[], None, |key, row| {
         looked += 1;
-        if is_so(&key, &row) {
-            found = Some((key, row));
+        match is_so(&key, &row) {
+            Ok(true) => found.push((key, row)),
+            Ok(false) => {}
+            Err(why) => failed = Some(why),
         }
-        match found.is_none() && looked < LOOKED_AT_MAX {
+        match failed.is_none() && found.len() < EXAMPLES_MAX && looked < LOOKED_AT_MAX {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
     })?;
-    Ok(found)
+    failed.map_or(Ok(found), Err)
 }
 
 fn authid_of(view: &View<'_>, id: &UserId) -> Result<Option<Authid>, Error> {

@@ -7,7 +7,9 @@ mod source;
 mod stores;
 
 pub use proxmox::import_proxmox;
-pub use source::ProxmoxTerms;
+pub use source::{ProxmoxFiles, ProxmoxTerms};
+
+use crate::error::Error;
 
 /// The result for one record of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +22,14 @@ pub struct Imported {
     pub left_out: Option<String>,
     /// How the imported record differs from that in the source, if the operator has to know.
     pub differs: Option<String>,
+    /// Whether this is only a remark about a record that the server follows in its file. The import did not add the record.
+    pub is_remark: bool,
 }
 
 impl Imported {
     /// An imported record.
     pub fn taken(kind: &'static str, name: impl Into<String>) -> Self {
-        Imported { kind, name: name.into(), left_out: None, differs: None }
+        Imported { kind, name: name.into(), left_out: None, differs: None, is_remark: false }
     }
 
     /// A record that was left out.
@@ -38,10 +42,31 @@ impl Imported {
         Imported { left_out, ..Imported::taken(kind, name) }
     }
 
+    /// A remark about a record that the server follows in its file.
+    pub fn remark(kind: &'static str, name: impl Into<String>, differs: String) -> Self {
+        Imported { differs: Some(differs), is_remark: true, ..Imported::taken(kind, name) }
+    }
+
     /// Adds the difference between the imported record and the record in the source.
     #[must_use]
     pub fn but(self, differs: Option<String>) -> Self {
         Imported { differs, ..self }
+    }
+
+    /// Whether the record was left out because it exists here already.
+    pub fn exists_here(&self) -> bool {
+        self.left_out.as_deref() == Some(HERE)
+    }
+
+    /// Whether a later import must not bring the record back if it is removed here meanwhile: it was imported, or is here already.
+    pub fn is_to_stay_removed(&self) -> bool {
+        let is_here = (self.left_out.is_none() && !self.is_remark) || self.has_password_here();
+        is_here && GIVES_ACCESS.contains(&self.kind)
+    }
+
+    /// Whether a password was left out because the user has one here.
+    pub fn has_password_here(&self) -> bool {
+        self.left_out.as_deref() == Some(HAS_PASSWORD)
     }
 
     /// The kind and the name.
@@ -52,3 +77,37 @@ impl Imported {
 
 /// The reason for which an existing record is left out.
 const HERE: &str = "the record already exists in this store";
+
+/// Why a user who has a password gets none.
+const HAS_PASSWORD: &str = "the user already has a password on this server";
+
+/// The kinds of records that let somebody in, or give rights.
+const GIVES_ACCESS: [&str; 4] = ["user", "token", "password", "roles"];
+
+/// Why a record that an earlier import added, and that is not here any more, is not added again.
+fn removed(kind: &str) -> String {
+    let next = match kind {
+        "user" => "create the user with `enfilade user create`",
+        "token" => "create a token with `enfilade token create`",
+        "password" => "set a new one with `enfilade user passwd`",
+        _ => "assign them with `enfilade role assign`",
+    };
+    let again = if kind == "roles" { "they are" } else { "it is" };
+    format!(
+        "an earlier import added this, and it was removed or revoked here since; if {again} wanted again, {next}"
+    )
+}
+
+/// Why nothing is given to an existing record.
+fn existed(what: &str) -> String {
+    format!(
+        "{what} existed here before the import, and may be another one; if an earlier import was from this source, import again with --same-source"
+    )
+}
+
+/// The error for a store in which every SID is in use, so that it can have no more users and groups.
+pub(crate) fn no_sid_left() -> Error {
+    Error::Invalid(
+        "every SID of this store is in use, so nothing was imported in this step: remove users or groups that are not needed, then import again".into(),
+    )
+}

@@ -32,8 +32,8 @@ pub use application_credentials::{
 pub use blobs::{create_blob, delete_blob, random_id, update_blob};
 pub use bootstrap::{Bootstrap, bootstrap};
 pub use catalog::{
-    CatalogEntry, CatalogSummary, add_endpoint, add_region, add_service, list_catalog, remove_endpoint,
-    remove_service,
+    AddedService, CatalogEntry, CatalogSummary, add_endpoint, add_region, add_service, find_service,
+    list_catalog, remove_endpoint, remove_service,
 };
 pub(crate) use delegations::forget_delegation;
 pub use delegations::lineage_of;
@@ -49,18 +49,16 @@ pub use endpoint_filters::{
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
 pub(crate) use grants::name_of_scope;
-pub use grants::{
-    GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, roles_on_project, set_grant,
-    take_role,
-};
+pub use grants::{GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, set_grant, take_role};
 pub use groups::{groups_of, set_member};
 pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, taken_names};
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;
 pub use policies::{endpoints_of_policy, policy_of_endpoint, set_association};
+pub(crate) use projects::full_name;
 pub use projects::{
     ProjectEdit, ProjectSummary, add_project, bind_datastore, children_of, find_project, list_projects,
-    parents_of, set_default_project, set_project, subtree_of,
+    name_of_project, parents_of, set_default_project, set_project, subtree_of,
 };
 pub(crate) use resolve::userid_of;
 pub use resolve::{
@@ -69,7 +67,8 @@ pub use resolve::{
 pub use resource::{Build, RecordId, Saved, StoredResource, delete, save};
 pub use revocations::{RevocationSummary, allow_issue, list_revocations, purge_revocations, revoke};
 pub use roles::{
-    RoleUse, add_implication, add_role, list_named_roles, remove_named_role, role_use, set_implied,
+    RoleUse, add_implication, add_role, define_role, list_named_roles, remove_named_role, role_use,
+    set_implied,
 };
 pub(crate) use trusts::remove_trusts;
 pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts, use_trust};

@@ -58,20 +58,37 @@ pub fn judge_token_key(source: &dyn Source, key: Option<&HashKey>) -> Result<Tok
     })?
 }
 
-/// The names of the tokens with hashes that the key made.
+/// The number of hashes that one change removes.
+const REMOVED_AT_ONCE: usize = 1_000;
+
+/// Removes the hashes that a lost key made, so that lists and `enfilade doctor` show which tokens need a new secret. Returns the names of the tokens.
 ///
 /// # Errors
-/// When the facts cannot be read.
-pub fn tokens_of_the_key(source: &dyn Source) -> Result<Vec<String>, Error> {
-    source.read(|view| {
+/// When the facts cannot be read or changed.
+pub fn remove_lost_hashes(ctx: &ChangeContext<'_>) -> Result<Vec<String>, Error> {
+    let (ids, names) = ctx.facts.read(|view| {
         let mut ids = Vec::new();
         view.scan::<Credential>(&[], |id, token| {
             ids.extend(matches!(token.verifier, Verifier::Keyed(_)).then_some(id));
             ControlFlow::Continue(())
         })?;
         let names = Names::read(view)?.with_tokens(view, ids.iter().copied())?;
-        Ok(ids.into_iter().map(|id| names.who(&Who::Token(id))).collect())
-    })?
+        let names = ids.iter().map(|id| names.who(&Who::Token(*id))).collect();
+        Ok::<_, Error>((ids, names))
+    })??;
+    for ids in ids.chunks(REMOVED_AT_ONCE) {
+        ctx.commit("remove the token hashes that a lost key made", |view, change| {
+            for id in ids {
+                let Some(before) = view.get::<Credential>(id)? else { continue };
+                if matches!(before.verifier, Verifier::Keyed(_)) {
+                    let after = Credential { verifier: Verifier::Missing, ..before.clone() };
+                    change.expect_same(id, &before).put(id, &after);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(names)
 }
 
 /// Records the key of token hashes.

@@ -33,40 +33,41 @@ mod tokens;
 mod users;
 
 pub use access::{
-    HeldRole, UserAccess, Way, WayKind, contents_of_domain, has_administrator, name_of_user, user_access,
-    users_in_group, ways_for, ways_of,
+    Administrator, HeldRole, UserAccess, Way, WayKind, administrators, contents_of_domain, has_administrator,
+    name_of_user, user_access, users_in_group, ways_for, ways_of,
 };
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{
-    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
-    Verified,
+    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Examined, IndexUse, LeafIndex,
+    Looked, Verified,
 };
 pub use change_context::ChangeContext;
 pub use datastores::{
-    DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, datastore_warnings, edit_datastore,
-    edit_profile, list_datastores, show_datastore,
+    DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, Exposed, datastore_warnings,
+    edit_datastore, edit_profile, exposed, list_datastores, roots, roots_in_file, show_datastore,
+    writable_chunk_stores,
 };
-pub use enfilade_content::{Reserved, ReservedPaths};
+pub use enfilade_content::{Reserved, ReservedPaths, real_path};
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;
 pub use error::Error;
-pub use example::{ExampleLogin, example_datastore, example_login};
+pub use example::{example_datastores, example_logins, example_user};
 pub use files::{FileSummary, list_files};
 pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
-pub use import::{Imported, ProxmoxTerms, import_proxmox};
+pub use import::{Imported, ProxmoxFiles, ProxmoxTerms, import_proxmox};
 pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,
     rotate_due_keys, rotate_keys,
 };
-pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key, tokens_of_the_key};
+pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key, remove_lost_hashes};
 pub use limit_model::LimitModel;
 pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use resolve::{Names, Target, list_realms};
-pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
+pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role, roles_of_nobody};
 pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,

@@ -5,6 +5,7 @@ use enfilade_access::well_known;
 use enfilade_facts::tables::{Credential, Domain, Group, Name, NameKey, NamedRole, User, Who};
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, Realm, RoleId, Sid, TokenName, Ugid, UserId, Userid,
+    word_of_id,
 };
 use enfilade_facts::{Read, Source, SourceError, View};
 use std::collections::HashMap;
@@ -25,12 +26,14 @@ pub enum Target {
 impl Target {
     /// The name of the target in `acl.cfg`; `None` if that file cannot name it.
     pub(crate) fn ugid(&self) -> Option<Ugid> {
-        let authid = match self {
-            Target::Group(group) => return group.is_plain().then(|| Ugid::Group(group.clone())),
-            Target::User(user) => Authid::from(user.clone()),
-            Target::Token(user, token) => Authid { user: user.clone(), token: Some(token.clone()) },
+        let ugid = match self {
+            Target::Group(group) => Ugid::Group(group.clone()),
+            Target::User(user) => Ugid::Authid(user.clone().into()),
+            Target::Token(user, token) => {
+                Ugid::Authid(Authid { user: user.clone(), token: Some(token.clone()) })
+            }
         };
-        authid.is_plain().then_some(Ugid::Authid(authid))
+        (ugid.to_string().parse().as_ref() == Ok(&ugid)).then_some(ugid)
     }
 }
 
@@ -40,8 +43,17 @@ impl FromStr for Target {
         if let Some(group) = text.strip_prefix('@') {
             return Ok(Target::Group(group.parse()?));
         }
-        let Authid { user, token } = text.parse()?;
-        Ok(token.map_or(Target::User(user.clone()), |token| Target::Token(user, token)))
+        Ok(Ugid::Authid(text.parse()?).into())
+    }
+}
+
+impl From<Ugid> for Target {
+    fn from(ugid: Ugid) -> Self {
+        match ugid {
+            Ugid::Group(group) => Target::Group(group),
+            Ugid::Authid(Authid { user, token: None }) => Target::User(user),
+            Ugid::Authid(Authid { user, token: Some(token) }) => Target::Token(user, token),
+        }
     }
 }
 
@@ -62,7 +74,7 @@ pub(crate) fn domain_id(view: &View<'_>, realm: &Realm) -> Result<DomainId, Erro
     found.ok_or_else(|| Error::Missing {
         what: "realm",
         name: realm.to_string(),
-        hint: "see `enfilade domain list`; the built-in realm is `local`",
+        hint: "see `enfilade domain list`; the built-in realm is `local`, and `enfilade domain add` creates another one",
     })
 }
 
@@ -197,7 +209,7 @@ impl Names {
     pub(crate) fn token(&self, owner: &UserId, name: &TokenName) -> String {
         match self.users.get(owner) {
             Some(user) => Authid { user: user.clone(), token: Some(name.clone()) }.to_string(),
-            None => format!("{owner}!{name}"),
+            None => format!("{owner}!{}", word_of_id(name.as_str())),
         }
     }
 
@@ -228,5 +240,30 @@ impl Names {
     /// The name of the user or group with this SID, or of a well-known SID.
     pub fn sid(&self, sid: &Sid) -> Option<String> {
         self.sids.get(sid).cloned().or_else(|| well_known(sid).map(str::to_owned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_target_is_written_in_a_way_of_its_own() {
+        let user = |name: &str| Userid::new(name, Realm::local()).unwrap();
+        let group = |name: &str| GroupName::new(name, Realm::local()).unwrap();
+        for (target, text, in_file) in [
+            (Target::User(user("staff")), "staff@local", Some("staff@local")),
+            (Target::User(user("@staff")), "%40staff@%local", None),
+            (Target::Token(user("@staff"), "t".parse().unwrap()), "%40staff@%local!t", None),
+            (Target::Group(group("staff")), "@staff@local", Some("@staff")),
+            (Target::Group(group("@staff")), "@%40staff@%local", None),
+            (Target::User(user("a b")), "a%20b@%local", None),
+        ] {
+            assert_eq!(target.to_string(), text);
+            assert_eq!(text.parse::<Target>().unwrap(), target);
+            let ugid = target.ugid();
+            assert_eq!(ugid.as_ref().map(ToString::to_string).as_deref(), in_file, "{text}");
+            assert!(ugid.is_none_or(|ugid| Target::from(ugid) == target));
+        }
     }
 }

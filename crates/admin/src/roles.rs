@@ -7,6 +7,7 @@ use enfilade_facts::tables::{Assignment, AssignmentKey, FileName, Who};
 use enfilade_facts::vocabulary::{Role, RolePath, Ugid, Userid};
 use enfilade_facts::{At, Read, Source};
 use enfilade_sources::files::acl_cfg::can_hold;
+use std::collections::BTreeMap;
 
 /// One role assignment on a path, for listing.
 #[derive(Clone, Debug)]
@@ -138,6 +139,30 @@ pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> 
             })
         });
         Ok(summaries.collect())
+    })?
+}
+
+/// The users, tokens and groups that `acl.cfg` names and that do not exist, each with the number of its entries.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn roles_of_nobody(source: &dyn Source) -> Result<BTreeMap<String, usize>, Error> {
+    source.read(|view| {
+        let mut nobody = BTreeMap::new();
+        for (key, _) in view.list::<Assignment>(&[])? {
+            let Who::Named(named) = key.who else { continue };
+            if named == Ugid::Authid(Userid::root_pam().into()) {
+                continue;
+            }
+            match who(view, &Target::from(named.clone())) {
+                Ok(_) => {}
+                Err(Error::Missing { .. } | Error::Invalid(_)) => {
+                    *nobody.entry(named.to_string()).or_default() += 1;
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(nobody)
     })?
 }
 

@@ -201,7 +201,7 @@ fn create_kept(
     let entry = Entry { enabled: true, expires: terms.expires, comment: terms.comment.clone() };
     ctx.write_through(&format!("token create {tokenid}"), &[FileName::Users, FileName::Secrets], |files| {
         files.sections(FileName::Users, |sections| {
-            if sections.iter().any(|section| section.id == tokenid.to_string()) {
+            if sections.iter().any(|section| section.id == tokenid.to_proxmox()) {
                 return Err(exists(tokenid));
             }
             files.secrets(|secrets| secrets.set(tokenid, hash))?;
@@ -243,6 +243,11 @@ pub fn set_token(
     check_comment(edit.comment.as_deref())?;
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let is_mirrored = find(ctx, owner, name)?.mirrored.is_some();
+    if edit.own_roles.is_some() && is_for_project(ctx, owner, name)? {
+        return Err(Error::Invalid(format!(
+            "{tokenid} is an application credential: its roles cannot be changed; create a new one with `enfilade token create --project`"
+        )));
+    }
     if is_mirrored && edit.own_roles == Some(false) {
         return Err(Error::Invalid(format!(
             "{tokenid} cannot have all roles of its owner: it is defined in user.cfg, where a token has only the roles assigned to the token itself"
@@ -289,6 +294,11 @@ fn find(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -> Result<Cre
         let id = token_id(view, owner, name)?;
         view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))
     })?
+}
+
+/// Whether a token is an application credential.
+fn is_for_project(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -> Result<bool, Error> {
+    ctx.facts.read(|view| Ok(view.get::<Delegation>(&token_id(view, owner, name)?)?.is_some()))?
 }
 
 /// Replaces the secret of a token. The old secret stays valid for `grace` seconds, unless it is ended earlier. If an even older secret is still
@@ -495,9 +505,14 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
         // There are many tokens and few bad hashes: names are read only for the bad ones.
         let mut bad = Vec::new();
         view.scan::<Credential>(&[], |id, token| {
-            if let Some(hash) = token.verifier.crypt() {
-                bad.extend(enfilade_identity::check_hash(hash).err().map(|why| (id, why.to_string())));
-            }
+            let why = match &token.verifier {
+                Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
+                    enfilade_identity::check_hash(hash).err().map(|why| why.to_string())
+                }
+                Verifier::Missing => Some("it is missing".to_owned()),
+                Verifier::Keyed(_) | Verifier::Certificate(_) => None,
+            };
+            bad.extend(why.map(|why| (id, why)));
             ControlFlow::Continue(())
         })?;
         if bad.is_empty() {

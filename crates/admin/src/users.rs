@@ -273,7 +273,7 @@ fn add_kept_user(
     }
     let at = ctx.write_through(&what, &[FileName::Users], |files| {
         files.sections(FileName::Users, |sections| {
-            if sections.iter().any(|section| section.id == authid.to_string()) {
+            if sections.iter().any(|section| section.id == authid.to_proxmox()) {
                 return Err(exists(&new.userid));
             }
             let entry = Entry { enabled: true, expires: new.expires, comment: new.comment.clone() };
@@ -542,7 +542,8 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let space = view
         .get::<SidSpace>(&SidSpaceKey)?
         .ok_or_else(|| dangling("the record of free SIDs", "sid-space"))?;
-    let (sid, rest) = space.take().ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
+    let (sid, rest) =
+        space.take(view.at().store).ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
 }

@@ -9,6 +9,7 @@ use enfilade_sources::files::file_set::{EditError, Locked};
 use enfilade_sources::files::mirror::{Editor, Mirror};
 use enfilade_sources::files::section_config::{self, Section};
 use enfilade_sources::files::token_shadow::TokenShadow;
+use std::io::ErrorKind;
 
 impl ChangeContext<'_> {
     /// Whether records are mirrored from this file.
@@ -29,6 +30,7 @@ impl ChangeContext<'_> {
         let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
         let mut mirror = Mirror::new(self.files.clone());
         mirror.has_seen(self.facts, self.now)?;
+        self.refuse_missing(files)?;
         edit(&Files(&locked))?;
         let editor = Editor { who: self.who, what, requester: self.requester };
         let looked = mirror.look_for(self.facts, self.now, Some(editor));
@@ -38,6 +40,25 @@ impl ChangeContext<'_> {
             ))
         })?;
         Ok(outcome.committed.unwrap_or_else(|| self.facts.at()))
+    }
+
+    /// Refuses a change of a file that is missing although the facts have its records: the change would write a file with the new record alone, and
+    /// all other records would be deleted.
+    fn refuse_missing(&self, files: &[FileName]) -> Result<(), Error> {
+        for file in files {
+            let path = self.files.path(*file);
+            let is_missing =
+                std::fs::symlink_metadata(&path).is_err_and(|why| why.kind() == ErrorKind::NotFound);
+            let known = self.facts.read(|view| view.get::<MirroredFile>(file))??;
+            if is_missing && known.is_some_and(|row| row.version.is_some() || row.fault.is_some()) {
+                return Err(Error::File(format!(
+                    "`{}` is missing, and the server has records from it; nothing was changed; restore the file, or make an empty file if all its \
+                     records are to be deleted",
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -40,7 +40,7 @@ impl Bundle {
         let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<_, _>>()
-            .map_err(|why| format!("the PEM cannot be read: {}", pem_fault(&why)))?;
+            .map_err(|why| format!("the PEM cannot be read: {}", unread(pem, &why)))?;
         let first = chain
             .first()
             .ok_or("the file contains no certificate; expected a leaf, its intermediates and its key")?;
@@ -48,9 +48,15 @@ impl Bundle {
         let mut amiss = out_of_order(&chain);
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
-            (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key).map_err(|why| {
-                format!("the `.key` file contains no private key that can be read: {}", unread(key, &why))
+            (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key).map_err(|why| match why {
+                pem::Error::NoItemsFound if !is_encrypted(key) => {
+                    "the `.key` file holds no private key".to_owned()
+                }
+                why => {
+                    format!("the `.key` file contains no private key that can be read: {}", unread(key, &why))
+                }
             })?,
+            (Err(pem::Error::NoItemsFound), None) if !is_encrypted(pem) => return Err(WITHOUT_KEY.to_owned()),
             (Err(why), None) => {
                 return Err(format!(
                     "the file contains no private key that can be read: {}",
@@ -81,8 +87,15 @@ impl Bundle {
     }
 }
 
+/// The problem of a bundle that consists of certificates alone.
+pub const WITHOUT_KEY: &str = "it holds no private key, and no `.key` file is next to it";
+
 fn unread(pem: &[u8], why: &pem::Error) -> String {
-    match pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
+    let has = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);
+    match is_encrypted(pem) {
+        true if has(FORMER) => "it is in OpenSSL's former encrypted form: `openssl pkey -in NAME.pem -out NAME.pem.key` writes it without its passphrase next to \
+                 the bundle; then remove it from the bundle"
+            .to_owned(),
         true => "it is encrypted: `enfilade certs add` installs it in a certificate directory; for a crt-list, `openssl pkey -in NAME.pem -out \
                  NAME.pem.key` writes it without its passphrase next to the bundle"
             .to_owned(),
@@ -90,8 +103,15 @@ fn unread(pem: &[u8], why: &pem::Error) -> String {
     }
 }
 
+fn is_encrypted(pem: &[u8]) -> bool {
+    pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED)
+}
+
 /// This word is in the PEM label of an encrypted key, and in the header `Proc-Type: 4,ENCRYPTED` of OpenSSL's traditional form.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
+/// The header of a key in OpenSSL's former encrypted form, which `certs add` does not read.
+const FORMER: &[u8] = b"Proc-Type:";
 
 fn unfit(why: rustls::Error) -> String {
     match why {
@@ -173,7 +193,15 @@ mod tests {
         assert!(read(&one, Some(&key)).is_ok());
         for (pem, key, why) in [
             ("nothing".to_owned(), None, "the file contains no certificate"),
-            (one.clone(), None, "the file contains no private key"),
+            (one.clone(), None, "it holds no private key, and no `.key` file is next to it"),
+            // OpenSSL's former form of an encrypted key: its headers are not base64.
+            (
+                format!(
+                    "{one}-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"
+                ),
+                None,
+                "it is in OpenSSL's former encrypted form",
+            ),
             (one.replace("-----END", ""), None, "a PEM block has no end"),
             (one.clone(), Some("nothing"), "the `.key` file"),
             (format!("{one}{other}"), None, "the private key belongs to another certificate"),

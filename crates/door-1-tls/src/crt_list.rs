@@ -118,6 +118,12 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
             }
             Some(name) => line.excluded.push(name.to_ascii_lowercase()),
             None if filter == "*" => line.is_default = true,
+            None if !can_match(filter) => {
+                warnings.push(format!(
+                    "`{filter}` never matches: expected a host name such as `www.example.com`, or a wildcard such as `*.example.com`"
+                ));
+                names.push(filter.to_ascii_lowercase());
+            }
             None => names.push(filter.to_ascii_lowercase()),
         }
     }
@@ -130,6 +136,13 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
         line.names = None;
     }
     Ok(line)
+}
+
+/// Whether a client can ask for this name, or for a name that this wildcard covers.
+fn can_match(filter: &str) -> bool {
+    let name = filter.strip_prefix("*.").unwrap_or(filter);
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    name.parse::<core::net::IpAddr>().is_ok() || (!name.is_empty() && name.bytes().all(is_letter))
 }
 
 const NOT_HERE: [(&str, &str); 8] = [
@@ -259,6 +272,9 @@ mod tests {
         for (text, why) in [
             ("a.pem *.x !*.y.x", "has no effect"),
             ("a.pem x !y", "no wildcard"),
+            ("a.pem w*.x.example", "`w*.x.example` never matches"),
+            ("a.pem *.*.example", "never matches"),
+            ("a.pem https://x.example", "never matches"),
             ("a.pem [allow-0rtt]", "never accepted"),
             ("a.pem [ca-file x]", "no `verify`"),
             ("a.pem [npn h2]", "clients no longer use it"),

@@ -1,5 +1,6 @@
 //! The fingerprint of a certificate: the SHA-256 of its DER, as `openssl x509 -fingerprint -sha256` prints it.
 
+use crate::leaf::Leaf;
 use aws_lc_rs::digest;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -7,10 +8,11 @@ use rustls::pki_types::pem::PemObject;
 /// The fingerprint of the first certificate of a PEM file.
 ///
 /// # Errors
-/// When the file contains no certificate that can be read.
+/// When the file contains no certificate that can be read, or one that no handshake accepts.
 pub fn fingerprint(pem: &[u8]) -> Result<[u8; 32], String> {
     let certificate = CertificateDer::from_pem_slice(pem)
         .map_err(|why| format!("the file contains no readable PEM certificate: {why}"))?;
+    Leaf::of_der(&certificate)?;
     Ok(of(&certificate))
 }
 

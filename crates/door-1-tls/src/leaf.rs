@@ -70,8 +70,21 @@ impl Leaf {
     /// # Errors
     /// The reason why the certificate cannot be read.
     pub fn of_der(der: &[u8]) -> Result<Leaf, &'static str> {
-        walk(der).ok_or("the certificate cannot be parsed")?
+        match walk(der).ok_or(UNPARSED)? {
+            (leaf, true) => Ok(leaf),
+            (_, false) => Err(
+                "the certificate has X.509 version 1 or 2, which TLS libraries refuse: make it again with version 3, with its host names as \
+                 subjectAltName (`openssl req -x509 -addext subjectAltName=DNS:NAME`, `openssl x509 -req -extfile FILE`)",
+            ),
+        }
     }
+}
+
+const UNPARSED: &str = "the certificate cannot be parsed";
+
+/// Checks that a certificate of a chain can be parsed. Old root certificates have X.509 version 1.
+pub(crate) fn check_of_chain(der: &[u8]) -> Result<(), &'static str> {
+    walk(der).map(drop).ok_or(UNPARSED)
 }
 
 /// The blocks of a PEM file, not decoded.
@@ -314,11 +327,14 @@ pub(crate) fn serial(der: &[u8]) -> Option<&[u8]> {
     fields.expect(tag::INTEGER)
 }
 
-/// Reads the fields of a [`Leaf`] from a certificate (RFC 5280 §4.1). `None` if the DER cannot be parsed.
-fn walk(der: &[u8]) -> Option<Result<Leaf, &'static str>> {
+/// Reads the fields of a [`Leaf`] from a certificate (RFC 5280 §4.1), and whether the certificate has X.509 version 3. `None` if the DER cannot be
+/// parsed.
+fn walk(der: &[u8]) -> Option<(Leaf, bool)> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
-    fields.next_if(tag::VERSION);
+    let version = fields.next_if(tag::VERSION);
+    // Version 3 has the number 2. A certificate without a number has version 1.
+    let is_version_3 = version.and_then(|version| Der(version).expect(tag::INTEGER)) == Some(&[2]);
     fields.expect(tag::INTEGER)?;
     fields.expect(tag::SEQUENCE)?;
     fields.expect(tag::SEQUENCE)?;
@@ -342,7 +358,7 @@ fn walk(der: &[u8]) -> Option<Result<Leaf, &'static str>> {
     }
     names.sort_unstable();
     names.dedup();
-    Some(Ok(Leaf { names, not_before, not_after, algorithm, has_key: false }))
+    Some((Leaf { names, not_before, not_after, algorithm, has_key: false }, is_version_3))
 }
 
 fn common_names(subject: &[u8]) -> Option<Vec<String>> {
@@ -479,6 +495,20 @@ mod tests {
             assert_eq!(leaf.algorithm, Algorithm::Ecdsa);
             let read = Leaf::read(pem.as_bytes(), &mut Room::default()).unwrap();
             assert_eq!(read, Leaf { has_key: true, ..leaf });
+        }
+    }
+
+    /// TLS libraries refuse a leaf certificate of another version than 3. A root certificate at the end of a chain may have version 1.
+    #[test]
+    fn only_version_3_is_accepted_for_a_leaf() {
+        let der = made(&["a.example"], "a", (2020, 2030)).0;
+        let version = [tag::VERSION, 3, tag::INTEGER, 1, 2];
+        let at = der.windows(version.len()).position(|window| window == version).unwrap() + 4;
+        for other in [0, 1] {
+            let mut old = der.clone();
+            old[at] = other;
+            assert!(Leaf::of_der(&old).unwrap_err().contains("X.509 version 1 or 2"));
+            assert_eq!(check_of_chain(&old), Ok(()));
         }
     }
 

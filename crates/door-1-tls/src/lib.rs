@@ -23,12 +23,13 @@ mod ocsp;
 mod ready;
 mod serve;
 mod policy;
+mod revocation_list;
 mod tickets;
 mod fingerprint;
 mod crt_list;
 
 pub use ask::Ask;
-pub use bundle::{Bundle, Parts};
+pub use bundle::{Bundle, Parts, WITHOUT_KEY};
 pub use crt_list::{CrtList, Line, Options, Verify};
 pub use fingerprint::{fingerprint, of as fingerprint_of};
 pub use issuers::{Issuers, is_issued_by};

@@ -5,7 +5,7 @@
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
-use crate::view::Digest;
+use crate::view::{CertificateFile, Digest};
 use enfilade_facts::MemoKey;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +46,12 @@ impl KeyMemo {
         let slot = hot.slots.get(&key)?;
         slot.is_used.store(true, Ordering::Relaxed);
         Some(slot.ready.clone())
+    }
+
+    /// Whether this version of a file is remembered, and can be served.
+    pub fn can_serve(&self, file: &CertificateFile, digest: &Digest) -> bool {
+        let hot = self.hot.read().unwrap_or_else(PoisonError::into_inner);
+        hot.slots.get(&file.key(digest)).is_some_and(|slot| matches!(slot.ready, Ready::Serves { .. }))
     }
 
     /// Remembers a file, and drops another one when the memo is full.

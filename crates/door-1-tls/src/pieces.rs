@@ -2,7 +2,7 @@
 //! in PEM, DER or PKCS #12.
 
 use crate::encrypted::Sealed;
-use crate::leaf::{Blocks, Der, Leaf, decode, issuer_and_subject, public_key, tag};
+use crate::leaf::{Blocks, Der, Leaf, check_of_chain, decode, issuer_and_subject, public_key, tag};
 use crate::pkcs12;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -126,7 +126,7 @@ impl Pieces {
         let mut rest = Der(der);
         let _ = rest.next();
         let der = der.get(..der.len() - rest.0.len()).unwrap_or_default();
-        Leaf::of_der(der).map_err(|why| PieceError::Unusable(format!("`{file}`: {why}")))?;
+        check_of_chain(der).map_err(|why| PieceError::Unusable(format!("`{file}`: {why}")))?;
         self.certificates.push((CertificateDer::from(der.to_vec()), file.to_owned()));
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Pieces {
         };
         let (chain, unused) = in_order(&certificates, leaf);
         let (der, file) = certificates.get(leaf).ok_or("the certificate is gone")?;
-        let says = Leaf::of_der(der)?;
+        let says = Leaf::of_der(der).map_err(|why| format!("`{file}`: {why}"))?;
         let mut warnings: Vec<String> = other
             .iter()
             .map(|file| format!("the key in `{file}` belongs to another certificate, and is left out"))

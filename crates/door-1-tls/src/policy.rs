@@ -5,6 +5,7 @@ use crate::bundle::Bundle;
 use crate::crt_list::{Options, Verify};
 use crate::leaf::pem_fault;
 use crate::ready::{Nothing, Ready};
+use crate::revocation_list::RevocationList;
 use crate::tickets::Tickets;
 use aws_lc_rs::digest;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
@@ -21,6 +22,8 @@ pub struct Policy {
     /// A digest of the options and of the contents of the files that they name. All processes with the same options and files have the same digest.
     epoch: [u8; 32],
     config: ServerConfig,
+    /// The lists of the `crl-file`.
+    revoked: Vec<RevocationList>,
 }
 
 /// OpenSSL's names for the ciphers of TLS 1.2.
@@ -99,18 +102,21 @@ impl Policy {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(options)?)
             .map_err(|why| format!("no protocol version or cipher is left: {why}"))?;
+        let mut lists = Vec::new();
         let builder = match options.verify {
             Verify::None => builder.with_no_client_auth(),
             asked => {
                 let is_required = asked == Verify::Required;
                 let names = !options.no_ca_names;
-                builder.with_client_cert_verifier(verifier(
+                let (verifier, of_file) = verifier(
                     &provider,
                     [&named, &silent],
-                    &revoked,
+                    options.crl_file.is_some().then_some(revoked.as_slice()),
                     is_required,
                     names,
-                )?)
+                )?;
+                lists = of_file;
+                builder.with_client_cert_verifier(verifier)
             }
         };
         let mut config = builder.with_cert_resolver(Arc::new(Nothing));
@@ -137,7 +143,15 @@ impl Policy {
             Verify::None => config.ticketer = tickets.under(epoch),
             _ => config.send_tls13_tickets = 0,
         }
-        Ok(Policy { epoch, config })
+        Ok(Policy { epoch, config, revoked: lists })
+    }
+
+    /// What is wrong with the revocation lists of this policy at this time, in seconds since the epoch; each problem once.
+    pub fn faults(&self, now: i64) -> Vec<&'static str> {
+        let mut faults: Vec<_> = self.revoked.iter().filter_map(|list| list.fault(now)).collect();
+        faults.sort_unstable();
+        faults.dedup();
+        faults
     }
 
     /// Makes the TLS configuration of connections that get this bundle under this policy.
@@ -212,10 +226,10 @@ fn versions(options: &Options) -> Result<Vec<&'static SupportedProtocolVersion>,
 fn verifier(
     provider: &Arc<CryptoProvider>,
     [named, silent]: [&[u8]; 2],
-    revoked: &[u8],
+    revoked: Option<&[u8]>,
     is_required: bool,
     names: bool,
-) -> Result<Arc<dyn ClientCertVerifier>, String> {
+) -> Result<(Arc<dyn ClientCertVerifier>, Vec<RevocationList>), String> {
     let mut roots = RootCertStore::empty();
     let mut add = |pem: &[u8]| -> Result<(), String> {
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -235,10 +249,16 @@ fn verifier(
     }
     let hints: Vec<_> = CertificateDer::pem_slice_iter(named).flatten().collect();
     let crls: Vec<CertificateRevocationListDer<'static>> =
-        CertificateRevocationListDer::pem_slice_iter(revoked)
+        CertificateRevocationListDer::pem_slice_iter(revoked.unwrap_or_default())
             .collect::<Result<_, _>>()
             .map_err(|why| format!("the `crl-file` cannot be read: {}", pem_fault(&why)))?;
     let has_crls = !crls.is_empty();
+    if revoked.is_some() && !has_crls {
+        return Err("there is no revocation list in PEM form (`BEGIN X509 CRL`) in the `crl-file`, so no revoked certificate would be refused".into());
+    }
+    let trusted: Vec<_> =
+        [named, silent].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem).flatten()).collect();
+    let lists = crls.iter().filter_map(|list| RevocationList::read(list, &trusted)).collect();
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .with_crls(crls)
         .clear_root_hint_subjects();
@@ -254,7 +274,9 @@ fn verifier(
         // Only leaf certificates are looked up in the revocation list. A list that has expired is not trusted.
         builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
     }
-    builder.build().map_err(|why| format!("clients' certificates cannot be checked: {why}"))
+    let verifier =
+        builder.build().map_err(|why| format!("clients' certificates cannot be checked: {why}"))?;
+    Ok((verifier, lists))
 }
 
 #[cfg(test)]
@@ -308,6 +330,45 @@ mod tests {
             assert!(said.contains(why), "{options}: {said}");
         }
         assert!(policy("verify optional ca-file /ca", b"nothing").unwrap_err().contains("no certificate"));
+        // The certificate of the authority is no revocation list.
+        let said = policy("verify required ca-file /ca crl-file /ca", &ca).unwrap_err();
+        assert!(said.contains("there is no revocation list in PEM form"), "{said}");
+    }
+
+    #[test]
+    fn an_expired_or_foreign_revocation_list_is_a_fault() {
+        use rcgen::{
+            BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+            KeyIdMethod, KeyPair, KeyUsagePurpose, SerialNumber, date_time_ymd,
+        };
+        let of = |name: &str| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+            params.distinguished_name.push(DnType::CommonName, name);
+            let key = KeyPair::generate().unwrap();
+            let ca = params.self_signed(&key).unwrap().pem();
+            let list = CertificateRevocationListParams {
+                this_update: date_time_ymd(2030, 1, 1),
+                next_update: date_time_ymd(2030, 2, 1),
+                crl_number: SerialNumber::from(1),
+                issuing_distribution_point: None,
+                revoked_certs: Vec::new(),
+                key_identifier_method: KeyIdMethod::Sha256,
+            };
+            (ca, list.signed_by(&Issuer::new(params, key)).unwrap().pem().unwrap())
+        };
+        let ((ca, own), (_, foreign)) = (of("own"), of("foreign"));
+        let line = CrtList::parse("a.pem [verify required ca-file /ca crl-file /crl]").lines.remove(0);
+        let faults = |list: &str, now: i64| {
+            let read = |path: &str| Ok(if path == "/ca" { &ca } else { list }.as_bytes().to_vec());
+            Policy::new(&line.options, &Tickets::default(), read).unwrap().faults(now)
+        };
+        let until = 1_896_134_400;
+        assert!(faults(&own, until).is_empty());
+        assert!(faults(&own, until + 1)[0].contains("has expired"));
+        assert!(faults(&foreign, 0)[0].contains("of no authority in the `ca-file`"));
+        assert_eq!(faults(&[own, foreign].concat(), until + 1).len(), 2);
     }
 
     #[test]

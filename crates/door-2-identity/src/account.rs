@@ -153,8 +153,11 @@ impl AccountState {
         let of_token = self.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref());
         let check = |mirrored: Option<&Mirrored>, files: &[FileName]| {
             let Some(mirrored) = mirrored else { return Ok(()) };
-            let refused =
-                |file: FileName, why: String| Refusal::File { authid: self.authid.clone(), file, why };
+            let refused = |file: FileName, why: String| Refusal::File {
+                authid: self.authid.clone(),
+                file,
+                why: why.into(),
+            };
             for file in files {
                 if !now.mirror.is_current() {
                     return Err(refused(*file, "no server could read the file for longer than the stale limit; see `enfilade doctor`".to_owned()));

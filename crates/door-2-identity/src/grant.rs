@@ -28,12 +28,7 @@ pub(crate) fn grant(
     proven_until: u64,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
-    let mut principal = principal(view, account, memo)?;
-    if let Some(credential) = &proof.credential
-        && let Some(delegation) = view.delegation(credential)?
-    {
-        principal.reach = judge::reach_of(view, &account.id, credential, delegation.project)?;
-    }
+    let principal = principal(view, account, memo)?;
     let verifiers = account.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
     let last_second = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN);
@@ -87,13 +82,19 @@ pub(crate) fn grant_session(
     Ok(granted)
 }
 
-/// The principal of an account.
+/// The principal of an account, as in a request with the secret of the account.
 pub(crate) fn principal(
     view: &View<'_>,
     account: &AccountState,
     memo: &IdentityMemo,
 ) -> Result<Principal, Refusal> {
     let user = &account.user;
+    let credential = account.credential.as_ref();
+    let delegation = credential.map(|(id, _)| view.delegation(id)).transpose()?.flatten();
+    let reach = match credential.zip(delegation) {
+        Some(((id, _), delegation)) => judge::reach_of(view, &account.id, id, delegation.project)?,
+        None => Reach::Everything,
+    };
     let groups = view.groups_of(&account.id)?;
     let mut sids: Vec<Sid> = groups
         .iter()
@@ -111,8 +112,8 @@ pub(crate) fn principal(
     Ok(Principal {
         authid: account.authid.clone(),
         user: account.id,
-        narrowed_to: account.credential.as_ref().filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
-        reach: Reach::Everything,
+        narrowed_to: credential.filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
+        reach,
         sid: user.sid,
         groups: groups.into_iter().map(|(id, _)| id).collect(),
         set: memo.sets.intern(sids.as_slice(), user.uid, &gids),

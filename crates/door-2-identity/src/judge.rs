@@ -49,7 +49,7 @@ pub(crate) fn judge_claim(
         Scope::Domain(domain) => Some(domain),
         Scope::Project(project) => {
             let row = view.project(&project)?.filter(|project| project.enabled);
-            Some(row.ok_or(Refusal::NoScope("the project is deleted or disabled"))?.domain)
+            Some(row.ok_or(Refusal::NoScope(Refusal::PROJECT_CLOSED))?.domain)
         }
     };
     if let Some(domain) = scope_domain
@@ -182,7 +182,7 @@ pub(crate) fn reach_of(
     }
     let roles = match is_open(view, &project)? {
         true => roles_on(view, user, Scope::Project(project), Some(credential)),
-        false => Err(Refusal::NoScope("the project is deleted or disabled")),
+        false => Err(Refusal::NoScope(Refusal::PROJECT_CLOSED)),
     };
     match roles {
         Ok(roles) => Ok(Reach::Project { project, roles: roles.into_iter().map(|role| role.name).collect() }),
@@ -222,7 +222,7 @@ pub(crate) fn roles_on(
         let is_of = |project| scope == Scope::Project(project);
         let delegation = delegation
             .filter(|delegation| is_of(delegation.project))
-            .ok_or(Refusal::NoScope("the credential is not for this project"))?;
+            .ok_or(Refusal::NoScope(Refusal::OF_OTHER_PROJECT))?;
         let given: BTreeSet<_> = view.with_implied(delegation.roles.into_iter().collect())?;
         held.retain(|role| given.contains(role));
         next = delegation.by;

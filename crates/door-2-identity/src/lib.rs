@@ -44,7 +44,7 @@ pub use memo::IdentityMemo;
 pub use open::{open, reopen, validate};
 pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets};
-pub use reaches::{reaches, who_would};
+pub use reaches::{check_login, lacks_secret, reaches, who_would};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
 pub use session::{Claim, HeldRole, Lent, Methods, Scope, Session};

@@ -8,26 +8,97 @@ use crate::memo::IdentityMemo;
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
 use crate::session::{HeldRole, Scope};
+use crate::standing;
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
-/// The principal that `authid` has after a login with the correct secret: for explanations and reviews.
+/// The principal that `authid` has after a login with the correct secret: for explanations and reviews. If `project` is given, the principal of a
+/// session for the project that is issued after this login.
 ///
 /// # Errors
-/// The refusals of a login with the correct secret.
+/// The refusals of a login with the correct secret, and of a session for the project. Whether a secret exists is not checked ([`lacks_secret`]).
 pub fn who_would(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
     authid: &Authid,
+    project: Option<&ProjectId>,
     memo: &IdentityMemo,
 ) -> Result<Principal, Refusal> {
     let view = View::new(view);
+    let account = account_of(&view, now, authid)?;
+    let principal = principal(&view, &account, memo)?;
+    let Some(project) = project else { return Ok(principal) };
+    if !judge::is_open(&view, project)? {
+        return Err(Refusal::NoScope(Refusal::PROJECT_CLOSED));
+    }
+    let credential = account.credential.as_ref().map(|(id, _)| id);
+    let roles = judge::roles_on(&view, &account.id, Scope::Project(*project), credential)?;
+    let reach = match principal.reach {
+        Reach::Nothing => Reach::Nothing,
+        _ => Reach::Project { project: *project, roles: roles.into_iter().map(|role| role.name).collect() },
+    };
+    Ok(Principal { reach, ..principal })
+}
+
+/// The refusal of every login as `authid`, if nobody can know a working secret for it: the refusal of [`check_login`] for a user, and of
+/// [`crate::check_secret`] for a token.
+///
+/// # Errors
+/// The refusals of [`who_would`], if the user or token is not valid at all.
+pub fn lacks_secret(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    authid: &Authid,
+) -> Result<Option<Refusal>, Refusal> {
+    let account = account_of(&View::new(view), now, authid)?;
+    let checked = match &account.credential {
+        None => check_login(view, now, account.id),
+        Some((id, _)) => standing::check_secret(view, now, account.id, Some(*id)),
+    };
+    match checked {
+        Ok(()) => Ok(None),
+        Err(why @ Refusal::Facts(_)) => Err(why),
+        Err(_) if account.credential.is_some() && account.verifiers(now).is_empty() => {
+            Ok(Some(Refusal::no_secret(authid.clone())))
+        }
+        Err(why) => Ok(Some(why)),
+    }
+}
+
+/// Checks that the user can log in with all its rights: with its password, or with an API token. Only a token without roles of its own, and which is
+/// not for one project, has the rights of its user.
+///
+/// # Errors
+/// The refusal of a login with the correct password, or that there is no password.
+pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -> Result<(), Refusal> {
+    let own = View::new(view);
+    let why = match standing::check_secret(view, now, user, None) {
+        Ok(()) => return Ok(()),
+        Err(why @ Refusal::Facts(_)) => return Err(why),
+        Err(Refusal::BadHash { authid, .. })
+            if own.user(&user)?.is_some_and(|row| row.password.is_none()) =>
+        {
+            Refusal::NoPassword(authid)
+        }
+        Err(why) => why,
+    };
+    for id in own.tokens_of(&user)? {
+        let is_like_user =
+            own.credential(&id)?.is_some_and(|token| !token.own_roles) && own.delegation(&id)?.is_none();
+        if is_like_user && standing::check_secret(view, now, user, Some(id)).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(why)
+}
+
+fn account_of(view: &View<'_>, now: Clocks, authid: &Authid) -> Result<AccountState, Refusal> {
     let unknown = || Refusal::Unknown(authid.clone());
-    let (user, token) = account::ids_of(&view, authid)?.ok_or_else(unknown)?;
-    let account = AccountState::of(&view, authid, user, token)?.ok_or_else(unknown)?;
-    account.check(&view, now)?;
-    principal(&view, &account, memo)
+    let (user, token) = account::ids_of(view, authid)?.ok_or_else(unknown)?;
+    let account = AccountState::of(view, authid, user, token)?.ok_or_else(unknown)?;
+    account.check(view, now)?;
+    Ok(account)
 }
 
 /// The principals that sessions of this user can have now. The first is the user in person. If `project` is given, the principals of sessions for the

@@ -47,8 +47,8 @@ pub enum Refusal {
     BadHash {
         /// The user or token.
         authid: Authid,
-        /// The reason why the hash cannot be used.
-        why: String,
+        /// The reason why the hash cannot be used. Refusals are returned by value, so they are kept small.
+        why: Box<str>,
     },
     /// A file that defines the user or token has been unreadable or invalid for longer than the stale limit.
     #[error("`{authid}` is defined in {file}, which is stale or invalid: {why}")]
@@ -58,7 +58,7 @@ pub enum Refusal {
         /// The file.
         file: FileName,
         /// The error in the file, or the reason why it is stale.
-        why: String,
+        why: Box<str>,
     },
     /// A token that none of the keys signed.
     #[error("none of the Fernet keys signed the token")]
@@ -74,7 +74,7 @@ pub enum Refusal {
     },
     /// A token whose issue time is in the future.
     #[error(
-        "the token's issue time is {seconds} s ahead of this server's clock: synchronise the clocks of all servers"
+        "the token's issue time is {seconds} s ahead of this server's clock, and this server did not issue it: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"
     )]
     TokenFromFuture {
         /// Seconds until the issue time.
@@ -149,6 +149,13 @@ pub enum Refusal {
     Facts(#[from] SourceError),
 }
 
+impl Refusal {
+    /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
+    pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
+    /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
+    pub const OF_OTHER_PROJECT: &'static str = "the credential is not for this project";
+}
+
 /// Every refusal of this door.
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 27] = [
@@ -159,7 +166,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the correct secret or password; if all tokens fail, restore `keys/` from the backup"),
     RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "run `enfilade user enable` or `enfilade token set --enable`, or enable the domain"),
     RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "`enfilade user set --expires`, `enfilade token set --expires`"),
-    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used", "the log names the reason; give a new password or secret; `enfilade doctor` lists the tokens with such a hash"),
+    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used, or the token has none", "the log names the reason; give a new password or secret; `enfilade doctor` lists the tokens with such a hash"),
     RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from groups"),
@@ -177,11 +184,17 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "`enfilade token create --certificate FILE`"),
     RefusalRow::new("ID24", Fault::Client, "the signature does not match the EC2 key that is named, or there is no such key", "check access key, secret and clock of the client"),
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
-    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "synchronise the clocks of all servers"),
+    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
 ];
 
 impl Refusal {
+    /// The refusal of a token without a secret, such as an imported application credential.
+    pub(crate) fn no_secret(authid: Authid) -> Self {
+        let why = "it has no secret on this server: set one with `enfilade token regenerate`".into();
+        Refusal::BadHash { authid, why }
+    }
+
     /// Whether the refusal counts as a failed login, because a client may be guessing secrets.
     pub fn is_failure(&self) -> bool {
         matches!(
@@ -255,7 +268,7 @@ mod tests {
             ("ID05", Refusal::WrongSecret(who())),
             ("ID06", Refusal::Disabled { authid: who(), what }),
             ("ID07", Refusal::Expired { authid: who(), what }),
-            ("ID08", Refusal::BadHash { authid: who(), why: why() }),
+            ("ID08", Refusal::BadHash { authid: who(), why: why().into() }),
         ];
         let others = [
             ("ID01", Refusal::NoCredential),
@@ -267,7 +280,7 @@ mod tests {
             ("ID11", Refusal::TooManyGroups),
             ("ID12", Refusal::Facts(facts())),
             ("ID13", Refusal::Blocked { seconds: 1 }),
-            ("ID14", Refusal::File { authid: who(), file: FileName::Users, why: why() }),
+            ("ID14", Refusal::File { authid: who(), file: FileName::Users, why: why().into() }),
             ("ID15", Refusal::NotOurs),
             ("ID16", Refusal::TokenUnsupported(Unread::Malformed)),
             ("ID17", Refusal::TokenExpired { seconds: 1 }),

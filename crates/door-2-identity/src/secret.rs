@@ -41,6 +41,7 @@ pub(crate) fn judge(
         (None, _) if named.is_some() && ask.authid.token.is_none() => {
             Err(Refusal::NoPassword(ask.authid.clone()))
         }
+        (None, _) if named.is_some() && account.is_some() => Err(Refusal::no_secret(ask.authid.clone())),
         (None, _) => Err(Refusal::Unknown(ask.authid.clone())),
         (Some(_), Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. }))) => Err(refusal),
         (Some(_), Err(refusal)) => return Err(refusal.into()),
@@ -143,7 +144,7 @@ fn known_match(
     memo: &IdentityMemo,
 ) -> Result<Result<u64, MemoKey>, Refusal> {
     if let Err(why) = crypt::check(hash) {
-        return Err(Refusal::BadHash { authid: ask.authid.clone(), why: why.to_string() });
+        return Err(Refusal::BadHash { authid: ask.authid.clone(), why: why.to_string().into() });
     }
     let key = memo.key("crypt").bytes(ask.secret.reveal()).bytes(hash.as_bytes()).key();
     let is_password = ask.authid.token.is_none();

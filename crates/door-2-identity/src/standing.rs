@@ -4,7 +4,7 @@
 use crate::account::AccountState;
 use crate::context::Context;
 use crate::crypt;
-use crate::fernet::payload::Audit;
+use crate::fernet::payload::{Audit, AuditId};
 use crate::grant::grant_session;
 use crate::judge::{judge_claim, userid};
 use crate::refuse::Refusal;
@@ -46,14 +46,18 @@ pub fn check_secret(
     account.check_password(now)?;
     // A user in too many groups is refused.
     view.groups_of(&user)?;
+    let verifiers = account.verifiers(now);
+    if verifiers.is_empty() && credential.is_some() {
+        return Err(Refusal::no_secret(authid));
+    }
     let mut why = "there is none".to_owned();
-    for (verifier, _) in account.verifiers(now) {
+    for (verifier, _) in verifiers {
         match verifier.crypt().map(crypt::check) {
             None | Some(Ok(())) => return Ok(()),
             Some(Err(refused)) => why = refused.to_string(),
         }
     }
-    Err(Refusal::BadHash { authid, why })
+    Err(Refusal::BadHash { authid, why: why.into() })
 }
 
 fn authid_of(view: &View<'_>, user: &UserId, credential: Option<&CredentialId>) -> Result<Authid, Refusal> {
@@ -78,7 +82,8 @@ pub enum Opener {
     Key(BlobId),
 }
 
-/// Checks that a session can be issued with this record.
+/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. As for an issued session, it is random: a
+/// fixed id could be the id of a mark.
 ///
 /// # Errors
 /// The refusal of the session.
@@ -86,6 +91,7 @@ pub fn check_opener(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
     opener: Opener,
+    own: AuditId,
     context: &Context<'_>,
 ) -> Result<(), Refusal> {
     let (view, revocations) = (&View::new(view), &context.sessions.revocations);
@@ -116,7 +122,7 @@ pub fn check_opener(
         lent,
         issued_at,
         expires_at: i64::MAX,
-        audit: Audit { own: [0; 16], chain },
+        audit: Audit { own, chain },
     };
     judge_claim(view, now, &claim, revocations).map(drop)
 }

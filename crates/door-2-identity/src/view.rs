@@ -78,6 +78,12 @@ impl View<'_> {
         Ok(self.facts.get::<Name>(&NameKey::token(owner, name))?.map(|name| name.credential()))
     }
 
+    /// The tokens of a user.
+    pub(crate) fn tokens_of(&self, owner: &UserId) -> Result<Vec<CredentialId>, SourceError> {
+        let rows = self.facts.list::<Name>(&NameKey::tokens_of(owner))?;
+        Ok(rows.into_iter().map(|(_, name)| name.credential()).collect())
+    }
+
     pub(crate) fn certificate_named(
         &self,
         fingerprint: &[u8; 32],

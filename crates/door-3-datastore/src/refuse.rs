@@ -10,7 +10,7 @@ pub enum Refusal {
     #[error("there is no datastore `{0}`")]
     Unknown(DatastoreName),
     /// The maintenance mode closes the datastore for this kind of operation.
-    #[error("datastore `{name}` is in maintenance mode `{}`: no {kind}{}", maintenance.mode.name(), said(maintenance))]
+    #[error("datastore `{name}` is in maintenance mode `{}`, which refuses every {kind}{}", maintenance.mode.name(), said(maintenance))]
     Maintenance {
         /// The datastore.
         name: DatastoreName,
@@ -58,7 +58,7 @@ pub enum Refusal {
 }
 
 fn said(maintenance: &Maintenance) -> String {
-    maintenance.message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default()
+    maintenance.message.as_ref().map(|message| format!("; message: {message}")).unwrap_or_default()
 }
 
 fn at_line(line: u32) -> String {
@@ -117,12 +117,12 @@ mod tests {
             (
                 maintenance("read-only"),
                 Fault::Operator,
-                "datastore `tank` is in maintenance mode `read-only`: no write",
+                "datastore `tank` is in maintenance mode `read-only`, which refuses every write",
             ),
             (
                 maintenance("type=offline,message=moves"),
                 Fault::Operator,
-                "datastore `tank` is in maintenance mode `offline`: no write (moves)",
+                "datastore `tank` is in maintenance mode `offline`, which refuses every write; message: moves",
             ),
             (
                 Refusal::UnknownMode { name: name.clone(), mode: "off".into() },

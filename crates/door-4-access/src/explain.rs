@@ -4,12 +4,12 @@ use crate::ask::{Ask, NodeKind, Subject, Wanted};
 use crate::memo::AccessMemo;
 use crate::open::AccessCheck;
 use crate::refuse::Refusal;
-use crate::roles::GivenRoles;
+use crate::roles::{self, GivenRoles};
 use crate::steps::{Step, walk};
 use crate::view::View;
-use enfilade_facts::Clocks;
 use enfilade_facts::tables::AccessRules;
-use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, RolePath, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, Authid, DatastoreName, RolePath, Sid, StorePath};
+use enfilade_facts::{Clocks, SourceError};
 use enfilade_identity::Principal;
 
 /// The whole judgement on one target, for `explain` and reviews. The judgement is not a permit.
@@ -83,6 +83,36 @@ pub fn rights(
         }
     }
     Ok(granted)
+}
+
+/// The names, of the principal's user and token, to which NoAccess is assigned on this path itself. Another role on the path has no effect for them.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn barred(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    principal: &Principal,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<Vec<Authid>, SourceError> {
+    roles::barred(&View(view), now, principal, RolePath::of(datastore, path).as_str())
+}
+
+/// The names that a principal knows for the SIDs in an ACL: its own name, and those of its groups.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn known_names(
+    view: &enfilade_facts::View<'_>,
+    principal: &Principal,
+) -> Result<Vec<(Sid, String)>, SourceError> {
+    let view = View(view);
+    let mut names = vec![(principal.sid, principal.authid.user.to_string())];
+    for id in &principal.groups {
+        names.extend(view.group(id)?.map(|group| (group.sid, view.group_name(id))));
+    }
+    Ok(names)
 }
 
 /// What is granted on a target, and why.

@@ -57,7 +57,7 @@ impl ApiPermit {
         self.by == Who::Admin
     }
 
-    /// Whether the call is permitted to every session, and this session is not permitted more. A list then contains only the caller's own resources.
+    /// Whether the call is permitted to every session, and the caller is permitted nothing more. A list then contains only the caller's own resources.
     pub fn is_for_anybody(&self) -> bool {
         self.by == Who::Anybody
     }

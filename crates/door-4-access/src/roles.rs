@@ -5,7 +5,7 @@
 use crate::ask::NodeKind;
 use crate::view::View;
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
-use enfilade_facts::vocabulary::{AccessMask, Privileges, ProjectId, Role, RolePath, Ugid};
+use enfilade_facts::vocabulary::{AccessMask, Authid, Privileges, ProjectId, Role, RolePath, Ugid};
 use enfilade_facts::{Clocks, SourceError};
 use enfilade_identity::{Principal, Reach};
 use std::fmt;
@@ -65,8 +65,8 @@ impl Resolved {
             return AccessMask::NONE;
         }
         let rights = |resolved: &Resolved| {
-            let manages = resolved.of_project.iter().any(|role| role == MANAGER);
-            let first = if manages { AccessMask::WRITE_ACL } else { AccessMask::NONE };
+            let first =
+                resolved.of_project.iter().fold(AccessMask::NONE, |rights, name| rights | more_of(name));
             resolved.roles.iter().fold(first, |rights, role| rights | rights_of(*role, kind))
         };
         self.each().fold(AccessMask::ALL, |common, resolved| common & rights(resolved))
@@ -117,6 +117,15 @@ pub struct GivenRoles {
     pub of_token: Option<Box<GivenRoles>>,
 }
 
+impl GivenRoles {
+    /// The roles of the token, if they alone are the reason that these rights are missing: the owner's roles grant them.
+    pub fn limited_by_token(&self, missing: AccessMask, kind: NodeKind) -> Option<&[Role]> {
+        let of_token = self.of_token.as_deref()?;
+        let rights = self.roles.iter().fold(AccessMask::NONE, |rights, role| rights | rights_of(*role, kind));
+        (lets_in(self.roles.iter().copied()) && rights.covers(missing)).then_some(&of_token.roles)
+    }
+}
+
 impl fmt::Display for GivenRoles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.roles.is_empty() {
@@ -149,6 +158,55 @@ fn rights_of(role: Role, kind: NodeKind) -> AccessMask {
         Role::DatastorePowerUser => AccessMask::ALL & !(AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER),
         _ => AccessMask::NONE,
     }
+}
+
+/// The rights that a role on a project gives in addition to those of its role in the datastore.
+fn more_of(name: &str) -> AccessMask {
+    if name == MANAGER { AccessMask::WRITE_ACL } else { AccessMask::NONE }
+}
+
+/// The least role on a path that grants these rights on an object of this kind.
+pub fn least_role(missing: AccessMask, kind: NodeKind) -> Role {
+    let ascending = [Role::DatastoreReader, Role::DatastoreBackup, Role::DatastorePowerUser];
+    let least = ascending.into_iter().find(|role| rights_of(*role, kind).covers(missing));
+    least.unwrap_or(Role::DatastoreAdmin)
+}
+
+/// The least role on a project that grants these rights on an object of this kind in the project's datastores.
+pub fn least_role_on_project(missing: AccessMask, kind: NodeKind) -> &'static str {
+    let grants = |(name, role): &(&str, Role)| (rights_of(*role, kind) | more_of(name)).covers(missing);
+    OF_PROJECT.into_iter().find(grants).map_or("admin", |(name, _)| name)
+}
+
+/// The names to which NoAccess is assigned on this node itself: the user, the token, or both. Another role on the node has no effect for them.
+pub(crate) fn barred(
+    view: &View<'_>,
+    now: Clocks,
+    principal: &Principal,
+    node: &str,
+) -> Result<Vec<Authid>, SourceError> {
+    if principal.reach != Reach::Everything {
+        return Ok(Vec::new());
+    }
+    let knows_acl_cfg = view.knows_acl_cfg(now)?;
+    let mut rows = Vec::new();
+    view.assignments(node, |key, assignment| rows.push((key, assignment)))?;
+    rows.retain(|(key, assignment)| {
+        let denies = assignment.roles.iter().any(|(role, _)| *role == Role::NoAccess);
+        denies && !is_unknown(key, assignment, knows_acl_cfg)
+    });
+    let mut barred = Vec::new();
+    for (key, _) in rows {
+        let name = match speaks(view, principal, &key.who)? {
+            Some(Speaks::User) => Authid::from(principal.authid.user.clone()),
+            Some(Speaks::Token) => principal.authid.clone(),
+            Some(Speaks::Group) | None => continue,
+        };
+        if !barred.contains(&name) {
+            barred.push(name);
+        }
+    }
+    Ok(barred)
 }
 
 /// The roles that count for a principal on a node of a path.

@@ -2,6 +2,7 @@
 
 mod deciding;
 mod managing;
+mod remedies;
 mod seeing;
 
 use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};

@@ -60,7 +60,7 @@ pub use quota::{Fill, QuotaReservation};
 pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
 pub use relocate::{Draft, EntryRef, Relocated, copy_properties, rename};
-pub use reserved::{Reserved, ReservedPaths};
+pub use reserved::{Reserved, ReservedPaths, real_path};
 pub use root::{Root, Usage};
 pub use tree_walk::{Directory, Failed, In, Member, Met, TreeBudget, TreePath, TreeWalk, Unopened};
 pub use upload::Upload;

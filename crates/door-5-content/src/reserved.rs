@@ -46,20 +46,24 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reserved path that contains `path`, equals it or lies in it. The caller uses this method for a directory that does not exist yet.
-    /// The caller must have resolved every link in `path`. [`crate::Root::open`] checks the directory again once it exists.
+    /// The first reserved path that contains `path`, equals it or lies in it; links in both are resolved as far as they exist. The caller uses this
+    /// method for a directory that does not exist yet. [`crate::Root::open`] checks the directory again once it exists.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
-        let is_free = |above: &Path| {
+        let is_free = |path: &Path, above: &Path| {
             let datastores = reserved.datastores.as_deref().filter(|free| free.starts_with(above));
-            datastores.is_some_and(|free| path.starts_with(free) || path.starts_with(real(free)))
+            datastores.is_some_and(|free| path.starts_with(free) || path.starts_with(real_path(free)))
         };
-        let overlaps = |(own, is_directory): &(&PathBuf, bool)| {
-            [own.as_path(), &real(own)].into_iter().any(|spelled| {
-                spelled.starts_with(path) || *is_directory && path.starts_with(spelled) && !is_free(spelled)
-            })
+        let of_spelled = |path: &Path| {
+            let overlaps = |(own, is_directory): &(&PathBuf, bool)| {
+                [own.as_path(), &real_path(own)].into_iter().any(|spelled| {
+                    let is_in = *is_directory && path.starts_with(spelled);
+                    spelled.starts_with(path) || is_in && !is_free(path, spelled)
+                })
+            };
+            reserved.all().find(overlaps).map(|(own, _)| own.clone())
         };
-        reserved.all().find(overlaps).map(|(own, _)| own.clone())
+        of_spelled(path).or_else(|| of_spelled(&real_path(path)))
     }
 
     /// The first reserved path that overlaps with an open directory. Compares device and inode of the reserved path and of the open directory, and of
@@ -78,7 +82,7 @@ impl ReservedPaths {
         let counted: Vec<Identity> = above.iter().copied().take_while(|id| Some(*id) != free).collect();
         let mut asked = HashSet::new();
         for (own, is_directory) in reserved.all() {
-            let real = real(own);
+            let real = real_path(own);
             if is_directory && identity(own)?.is_some_and(|id| counted.contains(&id)) {
                 return Ok(Some(own.clone()));
             }
@@ -166,7 +170,7 @@ fn ancestry(directory: BorrowedFd<'_>) -> io::Result<Vec<Identity>> {
 }
 
 /// The path with every link resolved, as far as the path exists.
-fn real(path: &Path) -> PathBuf {
+pub fn real_path(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let joined = found.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
     joined.unwrap_or_else(|| path.to_owned())

@@ -3,9 +3,9 @@
 
 use crate::issued::record_of;
 use crate::output;
+use enfilade_faces::PLAIN_HTTP;
 use enfilade_facts::Clocks;
-use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::vocabulary::RequestId;
+use enfilade_facts::vocabulary::{CredentialId, RequestId, visible};
 use enfilade_passage::{Audit, Claim, Event};
 use enfilade_sources::files::issued::IssuedSessions;
 use enfilade_sources::files::last_used::LastUsed;
@@ -50,14 +50,15 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// Whether a line is left out. Anybody can cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
+    /// Whether a line is left out. Anybody can send requests of plain HTTP and cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
     /// own, so that no flood of other refusals hides them; the delay after failed logins keeps each address far below it.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> bool {
         if self.events.len() >= EVENTS_MAX {
             return true;
         }
         // The revision is set when door 2 grants.
-        if event.code.is_empty() || event.revision != 0 {
+        let is_of_anybody = !event.code.is_empty() && event.revision == 0;
+        if !is_of_anybody && event.face != PLAIN_HTTP {
             return false;
         }
         let now = now();
@@ -204,7 +205,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
     let text = format!("{peer} {authid} {verb} {target} {status}{reason}");
     // A terminal obeys control characters, so they are escaped.
-    let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", text.escape_debug());
+    let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", visible(&text));
     let _ = match lost_before {
         0 => writeln!(line),
         lost => writeln!(line, " ({lost} earlier lines were left out)"),
@@ -263,6 +264,8 @@ mod tests {
         assert_eq!(written(&[&failed_login; 5], 1), 2);
         assert_eq!(written(&[&user, &granted, &stranger, &user], 1), 3);
         assert_eq!(written(&[&stranger; 3], 2), 2);
+        let plain_http = Event { face: PLAIN_HTTP, ..Event::default() };
+        assert_eq!(written(&[&plain_http; 5], 3), 2);
     }
 
     #[test]
@@ -271,7 +274,7 @@ mod tests {
             peer: "192.0.2.7".into(),
             verb: "GET".into(),
             datastore: "main".into(),
-            path: "/x\n\u{1b}[2J".into(),
+            path: "/x\n\u{1b}[2J\u{202e}é\"".into(),
             code: "AC03",
             reason: "no".into(),
             status: 403,
@@ -279,8 +282,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         plain(&mut bytes, "2027-01-15T08:00:00Z", &event, 0);
-        let expected =
-            "2027-01-15T08:00:00Z 192.0.2.7 - GET main:/x\\n\\u{1b}[2J 403 AC03: no 0 bytes, 0 ms\n";
+        let expected = "2027-01-15T08:00:00Z 192.0.2.7 - GET main:/x\\u{a}\\u{1b}[2J\\u{202e}é\" 403 AC03: no 0 bytes, 0 ms\n";
         assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     }
 }

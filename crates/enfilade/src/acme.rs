@@ -13,10 +13,12 @@ pub(crate) use record::Record;
 
 use crate::config::{MailAddress, Tls};
 use crate::home::Home;
+use crate::reserved::{refuse_exposed, written_to};
 use crate::{clock, output, self_made};
 use anyhow::Context;
 use enfilade_admin::CertificatePlace;
 use enfilade_sources::files::lock::FileLock;
+use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::Leaf;
 use https::Https;
 use instant_acme::{Account, AccountCredentials, NewAccount};
@@ -41,6 +43,7 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(300);
 /// Obtains and renews the certificate.
 struct Client {
     data: PathBuf,
+    source: Arc<Lmdb>,
     /// The path of the bundle: certificate, intermediates and key.
     place: PathBuf,
     names: Vec<String>,
@@ -78,6 +81,7 @@ pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, again: &Arc<Notify>) -
     let http = tls.http_listen.is_some().then_some(Challenge::Http);
     let client = Client {
         data: home.data.clone(),
+        source: Arc::clone(&home.source),
         place: bundle,
         names: tls.acme_names().to_vec(),
         directory: tls.acme_directory.url().to_owned(),
@@ -127,6 +131,10 @@ impl Client {
         if !self.is_due() {
             return Ok(());
         }
+        // The key of the certificate is never written into a datastore.
+        let (place, data, source) = (self.place.clone(), self.data.clone(), Arc::clone(&self.source));
+        let check = move || refuse_exposed(written_to(&place), &data, enfilade_admin::roots(&*source)?);
+        tokio::task::spawn_blocking(check).await??;
         let kind = self.kind(failures);
         output::note(&format!(
             "obtaining a certificate for {} from {} ({})",

@@ -2,6 +2,7 @@
 //! line of the change.
 
 use crate::output;
+use enfilade_facts::vocabulary::visible;
 use enfilade_sources::lmdb::{Lmdb, ShippingError};
 use serde_json::json;
 use std::io::Write as _;
@@ -40,7 +41,7 @@ fn ship(source: &Lmdb) -> Result<(), ShippingError> {
             let (who, what) = (&entry.who, &entry.what);
             let request = entry.request.map(|id| id.to_string());
             let line = match output::is_for_people() {
-                true => format!("{time} change {revision}: {}", format!("{what} ({who})").escape_debug()),
+                true => format!("{time} change {revision}: {}", visible(&format!("{what} ({who})"))),
                 false => {
                     let mut line = json!({
                         "event": "change", "time": time, "revision": revision, "who": who, "what": what,

@@ -6,15 +6,18 @@ mod ticket_keys;
 pub(crate) use served::{Served, Watched, count_of};
 pub(crate) use ticket_keys::follow as follow_ticket_keys;
 
-use crate::config::Tls;
+use crate::config::{Check, Tls as TlsConfig};
 use crate::home;
-use crate::{clock, output, progress};
+use crate::{clock, output, progress, self_made};
 use anyhow::{Context, bail};
 use enfilade_admin::{
-    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Verified,
+    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
+    Verified,
 };
 use enfilade_facts::{MemoKey, MemoSeed};
-use enfilade_tls::{Certificates, Digest, KeyMemo, Policy, Ready, Refusal, Rules, Tickets, TlsPermit};
+use enfilade_tls::{
+    CertificateFile, Certificates, Digest, KeyMemo, Policy, Ready, Refusal, Rules, Tickets, TlsPermit,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
@@ -57,10 +60,8 @@ struct Loaded {
 }
 
 impl Keeper {
-    pub(crate) fn new(tls: &Tls, data: &Path, tickets: &Tickets) -> anyhow::Result<Self> {
+    pub(crate) fn new(tls: &TlsConfig, data: &Path, tickets: &Tickets) -> anyhow::Result<Self> {
         let place = tls.place(data);
-        let terms =
-            CertificateTerms::new(tickets.clone(), tls.issuers.as_deref()).map_err(anyhow::Error::msg)?;
         let index = data.join("tls-index");
         let known = LeafIndex::read(&index, place.path(), tls.index_use());
         let seed = match &known {
@@ -72,7 +73,7 @@ impl Keeper {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Keeper {
             made_of: (place.clone(), tls.issuers.clone()),
-            files: CertificateFiles::new(place, digest, terms),
+            files: files(place, tls, digest, tickets.clone())?,
             digest,
             seed,
             index,
@@ -86,37 +87,21 @@ impl Keeper {
     }
 
     /// Whether this keeper was made from this configuration, and can stay in use.
-    pub(crate) fn is_of(&self, tls: &Tls, data: &Path) -> bool {
+    pub(crate) fn is_of(&self, tls: &TlsConfig, data: &Path) -> bool {
         // The issuers are read only when a keeper is made, so with issuers every reload makes a new keeper.
         self.made_of == (tls.place(data), tls.issuers.clone()) && tls.issuers.is_none()
     }
 
-    /// Where the certificates are, for the log.
-    pub(crate) fn place(&self) -> String {
-        match self.files.place() {
-            CertificatePlace::Directory(path) => format!("certificate directory `{}`", path.display()),
-            CertificatePlace::List(path) => format!("crt-list `{}`", path.display()),
-        }
-    }
-
-    /// The beginning of an error message: the directory or crt-list of certificates cannot be used.
-    fn unusable(&self) -> String {
-        format!("{} cannot be used", self.place())
+    /// The place of the certificates.
+    pub(crate) fn place(&self) -> &CertificatePlace {
+        self.files.place()
     }
 
     /// Reads every leaf certificate. Returns the usable certificates and the bad certificates. Fails if no certificate is usable.
     pub(crate) fn load(&self, rules: Rules) -> anyhow::Result<(Certificates, Vec<BadCertificate>)> {
         let began = clock::nanos();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let looked =
-            self.files.look(rules, known.as_ref(), clock::nanos()).with_context(|| self.unusable())?;
-        if looked.certificates.is_empty() {
-            bail!(
-                "there is no usable certificate in {}: put a PEM bundle (certificate, intermediates, key) there{}",
-                self.place(),
-                listed(&looked.bad)
-            );
-        }
+        let looked = look(&self.files, rules, known.as_ref())?;
         warn(&looked.warnings);
         let (count, names) = (looked.certificates.count(), looked.certificates.names());
         if count > 1 {
@@ -139,27 +124,6 @@ impl Keeper {
                 "warning: the index of the certificates, `{}`, cannot be written: {why}; the next start may take longer",
                 self.index.display()
             ));
-        }
-    }
-
-    /// Reads every key before the server listens. If a certificate is unusable, the server does not start, and the error names all unusable
-    /// certificates.
-    pub(crate) fn verify_all(
-        &self,
-        certificates: &Certificates,
-        bad: &[BadCertificate],
-    ) -> anyhow::Result<()> {
-        let verified = progress::shown("verifying certificates", certificates.count(), |done| {
-            self.verify(certificates, done)
-        });
-        let all = [bad, &verified.bad].concat();
-        match all.len() {
-            0 => Ok(()),
-            count => bail!(
-                "{} cannot be used, and `[tls] check` is `eager`: repair or remove each of the following{}",
-                output::counted(count, "certificate", "certificates"),
-                listed(&all)
-            ),
         }
     }
 
@@ -214,6 +178,114 @@ impl Keeper {
     }
 }
 
+/// The certificate files of a place, with the issuers that the configuration names.
+pub(crate) fn files(
+    place: CertificatePlace,
+    tls: &TlsConfig,
+    digest: Digest,
+    tickets: Tickets,
+) -> anyhow::Result<CertificateFiles> {
+    let terms = CertificateTerms::new(tickets, tls.issuers.as_deref()).map_err(anyhow::Error::msg)?;
+    Ok(CertificateFiles::new(place, digest, terms))
+}
+
+/// Reads the leaf of every certificate. Fails whenever a server could not start with these certificates.
+fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> anyhow::Result<Looked> {
+    let looked = files.look(rules, known, clock::nanos()).with_context(|| unusable(files.place()))?;
+    // With one usable certificate the server can answer; the others are verified later.
+    if let Err(unusable) = files.first_usable(&looked.certificates) {
+        bail!(
+            "there is no usable certificate in {}: {}{}",
+            described(files.place()),
+            how_to_add(files.place()),
+            listed(&[looked.bad, unusable].concat())
+        );
+    }
+    Ok(looked)
+}
+
+/// Reads the certificates as the start of a server would, and fails as this start would. `None`: the start makes the first certificate.
+pub(crate) fn examine(tls: &TlsConfig, data: &Path) -> anyhow::Result<Option<(CertificateFiles, Looked)>> {
+    let place = tls.place(data);
+    if self_made::is_made_at_start(data, &place)? {
+        return Ok(None);
+    }
+    let files = files(place, tls, Digest::new(&home::seed()?), Tickets::default())?;
+    let looked = look(&files, tls.rules(), None)?;
+    if tls.check == Check::Eager {
+        verify_all(&files, &looked.certificates, &looked.bad)?;
+    }
+    Ok(Some((files, looked)))
+}
+
+/// Reads every key before the server listens. If a certificate is unusable, the server does not start, and the error names all unusable certificates.
+pub(crate) fn verify_all(
+    files: &CertificateFiles,
+    certificates: &Certificates,
+    bad: &[BadCertificate],
+) -> anyhow::Result<()> {
+    let verified = progress::shown("verifying certificates", certificates.count(), |done| {
+        files.verify(certificates, threads(), done)
+    });
+    let all = [bad, &verified.bad].concat();
+    match all.len() {
+        0 => Ok(()),
+        count => bail!(
+            "{} cannot be used, and `[tls] check` is `eager`: repair or remove each of the following{}",
+            output::counted(count, "certificate", "certificates"),
+            listed(&all)
+        ),
+    }
+}
+
+/// The place of the certificates, for messages.
+pub(crate) fn described(place: &CertificatePlace) -> String {
+    match place {
+        CertificatePlace::Directory(path) => format!("certificate directory `{}`", path.display()),
+        CertificatePlace::List(path) => format!("crt-list `{}`", path.display()),
+    }
+}
+
+/// How a certificate is added to a place. `certs add` does not change a crt-list, because people write it by hand.
+pub(crate) fn how_to_add(place: &CertificatePlace) -> &'static str {
+    match place {
+        CertificatePlace::Directory(_) => {
+            "add one with `enfilade certs add FILE`, or make one with `enfilade certs self-signed NAME`"
+        }
+        CertificatePlace::List(_) => {
+            "write a PEM file with certificate, intermediates and key, and add a line with its path to the list"
+        }
+    }
+}
+
+/// A warning if the server makes no certificate for the configured names: it makes one only together with the directory, and makes only its own again.
+pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
+    let names: Vec<String> = tls.names().iter().map(|name| output::word(name)).collect();
+    let names = Some(names.join(" ")).filter(|names| !names.is_empty())?;
+    match tls.place(data) {
+        CertificatePlace::List(_) => Some(
+            "`tls.names` has no effect, because `tls.crt_list` names the certificates: remove one of the two"
+                .to_owned(),
+        ),
+        CertificatePlace::Directory(directory) => {
+            let place = directory.join(self_made::OWN);
+            let is_own = || std::fs::read(&place).is_ok_and(|pem| self_made::is_self_made(&place, &pem));
+            (directory.exists() && !is_own()).then(|| {
+                format!(
+                    "`tls.names` has no effect, because the server makes only its own `{}` again, and there is none: run `enfilade certs self-signed \
+                     {names}`, or remove the key",
+                    place.display()
+                )
+            })
+        }
+    }
+}
+
+/// The beginning of an error message: the directory or crt-list of certificates cannot be used.
+fn unusable(place: &CertificatePlace) -> String {
+    format!("{} cannot be used", described(place))
+}
+
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -226,9 +298,22 @@ fn listed(bad: &[BadCertificate]) -> String {
     text
 }
 
-/// Logs bad certificates, at most [`TOLD_MAX`] of them.
-pub(crate) fn tell(bad: &[BadCertificate]) {
-    bad.iter().take(TOLD_MAX).for_each(|bad| output::note(&format!("warning: {bad}")));
+/// Logs bad certificates, at most [`TOLD_MAX`] of them, and what clients get in their place.
+pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: &Keeper) {
+    for bad @ BadCertificate { file, why } in bad.iter().take(TOLD_MAX) {
+        let is_in_memory = |file: &CertificateFile| keeper.memo.can_serve(file, &keeper.digest);
+        output::note(&match () {
+            () if certificates.at_path(file, |_| true).is_none() => format!("warning: {bad}"),
+            () if certificates.at_path(file, is_in_memory).is_some() => {
+                format!(
+                    "warning: certificate `{file}` cannot be used, and the previous one stays in use until the next start: {why}"
+                )
+            }
+            () => format!(
+                "warning: certificate `{file}` cannot be used, and the key of no previous one is in memory, so TLS handshakes that need this certificate fail until the file is repaired: {why}"
+            ),
+        });
+    }
     if bad.len() > TOLD_MAX {
         output::note(&format!(
             "warning: and {} more certificates; see `enfilade certs check`",

@@ -4,6 +4,7 @@ pub(crate) mod acl;
 mod backup;
 pub(crate) mod certs;
 mod config;
+mod datastores;
 mod facts;
 mod import;
 mod quantity;
@@ -14,6 +15,7 @@ mod times;
 
 pub(crate) use backup::{Backup, Restore};
 pub(crate) use config::Config;
+pub(crate) use datastores::Datastore;
 pub(crate) use facts::Facts;
 pub(crate) use import::Import;
 pub(crate) use quantity::Quantity;
@@ -21,11 +23,10 @@ pub(crate) use reference::Subject;
 pub(crate) use times::{future, moment, seconds};
 
 use crate::listen::Addresses;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
-    AccessMask, AclDialect, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
+    AccessMask, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
-use quantity::{quantity, quantity_or_none};
 use std::path::PathBuf;
 
 /// TLS, tokens, tenancy and file permissions in front of your data.
@@ -43,6 +44,24 @@ pub(crate) struct Cli {
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the arguments of this process. Ends the process if they are wrong.
+    pub(crate) fn of_process() -> Self {
+        Self::parse().checked().unwrap_or_else(|why| why.exit())
+    }
+
+    /// Refuses options that only the value of another argument excludes.
+    fn checked(self) -> Result<Self, clap::Error> {
+        match &self.command {
+            Command::Datastore(Datastore::Maintenance { mode, message: Some(_), .. }) if mode == "none" => {
+                let why = "`--message` cannot be used with `none`: an open datastore has no message";
+                Err(Self::command().error(clap::error::ErrorKind::ArgumentConflict, why))
+            }
+            _ => Ok(self),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,9 +114,9 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
-    /// Back up all data of the server: facts, keys, certificates, configuration and edited files; servers may run
+    /// Back up facts, keys, certificates, configuration and edited files, without the content of datastores; servers may run
     Backup(Backup),
-    /// Restore a backup of all data of the server into an empty or new data directory
+    /// Restore facts, keys, certificates, configuration and edited files from a backup into an empty or new data directory
     Restore(Restore),
     /// The configuration: check it, show it, look up its keys
     #[command(subcommand)]
@@ -183,6 +202,7 @@ pub(crate) struct Serve {
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
     /// Create a user
+    #[command(alias = "create")]
     Add {
         /// NAME@REALM
         user: Userid,
@@ -219,6 +239,7 @@ pub(crate) enum User {
         password_stdin: bool,
     },
     /// Change a user
+    #[command(group = changes(["expires", "comment", "uid", "gid", "default_project"]))]
     Set {
         /// NAME@REALM
         user: Userid,
@@ -244,6 +265,7 @@ pub(crate) enum User {
         user: Userid,
     },
     /// Remove a user with all tokens, memberships and roles; a later user of the same name gets none of them
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// NAME@REALM
         user: Userid,
@@ -263,6 +285,7 @@ pub(crate) enum User {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
     /// Create a group
+    #[command(alias = "create")]
     Add {
         /// NAME, or NAME@REALM
         group: GroupName,
@@ -279,6 +302,7 @@ pub(crate) enum Group {
     /// Show all groups and their members
     List,
     /// Remove a group, its memberships and its roles
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
@@ -325,7 +349,7 @@ pub(crate) struct Assignment {
 #[group(required = true, multiple = false)]
 pub(crate) struct On {
     /// On a path: /, /datastore/NAME, or a path below it
-    #[arg(long)]
+    #[arg(long, value_parser = role_path)]
     pub(crate) path: Option<RolePath>,
     /// On a project: NAME, NAME@DOMAIN or its id
     #[arg(long)]
@@ -355,6 +379,9 @@ pub(crate) enum RoleCommand {
     Remove {
         #[command(flatten)]
         assignment: Assignment,
+        /// The inherited assignment for the projects in this project or domain; `role list --named` shows it
+        #[arg(long, conflicts_with_all = ["path", "system"])]
+        inherited: bool,
     },
     /// Show all assignments
     List {
@@ -386,6 +413,7 @@ pub(crate) enum RoleCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
     /// Create a token; its secret is shown once
+    #[command(alias = "add")]
     Create {
         /// USER@REALM!NAME
         token: Authid,
@@ -419,6 +447,9 @@ pub(crate) enum Token {
         token: Authid,
     },
     /// Change a token
+    #[command(group = changes([
+        "enable", "disable", "expires", "comment", "end_grace", "own_roles", "owner_roles",
+    ]))]
     Set {
         /// USER@REALM!NAME
         token: Authid,
@@ -462,106 +493,10 @@ pub(crate) enum Token {
         all: bool,
     },
     /// Delete a token; the next request with it is refused
+    #[command(aliases = ["remove", "rm"])]
     Delete {
         /// USER@REALM!NAME
         token: Authid,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Datastore {
-    /// Create a datastore
-    Create {
-        /// The datastore
-        name: DatastoreName,
-        /// The directory of the datastore's content; created if it does not exist
-        #[arg(long)]
-        path: PathBuf,
-        /// A comment
-        #[arg(long)]
-        comment: Option<String>,
-        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
-        #[arg(long, value_parser = quantity)]
-        quota: Option<u64>,
-        /// How ACLs are stored on the files of the datastore: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr) [default: ntacl]
-        #[arg(long, value_name = "DIALECT")]
-        acls: Option<AclDialect>,
-        /// Another property of `datastore.cfg`, such as gc-schedule=daily
-        #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
-        properties: Vec<(String, String)>,
-    },
-    /// Show all datastores
-    List,
-    /// Show one datastore: its properties, usage, active operations, and warnings
-    Show {
-        /// The datastore
-        name: DatastoreName,
-    },
-    /// Change a datastore's properties
-    Set {
-        /// The datastore
-        name: DatastoreName,
-        /// A comment; an empty value removes it
-        #[arg(long)]
-        comment: Option<String>,
-        /// Bind the datastore to a project (NAME, NAME@DOMAIN or its id), so that members of the project can mount it; an empty value unbinds it
-        #[arg(long)]
-        project: Option<String>,
-        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (of 1024), such as 500G; `none` for no limit
-        #[arg(long, value_parser = quantity_or_none)]
-        quota: Option<Quantity>,
-        /// Serve the datastore only while a file system is mounted at this directory, such as a network share; `none` to serve it always
-        #[arg(long)]
-        mounted_at: Option<String>,
-        /// How ACLs are stored on the files of the datastore: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr)
-        #[arg(long, value_name = "DIALECT")]
-        acls: Option<AclDialect>,
-        /// The rights a user needs on an entry to see it [initially: read-data,read-named-attributes,read-attributes,read-acl]
-        #[arg(long, value_name = "RIGHTS")]
-        visible_by: Option<AccessMask>,
-        /// Whether every directory above a file must grant traverse, as on UNIX; with `no` only the ACL of the file counts, as on Windows
-        #[arg(long, value_name = "YES|NO", value_parser = ["yes", "no"])]
-        check_traverse: Option<String>,
-        /// Whether a moved object keeps its ACL, as on Windows, or inherits from its new directory
-        #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
-        moves: Option<String>,
-        /// Whether a copy inherits from its directory, as on Windows, or keeps the ACL of its source
-        #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
-        copies: Option<String>,
-        /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it
-        #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
-        properties: Vec<(String, String)>,
-    },
-    /// Close a datastore for some kinds of operations, or open it again
-    Maintenance {
-        /// The datastore
-        name: DatastoreName,
-        /// read-only, offline, unmount, s3-refresh, delete, or none to open it again
-        #[arg(value_parser = ["read-only", "offline", "unmount", "s3-refresh", "delete", "none"])]
-        mode: String,
-        /// A message for refused clients
-        #[arg(long)]
-        message: Option<String>,
-        /// Wait until all operations that the mode forbids have ended, in every server of the machine
-        #[arg(long)]
-        wait: bool,
-    },
-    /// Show the active operations of each datastore, in every server of the machine
-    Operations {
-        /// Only this datastore
-        name: Option<DatastoreName>,
-    },
-    /// Remove all WebDAV locks that cover a path, for all owners
-    Unlock {
-        /// The datastore
-        name: DatastoreName,
-        /// The path in the datastore
-        path: String,
-    },
-    /// Remove a datastore from the configuration; its content is not deleted
-    Remove {
-        /// The datastore
-        name: DatastoreName,
     },
 }
 
@@ -574,13 +509,45 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// The right, with a name as in `acl set`: a download needs read-data; read also includes execute, the attributes and the ACL
+    /// The right, with a name as in `acl set`: a download needs read-data; read also includes execute, the attributes and the ACL.
+    /// write-data on a path that leads to nothing is the creation of a file, add-subdirectory that of a directory
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
+    /// A session of the user for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token
+    #[arg(long)]
+    pub(crate) project: Option<String>,
 }
 
-fn property(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let (key, value) = pair.ok_or("expected KEY=VALUE, such as gc-schedule=daily")?;
-    Ok((key.to_owned(), value.to_owned()))
+/// The options of a command that changes a record. The command needs at least one of them, so that it never reports a change that it did not make.
+fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
+    ArgGroup::new("changes").args(options).required(true).multiple(true)
+}
+
+/// The path of a role. For the bare name of a datastore, the error names the path that is probably meant.
+fn role_path(text: &str) -> Result<RolePath, String> {
+    text.parse::<RolePath>().map_err(|why| {
+        let meant = format!("/datastore/{}", text.trim_start_matches('/'));
+        match meant.parse::<RolePath>() {
+            Ok(meant) if !text.is_empty() && !text.starts_with("/datastore/") => {
+                format!("{why}; is `{meant}` meant?")
+            }
+            _ => why.to_string(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_datastore_has_no_message() {
+        let read = |rest: &[&str]| {
+            let words = ["enfilade", "datastore", "maintenance", "main"].iter().chain(rest);
+            Cli::try_parse_from(words).and_then(Cli::checked).map(drop).map_err(|why| why.exit_code())
+        };
+        assert_eq!(read(&["none"]), Ok(()));
+        assert_eq!(read(&["offline", "--message", "disks"]), Ok(()));
+        assert_eq!(read(&["none", "--message", "disks"]), Err(2));
+    }
 }

@@ -23,12 +23,14 @@ mod sessions;
 mod tokens;
 mod users;
 
-use crate::cli::{Cli, Command, Facts};
+use crate::cli::{Cli, Command, Facts, Subject};
 use crate::config::distance;
 use crate::home::{self, Home, IfMissing, Installation};
-use crate::{clock, first_start, notes, output, serve, start};
+use crate::{clock, example, first_start, notes, output, serve, start};
 use anyhow::bail;
-use enfilade_admin::ExampleLogin;
+use clap::ValueEnum as _;
+use enfilade_admin::{Error, keystone as admin};
+use enfilade_facts::Source;
 use std::process::ExitCode;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -45,7 +47,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // The commands for completions, man pages and the reference need no data directory, and must not create one.
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
         Command::Man { directory } => return manual::pages(directory),
-        Command::Reference { subject, word } => return reference::run(*subject, word.as_deref(), json),
+        Command::Reference { subject, word } => {
+            let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
+            return reference::run(subjects, word.as_deref(), json);
+        }
         // A restore gives its directory the name of the data directory only when the restore is complete.
         Command::Restore(command) => {
             return backup::restore(cli.data, command, json).map(|()| ExitCode::SUCCESS);
@@ -53,14 +58,18 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(command) => {
             return config::run(command.clone(), cli.data, cli.config.as_deref(), json);
         }
-        // `bootstrap` checks the new password before it creates a data directory. A pretended import creates no data directory.
+        // `bootstrap` checks the new password before it creates a data directory.
         Command::Bootstrap(new) => {
             return keystone::bootstrap(new.clone(), cli.data, cli.config.as_deref(), json);
         }
-        Command::Import(command) if imports::has_no_house(command, cli.data.as_deref())? => {
-            return imports::pretend(command.clone(), cli.data, cli.config.as_deref(), json);
-        }
+        // An import reads its source before it creates a data directory.
+        Command::Import(command) => return imports::run(command, cli.data, cli.config.as_deref(), json),
         _ => {}
+    }
+    if let Command::Serve(arguments) = &cli.command {
+        notes::hand_over()?;
+        let data = home::data_directory(cli.data.clone())?;
+        serve::try_to_listen(&data, home::config_of(Some(data.clone()), cli.config.as_deref())?, arguments)?;
     }
     let installation = Installation::find(cli.data, cli.config.as_deref(), if_missing(&cli.command))?;
     let command = match cli.command {
@@ -75,48 +84,52 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         command => command,
     };
     let home = match &command {
-        Command::Serve(arguments) => {
-            notes::hand_over()?;
-            serve::try_to_listen(&installation, arguments)?;
-            start::open_home(&installation)?
-        }
+        Command::Serve(_) => start::open_home(&installation)?,
         _ => Home::open(installation)?,
     };
     match command {
-        Command::Facts(_)
+        Command::Serve(arguments) => serve::run(home, &arguments, json),
+        command => act(&home, command, json).map_err(|why| with_similar(home.source(), why)),
+    }
+}
+
+/// Runs a command that needs the facts.
+fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(_)
+        | Command::Facts(_)
         | Command::Backup(_)
         | Command::Restore(_)
         | Command::Doctor
         | Command::Bootstrap(_)
+        | Command::Import(_)
         | Command::Penalties(_)
         | Command::Certs(_)
         | Command::Config(_)
         | Command::Reference { .. }
         | Command::Completions { .. }
         | Command::Man { .. } => {}
-        Command::Serve(arguments) => return serve::run(home, &arguments, json),
-        Command::Init => match first_start::settle(&home)? {
-            Some(settled) => settled.tell(&home, json),
+        Command::Init => match first_start::settle(home)? {
+            Some(settled) => settled.tell(home, json),
             None => bail!(
                 "`{}` is already set up, nothing was changed: start the server with `enfilade serve`{}",
                 home.data.display(),
-                lost_password(&home)?
+                lost_password(home)?
             ),
         },
-        Command::Domain(command) => keystone::domain(&home, command, json)?,
-        Command::Project(command) => keystone::project(&home, command, json)?,
-        Command::Catalog(command) => keystone::catalog(&home, command, json)?,
-        Command::Revoke(command) => revoke::run(&home, command, json)?,
-        Command::Session(command) => sessions::run(&home, command, json)?,
-        Command::User(command) => users::run(&home, command, json)?,
-        Command::Group(command) => groups::run(&home, command, json)?,
-        Command::Role(command) => roles::run(&home, command, json)?,
-        Command::Token(command) => tokens::run(&home, command, json)?,
-        Command::Keys(command) => return keys::run(&home, command, json),
-        Command::Datastore(command) => datastores::run(&home, command, json)?,
-        Command::Import(command) => imports::run(&home, command, json)?,
-        Command::Acl(command) => acls::run(&home, command, json)?,
-        Command::Explain(arguments) => return explain::run(&home, &arguments, json),
+        Command::Domain(command) => keystone::domain(home, command, json)?,
+        Command::Project(command) => keystone::project(home, command, json)?,
+        Command::Catalog(command) => keystone::catalog(home, command, json)?,
+        Command::Revoke(command) => revoke::run(home, command, json)?,
+        Command::Session(command) => sessions::run(home, command, json)?,
+        Command::User(command) => users::run(home, command, json)?,
+        Command::Group(command) => groups::run(home, command, json)?,
+        Command::Role(command) => roles::run(home, command, json)?,
+        Command::Token(command) => tokens::run(home, command, json)?,
+        Command::Keys(command) => return keys::run(home, command, json),
+        Command::Datastore(command) => datastores::run(home, command, json)?,
+        Command::Acl(command) => acls::run(home, command, json)?,
+        Command::Explain(arguments) => return explain::run(home, &arguments, json),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,8 +138,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 /// mistyped name.
 fn if_missing(command: &Command) -> IfMissing {
     match command {
-        Command::Serve(_) | Command::Init | Command::Import(_) => IfMissing::Create,
-        Command::Facts(Facts::Restore { .. } | Facts::Load { .. }) => IfMissing::Create,
+        Command::Serve(_) | Command::Init => IfMissing::Create,
+        Command::Facts(Facts::Restore { .. } | Facts::Load { .. }) => IfMissing::Refill,
         _ => IfMissing::Refuse,
     }
 }
@@ -138,6 +151,52 @@ fn similar<'n>(names: impl Iterator<Item = &'n str>, name: &str) -> String {
     similar.map(|(_, similar)| format!(" (is `{similar}` meant?)")).unwrap_or_default()
 }
 
+/// Adds the most similar existing name to the error that a name does not exist.
+fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
+    let Some(Error::Missing { what, name, .. }) = why.downcast_ref::<Error>() else { return why };
+    let known = match *what {
+        "realm" => enfilade_admin::list_realms(source),
+        "user" => {
+            enfilade_admin::list_users(source).map(|all| all.into_iter().map(|row| row.userid).collect())
+        }
+        "group" => {
+            enfilade_admin::list_groups(source).map(|all| all.into_iter().map(|row| row.group).collect())
+        }
+        "token" => enfilade_admin::list_tokens(source, None)
+            .map(|all| all.into_iter().map(|row| row.tokenid).collect()),
+        "role" => {
+            admin::list_named_roles(source).map(|all| all.into_iter().map(|(_, row)| row.name).collect())
+        }
+        // Without a domain, the plain names are compared.
+        "project" => admin::list_projects(source).map(|all| {
+            let known = |row: admin::ProjectSummary| match name.contains('@') {
+                true => row.whole().to_string(),
+                false => row.name,
+            };
+            all.into_iter().map(known).collect()
+        }),
+        "service" => {
+            admin::list_catalog(source).map(|all| all.into_iter().map(|row| row.service.name).collect())
+        }
+        "datastore" => enfilade_admin::list_datastores(source)
+            .map(|all| all.iter().map(|row| row.name.to_string()).collect()),
+        _ => return why,
+    };
+    let known: Vec<String> = known.unwrap_or_default();
+    let similar = similar(known.iter().map(String::as_str), name);
+    if similar.is_empty() { why } else { anyhow::anyhow!("{why:#}{similar}") }
+}
+
+/// What a command changed, such as `user ann@local: comment removed, uid 1000`.
+fn changes(subject: &str, parts: impl IntoIterator<Item = Option<String>>) -> String {
+    format!("{subject}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// A property of a record that was set, or removed by an empty text.
+fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
+    text.map(|text| if text.is_empty() { format!("{what} removed") } else { format!("{what} {text}") })
+}
+
 /// How an administrator is made.
 const NEW_ADMINISTRATOR: &str = "run `enfilade user add NAME@local --password`, then `enfilade role assign --path / --auth-id NAME@local Admin`";
 
@@ -145,7 +204,7 @@ const NEW_ADMINISTRATOR: &str = "run `enfilade user add NAME@local --password`, 
 fn warn_without_administrator(home: &Home, had_one: bool) -> anyhow::Result<()> {
     if had_one && !has_administrator(home)? {
         output::note(&format!(
-            "warning: no enabled user has the role Admin on / any more: {NEW_ADMINISTRATOR}, or undo this change"
+            "warning: no user who can log in has the role Admin on / any more: {NEW_ADMINISTRATOR}, or undo this change"
         ));
     }
     Ok(())
@@ -155,12 +214,33 @@ fn has_administrator(home: &Home) -> anyhow::Result<bool> {
     Ok(enfilade_admin::has_administrator(home.source(), clock::now().unix_seconds)?)
 }
 
-/// Advice for a lost password, with the name of an existing user. The text is empty if the server has no user to name.
+/// Advice for a lost password, with the name of an administrator.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
-    let login = enfilade_admin::example_login(home.source(), clock::now().unix_seconds)?;
-    Ok(login.map_or_else(String::new, |(ExampleLogin::Secret(login) | ExampleLogin::NoSecret(login))| {
-        format!("; for a lost password run `enfilade user passwd {}`", output::word(&login.user.to_string()))
-    }))
+    let administrators = enfilade_admin::administrators(home.source(), clock::now().unix_seconds)?;
+    let found = administrators.iter().find(|found| found.can_log_in()).or(administrators.first());
+    Ok(match found {
+        Some(found) => {
+            let passwd = format!("user passwd {}", example::quoted(&found.name.to_string()));
+            format!("; to set a password of the administrator, run `{}`", example::command(home, &passwd))
+        }
+        None => match of_cloud(home)? {
+            Some(who) => {
+                let passwd = format!("user passwd {}", example::quoted(&who));
+                format!(
+                    "; to set a password of the administrator of Identity v3, run `{}`",
+                    example::command(home, &passwd)
+                )
+            }
+            None => format!("; no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"),
+        },
+    })
+}
+
+/// A user with the role admin on the system, as `enfilade bootstrap` makes it.
+fn of_cloud(home: &Home) -> anyhow::Result<Option<String>> {
+    let rows = enfilade_admin::keystone::list_grants(home.source())?;
+    let is_admin = |row: &enfilade_admin::keystone::GrantSummary| row.on == "system" && row.role == "admin";
+    Ok(rows.into_iter().find(|row| is_admin(row) && !row.who.starts_with('@')).map(|row| row.who))
 }
 
 fn enabled(yes: bool) -> String {

@@ -16,6 +16,7 @@ use enfilade_tls::{Match, Rules};
 use keys::{Access, Backup, Datastores, Effect, Http, Operations};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use values::{Duration, Matching, UseOfIndex, UseOfLimits};
 
@@ -150,6 +151,24 @@ impl Config {
         Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
 
+    /// Makes relative paths absolute: they begin at the directory of the configuration file, not at the working directory.
+    fn begin_paths_at(&mut self, directory: &Path) {
+        let Config { tls, identity, facts, .. } = self;
+        let paths = [
+            &mut tls.acme_challenges,
+            &mut tls.acme_roots,
+            &mut tls.certificates,
+            &mut tls.crt_list,
+            &mut tls.issuers,
+            &mut identity.fernet_keys,
+            &mut facts.files,
+        ];
+        for path in paths.into_iter().flatten() {
+            let joined = directory.join(&path);
+            *path = std::path::absolute(&joined).unwrap_or(joined);
+        }
+    }
+
     /// A Unix socket and the trust in it belong together. Over a Unix socket, only a trusted proxy can name the client, so every request would be
     /// refused without trust. Without a socket, the trust would silently apply to a socket that is added later.
     fn check_sockets(&self) -> anyhow::Result<()> {
@@ -182,8 +201,9 @@ pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
     let text = file_text(&path, file.is_some())?;
     parse_file(&text).with_context(|| format!("configuration `{}`", path.display()))?;
     let environment = std::env::vars().filter(|(name, _)| name.contains("__"));
-    let config = with_environment(&text, environment)?;
+    let mut config = with_environment(&text, environment)?;
     config.check_sockets().with_context(|| format!("configuration `{}`", path.display()))?;
+    config.begin_paths_at(path.parent().unwrap_or(data));
     Ok(config)
 }
 
@@ -225,71 +245,113 @@ pub(crate) fn variables() -> impl Iterator<Item = String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
 }
 
-/// Parses the file without the environment, so that errors can name the line.
+/// Parses the file without the environment, so that errors can name the lines. The error names every line that is wrong, in their order.
 fn parse_file(text: &str) -> anyhow::Result<Config> {
-    let at = |offset: usize| {
-        let before = text.as_bytes().get(..offset).unwrap_or_default();
+    let line = |span: Range<usize>| {
+        let before = text.as_bytes().get(..span.start).unwrap_or_default();
         1 + before.iter().filter(|byte| **byte == b'\n').count()
     };
     let on_one_line = |why: toml::de::Error| {
-        let line = why.span().map_or(1, |span| at(span.start));
+        let line = why.span().map_or(1, line);
         let twice = text.lines().nth(line - 1).map(str::trim).filter(|_| why.message() == "duplicate key");
         let says = match twice {
             Some(table) if table.starts_with('[') => {
                 format!("the table {table} appears twice: move its keys into the first one")
             }
             Some(_) => "the key appears twice: remove one of the two lines".to_owned(),
-            None => why.message().replace('\n', ", "),
+            None => says(&why),
         };
         anyhow::anyhow!("line {line}: {says}")
     };
-    let table = toml::de::DeTable::parse(text).map_err(on_one_line)?;
-    for (section, value) in table.get_ref() {
+    let spans = toml::de::DeTable::parse(text).map_err(on_one_line)?;
+    let values: toml::Table = text.parse().map_err(on_one_line)?;
+    let mut wrong = BTreeMap::new();
+    for (section, keys) in spans.get_ref() {
         let name = section.get_ref();
-        let line = |key: &toml::Spanned<_>| format!("line {}", at(key.span().start));
-        let Some(keys) = value.get_ref().as_table() else { return Err(unknown(name).context(line(section))) };
-        for key in keys.keys() {
-            known(&format!("{name}.{}", key.get_ref())).with_context(|| line(key))?;
+        let (Some(keys), Some(values)) =
+            (keys.get_ref().as_table(), values.get(&**name).and_then(toml::Value::as_table))
+        else {
+            wrong.insert(line(section.span()), unknown(name));
+            continue;
+        };
+        for (key, value) in keys {
+            let path = format!("{name}.{}", key.get_ref());
+            let alone = values.get(&**key.get_ref()).map(|value| alone(name, key.get_ref(), value));
+            let checked = known(&path).map_err(|why| (key.span(), why));
+            let checked = checked.and_then(|()| alone.transpose().map_err(|why| (value.span(), why)));
+            if let Err((span, why)) = checked {
+                wrong.entry(line(span)).or_insert(why);
+            }
         }
     }
-    toml::from_str(text).map_err(on_one_line)
+    let wrong: Vec<String> = wrong.iter().map(|(line, why)| format!("line {line}: {why}")).collect();
+    match wrong.is_empty() {
+        true => toml::from_str(text).map_err(on_one_line),
+        false => bail!("{}", wrong.join("; ")),
+    }
 }
 
+/// The configuration with this one key, to check its value apart from the others.
+fn alone(section: &str, key: &str, value: &toml::Value) -> Result<Config, String> {
+    let keys = toml::Table::from_iter([(key.to_owned(), value.clone())]);
+    let table = toml::Table::from_iter([(section.to_owned(), keys.into())]);
+    toml::Value::Table(table).try_into().map_err(|why| says(&why))
+}
+
+/// The message of an error of the TOML library, on one line.
+fn says(why: &toml::de::Error) -> String {
+    why.message().replace('\n', ", ")
+}
+
+/// Applies the variables of the environment. The error names every variable that is wrong.
 fn with_environment(
     text: &str,
     environment: impl Iterator<Item = (String, String)>,
 ) -> anyhow::Result<Config> {
     let mut table: toml::Table = text.parse()?;
+    let mut wrong = Vec::new();
     for (name, value) in environment {
         let Some(key) = key_of_variable(&name) else { continue };
         let Some((section, key_in_section)) = key.split_once('.') else { continue };
-        known(&key).with_context(|| format!("environment variable `{name}`"))?;
-        let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
-        let Some(section) = section.as_table_mut() else {
-            bail!("environment variable `{name}` sets a key below a value that is not a table")
-        };
         // Numbers and booleans keep their types; everything else is a string.
         let value = match (value.parse::<i64>(), value.parse::<bool>()) {
             (Ok(number), _) => toml::Value::from(number),
             (_, Ok(yes)) => toml::Value::from(yes),
             _ => toml::Value::from(value),
         };
+        if let Err(why) = known(&key).and_then(|()| alone(section, key_in_section, &value)) {
+            wrong.push(format!("environment variable `{name}`: {why}"));
+            continue;
+        }
+        let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
+        let Some(section) = section.as_table_mut() else {
+            bail!("environment variable `{name}` sets a key below a value that is not a table")
+        };
         section.insert(key_in_section.to_owned(), value);
-        // The configuration is valid without the environment variable, so an error comes from the variable.
-        let so_far = toml::Value::Table(table.clone()).try_into::<Config>();
-        so_far.map_err(|why| anyhow::anyhow!("environment variable `{name}`: {}", why.message()))?;
     }
-    Ok(toml::Value::Table(table).try_into()?)
+    match wrong.is_empty() {
+        true => Ok(toml::Value::Table(table).try_into()?),
+        false => bail!("{}", wrong.join("; ")),
+    }
 }
 
-fn known(key: &str) -> anyhow::Result<()> {
+fn known(key: &str) -> Result<(), String> {
     if keys().any(|(known, _)| known == key) { Ok(()) } else { Err(unknown(key)) }
 }
 
-fn unknown(key: &str) -> anyhow::Error {
-    let nearest = keys().map(|(known, _)| known).min_by_key(|known| distance(key, known));
-    let nearest = nearest.unwrap_or_default();
-    anyhow::anyhow!("unknown key `{key}`; the nearest known one is `{nearest}`")
+/// Names the known key that is probably meant: the key of this name in another section, else the most similar one of the section.
+fn unknown(key: &str) -> String {
+    let split = |key: &str| key.split_once('.').map(|(section, name)| (section.to_owned(), name.to_owned()));
+    let written = split(key);
+    let unlike = |known: &str| {
+        let is_elsewhere =
+            split(known).is_some_and(|(_, name)| written.as_ref().is_some_and(|it| it.1 == name));
+        let is_of_section =
+            split(known).is_some_and(|(section, _)| written.as_ref().is_some_and(|it| it.0 == section));
+        (!is_elsewhere, !is_of_section, distance(key, known))
+    };
+    let nearest = keys().map(|(known, _)| known).min_by_key(|known| unlike(known)).unwrap_or_default();
+    format!("unknown key `{key}`; the nearest known one is `{nearest}`")
 }
 
 /// The edit distance of two words (Levenshtein).

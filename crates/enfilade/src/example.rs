@@ -2,9 +2,16 @@
 //! start creates.
 
 use crate::home::{Home, data_directory};
-use enfilade_admin::{CertificatePlace, ExampleLogin, example_datastore, example_login, init_first_keys};
+use crate::{clock, operations};
+use enfilade_admin::{CertificatePlace, example_datastores, example_logins, example_user, init_first_keys};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// How long the datastores are awaited.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An address at which a client on this machine reaches a listener. For a listener on all addresses it is `localhost`, which is a name of the first
 /// certificate.
@@ -18,16 +25,27 @@ pub(crate) fn reachable(listener: SocketAddr) -> String {
 /// The file of the certificate that clients have to trust: the self-signed certificate, if it exists or the next start creates it.
 pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
     let CertificatePlace::Directory(directory) = home.certificates() else { return None };
+    authority_in(&directory)
+}
+
+fn authority_in(directory: &Path) -> Option<PathBuf> {
     let certificate = directory.join("localhost.crt");
-    (certificate.exists() || !directory.exists()).then_some(certificate)
+    // Without the bundle another certificate is served, and this one would let clients refuse it.
+    let is_served = certificate.exists() && directory.join("localhost.pem").exists();
+    (is_served || !directory.exists()).then_some(certificate)
 }
 
 /// A command line of this program for the same data directory.
 pub(crate) fn command(home: &Home, rest: &str) -> String {
+    command_of(&home.data, rest)
+}
+
+/// A command line of this program for this data directory.
+pub(crate) fn command_of(data: &Path, rest: &str) -> String {
     let usual = data_directory(None).and_then(|usual| Ok(std::fs::canonicalize(usual)?));
     match usual {
-        Ok(usual) if usual == home.data => format!("enfilade {rest}"),
-        _ => format!("enfilade --data {} {rest}", quoted(&home.data.display().to_string())),
+        Ok(usual) if usual == data => format!("enfilade {rest}"),
+        _ => format!("enfilade --data {} {rest}", quoted(&data.display().to_string())),
     }
 }
 
@@ -44,33 +62,72 @@ fn in_quotes(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A curl command that lists a datastore. `login` is already quoted for the shell. If `login` contains no secret, curl asks for the secret.
-fn listing(home: &Home, login: &str, address: &str) -> String {
+/// A curl command that lists the directory at `path`. `login` is already quoted for the shell. If `login` contains no secret, curl asks for the secret.
+fn listing(home: &Home, login: &str, address: &str, path: &str) -> String {
     let trust = authority(home).map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
-    format!(
-        "curl {}-u {login} -X PROPFIND -H 'Depth: 1' https://{address}{}",
-        trust.unwrap_or_default(),
-        path(home)
-    )
+    format!("curl {}-u {login} -X PROPFIND -H 'Depth: 1' https://{address}{path}", trust.unwrap_or_default())
 }
 
 /// The path of an existing datastore. If no datastore exists, the path of the list of datastores.
 pub(crate) fn path(home: &Home) -> String {
-    let datastore = example_datastore(home.source()).ok().flatten();
+    path_of(example_datastores(home.source()).unwrap_or_default().first())
+}
+
+fn path_of(datastore: Option<&DatastoreName>) -> String {
     datastore.map_or_else(|| "/dav/".to_owned(), |name| format!("/dav/{name}/"))
 }
 
+/// The first request with this data directory.
+enum First {
+    /// This user or token can log in and list this datastore, or the list of datastores.
+    Listing(Authid, Option<DatastoreName>),
+    /// This user or token can log in, but may not list this datastore, and nobody else was found who may.
+    Hidden(Authid, DatastoreName),
+    /// The file system of a datastore does not answer.
+    Unanswered,
+    /// This user exists, but nobody can log in.
+    NoSecret(Authid),
+    NoUser,
+}
+
+/// Finds a user or token that can log in and list a datastore, an administrator if possible.
+fn first(home: &Home) -> anyhow::Result<First> {
+    let now = clock::now().unix_seconds;
+    let (logins, datastores) = (example_logins(home.source(), now)?, example_datastores(home.source())?);
+    let Some(login) = logins.first() else {
+        return Ok(example_user(home.source(), now)?.map_or(First::NoUser, First::NoSecret));
+    };
+    let Some(datastore) = datastores.first() else { return Ok(First::Listing(login.clone(), None)) };
+    let (house, hidden) = (home.house_to_ask()?, First::Hidden(login.clone(), datastore.clone()));
+    let (answer, answered) = sync_channel(1);
+    // A file system that does not answer blocks this thread, and must not keep a server from starting.
+    std::thread::Builder::new().name("example".into()).spawn(move || {
+        let top = StorePath::root();
+        let pairs =
+            logins.iter().flat_map(|login| datastores.iter().map(move |datastore| (login, datastore)));
+        let mut permitted = pairs.filter(|(login, datastore)| {
+            house.explain(login, None, datastore, &top, AccessMask::READ_DATA).permits()
+        });
+        let found = permitted.next().map(|(login, store)| First::Listing(login.clone(), Some(store.clone())));
+        drop(answer.send(found.unwrap_or(hidden)));
+    })?;
+    Ok(answered.recv_timeout(PATIENCE).unwrap_or(First::Unanswered))
+}
+
 /// A command to try after a start, with its heading. `login` contains the user and the password that a first start created, quoted for the shell.
-/// Without `login`, the command contains a user with a password or a token. If there is no such user, the command sets a password or creates a user.
+/// Without `login`, the command contains a user or token that can log in and list the datastore. If there is none, the command is the next step.
 pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (&'static str, String) {
     if let Some(login) = login {
-        return ("try:", listing(home, &login, address));
+        return ("try:", listing(home, &login, address, &path(home)));
     }
-    match example_login(home.source(), crate::clock::now().unix_seconds) {
-        Ok(Some(ExampleLogin::Secret(login))) => {
-            ("try:", listing(home, &in_quotes(&login.to_string()), address))
+    match first(home) {
+        Ok(First::Listing(login, datastore)) => {
+            let path = path_of(datastore.as_ref());
+            ("try:", listing(home, &in_quotes(&login.to_string()), address, &path))
         }
-        Ok(Some(ExampleLogin::NoSecret(user))) => (
+        Ok(First::Hidden(login, datastore)) => hidden(home, &login, &datastore),
+        Ok(First::Unanswered) => ("a datastore does not answer; see which one:", command(home, "doctor")),
+        Ok(First::NoSecret(user)) => (
             "nobody can log in yet; set a password:",
             command(home, &format!("user passwd {}", quoted(&user.to_string()))),
         ),
@@ -78,14 +135,30 @@ pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -
     }
 }
 
-/// The first commands to try with this data directory: start the server, and list a datastore. `None` if nobody could log in.
-pub(crate) fn try_it(home: &Home) -> Option<Vec<String>> {
-    let login = match example_login(home.source(), crate::clock::now().unix_seconds).ok()?? {
-        ExampleLogin::Secret(login) => login.to_string(),
-        ExampleLogin::NoSecret(_) => return None,
+fn hidden(home: &Home, login: &Authid, datastore: &DatastoreName) -> (&'static str, String) {
+    let explain = format!("explain {} {datastore}", quoted(&login.to_string()));
+    ("nobody who can log in may list a datastore yet; see why:", command(home, &explain))
+}
+
+/// The first commands to try with this data directory, with their heading: start the server, unless one runs, and list a datastore. `None` if nobody
+/// could log in.
+pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
+    let (login, datastore) = match first(home).ok()? {
+        First::Listing(login, datastore) => (in_quotes(&login.to_string()), datastore),
+        First::Hidden(login, datastore) => {
+            let (heading, explain) = hidden(home, &login, &datastore);
+            return Some((heading.trim_end_matches(':').to_owned(), vec![explain]));
+        }
+        First::Unanswered | First::NoSecret(_) | First::NoUser => return None,
     };
+    let path = path_of(datastore.as_ref());
+    if operations::is_served(&home.data) {
+        let why = "the server that runs here uses the imported records already; try with its address";
+        return Some((why.to_owned(), vec![listing(home, &login, "HOST:PORT", &path)]));
+    }
     let address = home.config.tls.listen.for_client();
-    Some(vec![command(home, "serve"), listing(home, &in_quotes(&login), &address)])
+    let commands = vec![command(home, "serve"), listing(home, &login, &address, &path)];
+    Some(("start the server, then try".to_owned(), commands))
 }
 
 /// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration names a key repository, the owner of that
@@ -100,6 +173,20 @@ pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_removed_certificate_is_not_proposed() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let directory = scratch.path().join("tls");
+        let certificate = Some(directory.join("localhost.crt"));
+        assert_eq!(authority_in(&directory), certificate, "the next start makes it");
+        std::fs::create_dir(&directory).unwrap();
+        for file in ["localhost.crt", "localhost.pem"] {
+            assert_eq!(authority_in(&directory), None);
+            std::fs::write(directory.join(file), "").unwrap();
+        }
+        assert_eq!(authority_in(&directory), certificate);
+    }
 
     #[test]
     fn a_client_is_never_sent_to_the_unspecified_address() {

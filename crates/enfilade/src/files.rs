@@ -2,16 +2,16 @@
 
 use crate::home::Home;
 use crate::look::look;
-use crate::{clock, example, output};
-use enfilade_admin::{Imported, ProxmoxTerms, import_proxmox};
+use crate::{clock, example, output, placed};
+use enfilade_admin::Administrator;
 use enfilade_faces::{Faces, FileLook};
-use enfilade_facts::tables::FileName;
+use enfilade_identity::Refusal;
 use enfilade_passage::PenaltyCounts;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
-use enfilade_sources::files::proxmox_logins::SHADOW;
 use enfilade_sources::lmdb::Lmdb;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,26 +64,39 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs if there are unused passwords of a Proxmox server next to `user.cfg`. They are not used because the server does not follow `shadow.json`.
-pub(crate) fn tell_passwords(home: &Home) {
-    let has = |name: &str| home.files.directory().join(name).exists();
-    if !has(SHADOW) || !has(FileName::Users.as_str()) {
-        return;
-    }
-    let directory = home.files.directory().display().to_string();
-    let command = example::command(home, &format!("import proxmox {}", example::quoted(&directory)));
-    let terms = ProxmoxTerms { pretend: true, without_second_factor: false };
-    let is_new = |item: &&Imported| item.kind == "password" && item.left_out.is_none();
-    match import_proxmox(&home.change_context(), &home.files, terms) {
-        Ok((items, _)) => match items.iter().filter(is_new).count() {
-            0 => {}
-            1 => output::note(&format!("{SHADOW} has 1 password that is not in use: run `{command}`")),
-            count => {
-                output::note(&format!("{SHADOW} has {count} passwords that are not in use: run `{command}`"))
-            }
-        },
-        Err(why) => output::note(&format!("warning: the passwords of {SHADOW} cannot be imported: {why}")),
-    }
+/// Logs which files of a Proxmox server next to `user.cfg` are not in use, and whether an administrator can log in.
+pub(crate) fn tell_unused(home: &Home) {
+    let unused = placed::unused(&home.data, home.source(), &home.files, &home.reserved);
+    unused.iter().for_each(|unused| output::note(&format!("warning: {}", unused.says)));
+    let administrators = enfilade_admin::administrators(home.source(), clock::now().unix_seconds);
+    let without = administrators.ok().and_then(|all| without_login(&all, &home.data));
+    without.iter().for_each(|says| output::note(&format!("warning: {says}")));
+}
+
+/// Why no administrator can log in, and what to do; `None` if one can, or if there is none.
+pub(crate) fn without_login(administrators: &[Administrator], data: &Path) -> Option<String> {
+    let first = administrators.first().filter(|_| !administrators.iter().any(Administrator::can_log_in))?;
+    let run = |rest: String| format!(": run `{}`", example::command_of(data, &rest));
+    let passwd = || run(format!("user passwd {}", quoted(&first.name)));
+    let (why, next) = match first.refused.as_ref()? {
+        Refusal::NoPassword(_) => ("has all rights but no password".to_owned(), passwd()),
+        Refusal::Disabled { what: "its realm", .. } => (
+            format!("has all rights, but its domain {} is disabled", first.name.realm()),
+            run(format!("domain enable {}", quoted(first.name.realm()))),
+        ),
+        Refusal::PasswordExpired { .. } => {
+            ("has all rights, but its password has expired".to_owned(), passwd())
+        }
+        Refusal::BadHash { why, .. } => {
+            (format!("has all rights, but the stored hash of its password cannot be used ({why})"), passwd())
+        }
+        other => (format!("has all rights, but cannot log in ({other})"), String::new()),
+    };
+    Some(format!("{} {why}, and no other administrator can log in{next}", first.name))
+}
+
+fn quoted(name: &impl ToString) -> String {
+    example::quoted(&name.to_string())
 }
 
 /// Sets the metrics about the files that people edit, from the stored facts. Returns the problems as text.
@@ -150,7 +163,32 @@ fn line_of(problem: &str) -> Option<(u32, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::line_of;
+    use super::*;
+
+    #[test]
+    fn why_no_administrator_can_log_in_and_the_command_that_helps() {
+        let name: enfilade_facts::vocabulary::Userid = "ann@staff".parse().unwrap();
+        let authid = || name.clone().into();
+        let says = |refused| {
+            without_login(&[Administrator { name: name.clone(), refused }], Path::new("/d"))
+                .unwrap_or_default()
+        };
+        assert_eq!(says(None), "");
+        for (refusal, parts) in [
+            (Refusal::NoPassword(authid()), ["but no password", "user passwd ann@staff`"]),
+            (
+                Refusal::Disabled { authid: authid(), what: "its realm" },
+                ["domain staff is disabled", "domain enable staff`"],
+            ),
+            (
+                Refusal::BadHash { authid: authid(), why: "unknown".into() },
+                ["the stored hash of its password", "user passwd ann@staff`"],
+            ),
+        ] {
+            let says = says(Some(refusal));
+            assert!(parts.iter().all(|part| says.contains(part)), "{says}");
+        }
+    }
 
     #[test]
     fn metrics_hold_the_line_and_the_reason_and_no_names() {

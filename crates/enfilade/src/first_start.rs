@@ -143,7 +143,7 @@ impl Settled {
 
     /// Removes the file with the password if the password itself was printed.
     pub(crate) fn was_shown(&self, home: &Home, json: bool) {
-        if json || std::io::stdout().is_terminal() {
+        if (json || std::io::stdout().is_terminal()) && output::lost().is_none() {
             forget_first_password(&home.data);
         }
     }

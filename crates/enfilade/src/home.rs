@@ -4,14 +4,15 @@ use crate::access_log::NoLog;
 use crate::config::{self, Config};
 use crate::look::look;
 use crate::owner;
-use crate::reserved::{DATASTORES, reserved};
+use crate::reserved::{DATASTORES, Roots, data_alone, refuse_exposed, reserved};
 use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
 use enfilade_access::AccessMemo;
 use enfilade_admin::{
     CertificatePlace, ChangeContext, KeyTerms, LimitModel, PasswordRules, Reserved, ReservedPaths, TokenKey,
-    judge_token_key, record_token_key,
+    judge_token_key, real_path, record_token_key, remove_lost_hashes,
 };
+use enfilade_facts::tables::FileName;
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
@@ -27,6 +28,7 @@ use enfilade_sources::locks::{LmdbLocks, MemoryLocks};
 use enfilade_sources::mounts::MountWatch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// The maximum size of the memo for verified credentials, in bytes: about 130,000 credentials of users in few groups. The memory is allocated when
@@ -41,6 +43,8 @@ pub(crate) struct Home {
     pub(crate) config: Config,
     /// The configuration file that the command line names.
     pub(crate) config_file: Option<PathBuf>,
+    /// Whether the configuration file existed when it was last read.
+    had_config_file: AtomicBool,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
@@ -86,6 +90,8 @@ pub(crate) struct Installation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,
+    /// As [`IfMissing::Create`], also if only the store is missing in the data directory of an earlier server: the command fills the store.
+    Refill,
     Refuse,
 }
 
@@ -99,8 +105,11 @@ impl Installation {
         let data = data_directory(data)?;
         refuse_unusable(&data)?;
         match if_missing {
-            IfMissing::Create => {
-                refuse_foreign(&data)?;
+            IfMissing::Create | IfMissing::Refill => {
+                check_new(&data)?;
+                if if_missing == IfMissing::Create {
+                    refuse_lost_store(&data)?;
+                }
                 make_directory(&data, None)?;
             }
             IfMissing::Refuse if is_house(&data) => {}
@@ -161,6 +170,13 @@ fn refuse_unusable(data: &Path) -> anyhow::Result<()> {
     owner::check(data)
 }
 
+/// Refuses a path at which no data directory may be created; creates nothing.
+pub(crate) fn check_new(data: &Path) -> anyhow::Result<()> {
+    refuse_unusable(data)?;
+    refuse_foreign(data)?;
+    refuse_served(data, &[]).context("nothing was created")
+}
+
 /// Names of files and directories that an operator may put into a new data directory. If one of them exists, [`refuse_foreign`] accepts the
 /// directory.
 const PREPARED: [&str; 12] = [
@@ -178,8 +194,25 @@ const PREPARED: [&str; 12] = [
     "tfa.json",
 ];
 
+/// Names of files that only a server or a command writes, and only when there is a store of facts.
+const OF_A_STORE: [&str; 6] =
+    ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password"];
+
+/// Refuses the data directory of an earlier server whose store is missing: a new store would know none of its users, roles and revocations.
+fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
+    let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
+    match rest {
+        Some(rest) => bail!(
+            "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put it back, or restore \
+             a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move `{place}` away first",
+            place = data.display()
+        ),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a directory with other files, so that no data directory is made at a mistyped path.
-fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
+pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let is_ours = |name: &&str| data.join(name).exists();
     if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
         return Ok(());
@@ -197,6 +230,31 @@ fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
         ),
         None => Ok(()),
     }
+}
+
+/// Refuses a data directory in a datastore of another server of this machine: the users of that server could read the keys. Known are the servers of
+/// `others`, of the default data directory, and of each data directory above this one.
+pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()> {
+    let data = real_path(&std::path::absolute(data)?);
+    let default = data_directory(None).ok().map(|default| real_path(&default));
+    let houses = data.ancestors().skip(1).chain(default.as_deref().filter(|default| *default != data));
+    for house in houses.chain(others.iter().copied()).filter(|house| is_house(house)) {
+        let config = config::read(house, None).with_context(|| {
+            format!(
+                "the configuration of `{}` says which datastores must not contain `{}`",
+                house.display(),
+                data.display()
+            )
+        })?;
+        refuse_exposed(data_alone(&data), house, roots_of(house, &config))?;
+    }
+    Ok(())
+}
+
+/// The datastores that `datastore.cfg` of a data directory defines; none if this user cannot read the file.
+pub(crate) fn roots_of(data: &Path, config: &Config) -> Roots {
+    let text = file_set(data, config).read(FileName::Datastores).ok().flatten();
+    enfilade_admin::roots_in_file(&text.unwrap_or_default())
 }
 
 /// The author of changes by this command, for the audit log.
@@ -218,6 +276,7 @@ impl Home {
         let home = Home {
             files,
             reserved: Arc::new(reserved),
+            had_config_file: AtomicBool::new(config::path(&data, config_file.as_deref()).exists()),
             data,
             config,
             config_file,
@@ -264,22 +323,23 @@ impl Home {
         self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
     }
 
-    /// Accepts the loss of the key for token hashes. Makes a key if there is none, and records the existing or new key in the facts. Returns how many
-    /// tokens need a new secret.
+    /// Accepts the loss of the key for token hashes. Makes a key if there is none, and records the existing or new key in the facts. Removes the
+    /// hashes of the lost key, and returns the names of their tokens, which need a new secret.
     ///
     /// # Errors
     /// Fails if the key cannot be created or recorded.
-    pub(crate) fn accept_lost_token_key(&self) -> anyhow::Result<u64> {
+    pub(crate) fn accept_lost_token_key(&self) -> anyhow::Result<Vec<String>> {
         let made = key::load_or_make(&token_key::path(&self.data), self.config.facts.group)?;
         let key = HashKey::new(made.bytes());
         let judged = judge_token_key(self.source(), self.loaded_key().as_ref())?;
+        let tokens = match judged {
+            TokenKey::Lost { .. } => remove_lost_hashes(&self.change_context())?,
+            TokenKey::Known | TokenKey::Unrecorded => Vec::new(),
+        };
         if judged != TokenKey::Known {
             record_token_key(&self.change_context(), &key)?;
         }
-        Ok(match judged {
-            TokenKey::Lost { tokens, .. } => tokens,
-            TokenKey::Known | TokenKey::Unrecorded => 0,
-        })
+        Ok(tokens)
     }
 
     pub(crate) fn source(&self) -> &dyn Source {
@@ -367,8 +427,24 @@ impl Home {
     }
 
     /// Reads the configuration again.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be used, or was removed. Without the file every key would have its default, such as `strict_sni = false`.
     pub(crate) fn read_config(&self) -> anyhow::Result<Config> {
-        config::read(&self.data, self.config_file.as_deref())
+        let path = config::path(&self.data, self.config_file.as_deref());
+        let exists = || path.exists();
+        let is_there = exists();
+        let config = config::read(&self.data, self.config_file.as_deref())?;
+        // The second look finds a file that was removed during the reading.
+        let is_there = is_there && exists();
+        if !is_there && self.had_config_file.load(Ordering::Relaxed) {
+            bail!(
+                "configuration `{}` is missing, and the server has read it before: restore it, or create an empty file for the default of every key",
+                path.display()
+            );
+        }
+        self.had_config_file.store(is_there, Ordering::Relaxed);
+        Ok(config)
     }
 
     /// Updates the facts from the files that people edit. Problems in the files are printed as warnings, and the command continues.
@@ -490,4 +566,23 @@ pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
 pub(crate) fn make_directory(path: &Path, group: Option<u32>) -> anyhow::Result<()> {
     let made = directory::make_for(path, group);
     made.with_context(|| format!("directory `{}` cannot be made", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_store_is_not_made_in_the_place_of_a_lost_one() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let data = scratch.path();
+        std::fs::create_dir(data.join("keys")).unwrap();
+        refuse_lost_store(data).unwrap();
+        std::fs::write(data.join("sessions"), "").unwrap();
+        let why = Installation::find(Some(data.to_owned()), None, IfMissing::Create).err().unwrap();
+        assert!(why.to_string().contains("facts restore"), "{why}");
+        Installation::find(Some(data.to_owned()), None, IfMissing::Refill).unwrap();
+        std::fs::create_dir(data.join("facts")).unwrap();
+        refuse_lost_store(data).unwrap();
+    }
 }

@@ -11,6 +11,7 @@ mod clock;
 mod command;
 mod config;
 mod control;
+mod disks;
 mod example;
 mod files;
 mod first_start;
@@ -27,6 +28,7 @@ mod output;
 mod owner;
 mod process_use;
 mod progress;
+mod placed;
 mod prompt;
 mod protocols;
 mod reference;
@@ -40,7 +42,6 @@ mod time_service;
 mod token_key;
 mod upkeep;
 
-use clap::Parser;
 use std::alloc::System;
 use std::process::ExitCode;
 use zeroizing_alloc::ZeroAlloc;
@@ -51,9 +52,15 @@ static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 fn main() -> ExitCode {
     memory::hand_back();
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::of_process();
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
-    match command::run(cli) {
+    let ended = command::run(cli);
+    // A server has told it at its start, and served.
+    let ended = match output::lost() {
+        Some(why) if !serves => ended.and(Err(why)),
+        _ => ended,
+    };
+    match ended {
         Ok(code) => code,
         Err(why) => {
             match serves && !json && !output::is_for_people() {

@@ -5,7 +5,7 @@
 //! count in their place.
 
 use crate::clock;
-use enfilade_facts::vocabulary::to_rfc3339;
+use enfilade_facts::vocabulary::{shortened, to_rfc3339, visible_lines};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write};
@@ -77,8 +77,12 @@ pub(crate) fn is_for_people() -> bool {
 
 /// A line of the log of a server.
 fn line(text: &str) -> String {
-    let text = text.get(..text.floor_char_boundary(LINE_BYTES_MAX)).unwrap_or_default();
-    if is_for_people() { format!("{text}\n") } else { as_json(text, clock::now().unix_seconds) }
+    let text = &shortened(text, LINE_BYTES_MAX);
+    if is_for_people() {
+        format!("{}\n", visible_lines(text))
+    } else {
+        as_json(text, clock::now().unix_seconds)
+    }
 }
 
 fn as_json(text: &str, time: i64) -> String {
@@ -109,7 +113,7 @@ pub(crate) fn write() {
 /// Writes a note or warning to standard error. In a server, the text is only added to the queue.
 pub(crate) fn note(text: &str) {
     let Some(notes) = NOTES.get() else {
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = writeln!(std::io::stderr(), "{}", visible_lines(text));
         return;
     };
     notes.waiting().push(line(text));
@@ -133,7 +137,8 @@ mod tests {
         assert!(lines[LINES_MAX].contains("3 log lines were dropped"), "{}", lines[LINES_MAX]);
         // The count is logged once, and the queue has room again.
         waiting.push(line(&"é".repeat(LINE_BYTES_MAX)));
-        assert_eq!(waiting.take().matches('é').count(), LINE_BYTES_MAX / 2);
+        let text = waiting.take();
+        assert!(text.contains("é…") && text.matches('é').count() == LINE_BYTES_MAX / 2, "{text}");
     }
 
     #[test]

@@ -61,6 +61,11 @@ pub(crate) fn everybody(data: &Path) -> anyhow::Result<Vec<Process>> {
     Ok(living.iter().filter_map(|words| Process::read(words.count(), |at| words.word(at))).collect())
 }
 
+/// Whether a server runs on this data directory.
+pub(crate) fn is_served(data: &Path) -> bool {
+    everybody(data).is_ok_and(|servers| !servers.is_empty())
+}
+
 /// How often the directories of datastores are checked. The counted usage for quotas and the warnings are at most this interval old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 

@@ -2,32 +2,49 @@
 
 #![expect(clippy::print_stderr, reason = "this module prints the messages of commands")]
 
-use enfilade_facts::vocabulary::is_unseen;
+use enfilade_facts::vocabulary::visible_lines;
 use serde_json::{Value, json};
-use std::borrow::Cow;
-use std::io::Write as _;
+use std::io::Write;
+use std::sync::OnceLock;
+
+/// The first error of a write to standard output.
+static LOST: OnceLock<String> = OnceLock::new();
 
 /// Prints a line to standard output. Control characters and invisible characters of names are escaped.
 pub(crate) fn line(text: &str) {
-    raw_line(&visible(text));
+    raw_line(&visible_lines(text));
 }
 
 fn raw_line(text: &str) {
-    // A closed pipe (`| head`) is not an error.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    if let Some(why) = write_to(&mut std::io::stdout(), text) {
+        let _ = LOST.set(why);
+    }
 }
 
-/// The text with an escape such as `\u{202e}` for each character that a terminal does not show. A name could otherwise look like another name.
-fn visible(text: &str) -> Cow<'_, str> {
-    let is_hidden = |c: char| is_unseen(c) && !"\n\t".contains(c);
-    if !text.contains(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let escaped = |c: char| if is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
-    Cow::Owned(text.chars().map(escaped).collect())
+/// Writes a line. Returns why that failed. A closed pipe (`| head`) is not an error.
+fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
+    let why = writeln!(out, "{text}").and_then(|()| out.flush()).err()?;
+    (why.kind() != std::io::ErrorKind::BrokenPipe).then(|| why.to_string())
+}
+
+/// The error that standard output could not be written, if a line of it was lost.
+pub(crate) fn lost() -> Option<anyhow::Error> {
+    LOST.get().map(|why| {
+        anyhow::anyhow!(
+            "standard output cannot be written, so the output is not complete: {why}; what the command changed stays changed, see \
+             `enfilade facts log`; a secret that was not shown is lost: make another one"
+        )
+    })
 }
 
 pub(crate) use crate::notes::{is_for_people, note};
+
+/// Whether standard output and standard error are the same file, pipe or socket.
+pub(crate) fn is_one_stream() -> bool {
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let [out, err] = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
+    matches!((out, err), (Ok(out), Ok(err)) if identity(out) == identity(err))
+}
 
 /// Prints a JSON value on one line.
 pub(crate) fn json_line(value: &Value) {
@@ -39,7 +56,7 @@ pub(crate) fn error(json: bool, why: &anyhow::Error) {
     if json {
         eprintln!("{}", json!({ "error": { "message": format!("{why:#}") } }));
     } else {
-        eprintln!("error: {}", visible(&format!("{why:#}")));
+        eprintln!("error: {}", visible_lines(&format!("{why:#}")));
     }
 }
 
@@ -59,8 +76,10 @@ pub(crate) fn done(json: bool, value: &Value, text: &str) {
     if json { json_line(value) } else { line(text) }
 }
 
-/// Prints a table: a heading and rows of the same number of cells. A column is as wide as its widest cell.
+/// Prints a table: a heading and rows of the same number of cells. A column is as wide as its widest cell. Names are escaped as in [`line`].
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
+    let shown = |row: &Vec<String>| row.iter().map(|cell| visible_lines(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(shown).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain(heading.get(column).map(|cell| cell.chars().count())).max().unwrap_or(0)
@@ -68,11 +87,23 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     let widths: Vec<usize> = (0..heading.len()).map(width).collect();
     let print = |cells: &mut dyn Iterator<Item = &str>| {
         let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        line(padded.join("  ").trim_end());
+        raw_line(padded.join("  ").trim_end());
     };
     print(&mut heading.iter().copied());
-    for row in rows {
+    for row in &rows {
         print(&mut row.iter().map(String::as_str));
+    }
+}
+
+/// The maximum number of names in one sentence.
+const NAMED_MAX: usize = 5;
+
+/// Some names, such as `a, b and 7 more`.
+pub(crate) fn some(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -98,6 +129,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
+        let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(write_to(&mut full, "text").unwrap().contains("No space left"));
+        let (reader, mut closed) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(write_to(&mut closed, "text"), None);
+        assert_eq!(write_to(&mut Vec::new(), "text"), None);
+    }
+
+    #[test]
+    fn a_long_list_of_names_ends_with_a_number() {
+        assert_eq!(some(&["a", "b"]), "a, b");
+        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+    }
+
+    #[test]
     fn a_name_in_a_command_is_one_word_of_the_shell() {
         for name in ["alice@local", "", "a b", "alice@local!laptop", "it's", "$(date)", "a\"b", "ä"] {
             let command = format!("printf %s {}", word(name));
@@ -105,11 +152,5 @@ mod tests {
             assert_eq!(String::from_utf8(output.stdout).unwrap(), name);
         }
         assert_eq!(word("alice@local"), "alice@local");
-    }
-
-    #[test]
-    fn hidden_characters_are_shown() {
-        assert_eq!(visible("Jürgen Groß\n\t名"), "Jürgen Groß\n\t名");
-        assert_eq!(visible("a\u{202e}b\u{1b}[2J"), "a\\u{202e}b\\u{1b}[2J");
     }
 }

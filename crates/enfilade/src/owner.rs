@@ -35,12 +35,23 @@ pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let (user, group) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
+    let groups = groups_of(&std::fs::read_to_string("/etc/group").unwrap_or_default(), &name_of(meta.uid()));
     let change = || {
-        set_thread_groups(&[])?;
+        set_thread_groups(&groups)?;
         set_thread_res_gid(group, group, group)?;
         set_thread_res_uid(user, user, user)
     };
     change().with_context(|| format!("this process cannot become user {}", name_of(meta.uid())))
+}
+
+/// The groups in the text of `/etc/group` (group(5)) that have this user as a member. A service manager gives these groups to the server, too.
+fn groups_of(text: &str, user: &str) -> Vec<Gid> {
+    let group = |line: &str| {
+        let mut fields = line.split(':').skip(2);
+        let (id, members) = (fields.next()?.parse().ok()?, fields.next()?);
+        members.split(',').any(|member| member == user).then(|| Gid::from_raw(id))
+    };
+    text.lines().filter_map(group).collect()
 }
 
 /// A warning if the owner of the data directory cannot read and write `directory`, which the owner's server serves. Changes the user of this process
@@ -61,4 +72,16 @@ pub(crate) fn name_of(uid: u32) -> String {
     let number = uid.to_string();
     let named = users.lines().find(|line| line.split(':').nth(2) == Some(number.as_str()));
     named.and_then(|line| line.split(':').next()).map_or(number.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_in_the_groups_that_name_it() {
+        let text =
+            "root:x:0:\nssl-cert:x:110:postfix,enfilade\nbad\nother:x:111:enfilade2\nlast:x:112:enfilade\n";
+        assert_eq!(groups_of(text, "enfilade"), [110, 112].map(Gid::from_raw));
+    }
 }

@@ -100,15 +100,25 @@ fn fixed() -> Table {
     Table { columns: &["limit", "value", "meaning"], rows: rows.collect() }
 }
 
-fn refusals() -> Table {
-    let tables: [(&str, &[RefusalRow]); 6] = [
+/// The refusals of each door and of the faces.
+fn tables_of_refusals() -> [(&'static str, &'static [RefusalRow]); 6] {
+    [
         (Door::Tls.name(), &enfilade_tls::CODES),
         (Door::Identity.name(), &enfilade_identity::CODES),
         (Door::Datastore.name(), &enfilade_datastore::CODES),
         (Door::Access.name(), &enfilade_access::CODES),
         (Door::Content.name(), &enfilade_content::CODES),
         ("face", &enfilade_faces::CODES),
-    ];
+    ]
+}
+
+/// What to do about a refusal with this code.
+pub(crate) fn action_of(code: &str) -> Option<&'static str> {
+    let mut rows = tables_of_refusals().into_iter().flat_map(|(_, rows)| rows);
+    rows.find(|row| row.code == code).map(|row| row.action)
+}
+
+fn refusals() -> Table {
     let row = |door: &str, row: &RefusalRow| {
         let RefusalRow { code, fault, meaning, action } = row;
         let statuses = enfilade_faces::statuses_of_code(code);
@@ -116,6 +126,7 @@ fn refusals() -> Table {
         let (status, fault) = (statuses.join(", "), fault.name());
         vec![json!(code), json!(door), json!(status), json!(fault), json!(meaning), json!(action)]
     };
+    let tables = tables_of_refusals();
     let rows = tables.iter().flat_map(|(door, codes)| codes.iter().map(move |code| row(door, code)));
     Table { columns: &["code", "door", "status", "fault", "meaning", "action"], rows: rows.collect() }
 }

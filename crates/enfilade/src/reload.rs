@@ -6,7 +6,7 @@
 //! The files that people edit are followed all the time. A reload only logs their problems again, and these problems do not stop it.
 
 use crate::certificates::{Keeper, Served, count_of};
-use crate::config::Check;
+use crate::config::{Check, Config};
 use crate::home::{Home, hash_slots};
 use crate::{notify, output};
 use enfilade_faces::Faces;
@@ -15,10 +15,13 @@ use std::sync::Arc;
 /// Reads the configuration, the certificates and the files that people edit again.
 pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result<String, String> {
     notify::reloading();
-    let reloaded = exchange_all(home, served, faces);
-    faces.metrics().reloaded(reloaded.as_ref().is_ok_and(|(_, is_whole)| *is_whole));
-    let said = match reloaded {
-        Ok((count, _)) => Ok(format!("reloaded: {} from now on", count_of(count))),
+    let said = match exchange_all(home, served, faces) {
+        Ok([count, 0]) => Ok(format!("reloaded: {} from now on", count_of(count))),
+        Ok([count, bad]) => Ok(format!(
+            "reloaded: {} from now on; {} cannot be used, see the warnings in the log",
+            count_of(count),
+            output::counted(bad, "certificate file", "certificate files")
+        )),
         Err(why) => Err(format!("reload failed, nothing changed: {why:#}")),
     };
     match &said {
@@ -32,19 +35,14 @@ pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result
     said
 }
 
-fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Result<(usize, bool)> {
-    let config = home.read_config()?;
-    let waiting = home.written.waits_for_restart(&config)?;
-    let (tls, rules) = (&config.tls, config.tls.rules());
-    let (count, is_whole) = match served.is_of(tls, &home.data) {
-        true => served.look_again(rules)?,
-        false => {
-            let moved = served.move_to(Keeper::new(tls, &home.data, served.tickets())?, rules)?;
-            if tls.check != Check::Lazy {
-                served.verify()?;
-            }
-            moved
-        }
+/// Returns how many certificates are served, and how many files cannot be used.
+fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Result<[usize; 2]> {
+    let configured = configure(home, served);
+    served.configured(configured.is_err());
+    let (config, waiting, moved) = configured?;
+    let counts = match moved {
+        Some(counts) => counts,
+        None => served.look_again(config.tls.rules())?,
     };
     faces.house().gate().set_slots(hash_slots(&config));
     let reserved = home.reserved_by(&config);
@@ -60,5 +58,24 @@ fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Res
             waiting.join(", ")
         ));
     }
-    Ok((count, is_whole))
+    Ok(counts)
+}
+
+/// The configuration, the changed keys that wait for a restart, and the counts of the certificates of another place.
+type Configured = (Config, Vec<String>, Option<[usize; 2]>);
+
+/// Reads the configuration. If it names another place of certificates, the certificates of that place are served from now on. Then the result has
+/// their counts, too. What can fail comes before anything is exchanged.
+fn configure(home: &Home, served: &Arc<Served>) -> anyhow::Result<Configured> {
+    let config = home.read_config()?;
+    let waiting = home.written.waits_for_restart(&config)?;
+    let tls = &config.tls;
+    if served.is_of(tls, &home.data) {
+        return Ok((config, waiting, None));
+    }
+    let moved = served.move_to(Keeper::new(tls, &home.data, served.tickets())?, tls.rules())?;
+    if tls.check != Check::Lazy {
+        served.verify()?;
+    }
+    Ok((config, waiting, Some(moved)))
 }

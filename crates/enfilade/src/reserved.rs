@@ -2,7 +2,10 @@
 //! path.
 
 use crate::config::{self, Config};
-use enfilade_admin::{CertificatePlace, Reserved};
+use anyhow::{Context as _, bail, ensure};
+use enfilade_admin::{CertificatePlace, Exposed, Reserved, exposed, real_path};
+use enfilade_facts::Source;
+use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_tls::CrtList;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,6 +26,82 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
     let files = [Some(config::path(data, config_file)), std::env::current_exe().ok(), tls.crt_list.clone()];
     let files = files.into_iter().flatten().chain(tls.sockets()).map(absolute).collect();
     Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)) }
+}
+
+/// Datastores, each with the path of its content.
+pub(crate) type Roots = Vec<(DatastoreName, String)>;
+
+/// The data directory alone, as reserved path. Datastores may lie in its subdirectory for datastores.
+pub(crate) fn data_alone(data: &Path) -> Reserved {
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let datastores = Some(data.join(DATASTORES));
+    Reserved { directories: [data].into(), datastores, ..Reserved::default() }
+}
+
+/// A file or directory that is to be written, and holds secrets of the server.
+pub(crate) fn written_to(path: &Path) -> Reserved {
+    Reserved {
+        files: [std::path::absolute(path).unwrap_or_else(|_| path.to_owned())].into(),
+        ..Reserved::default()
+    }
+}
+
+/// Refuses a place of the server's own files that shares files with a datastore of the server with the data directory `house`. Every command that makes,
+/// names or fills such a place calls this.
+///
+/// A datastore that shares files with `house` itself does not count: its server refuses it. So one mistake in `datastore.cfg` prevents neither backups
+/// nor their restore.
+// INVARIANT: S8. A datastore that is added later is refused when it is created or opened.
+pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyhow::Result<()> {
+    let found = exposed(roots, own);
+    let those = found.iter().map(|found| (found.name.clone(), found.root.clone()));
+    let shut = exposed(those.collect::<Roots>(), data_alone(house));
+    match found.iter().find(|found| shut.iter().all(|shut| shut.name != found.name)) {
+        Some(Exposed { name, root, reserved }) => bail!(
+            "`{}` overlaps with datastore `{name}` at `{root}`, whose users could read the keys of the server: choose a directory outside of the \
+             datastore",
+            reserved.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a file or directory with secrets in a datastore, whose users could read it.
+pub(crate) fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
+    let target = std::path::absolute(target)?;
+    let above = target.parent().unwrap_or(&target);
+    ensure!(
+        above.is_dir(),
+        "`{}`, in which `{}` is to be made, is not a directory: make it with `mkdir -p '{}'`, or give another name",
+        above.display(),
+        target.display(),
+        above.display()
+    );
+    refuse_exposed(written_to(&target), data, enfilade_admin::roots(source)?)
+}
+
+/// Refuses a configured directory of backups that shares files with a datastore, or that is in the data directory.
+pub(crate) fn refuse_exposed_backups(data: &Path, config: &Config, roots: Roots) -> anyhow::Result<()> {
+    let Some(directory) = config.backup.directory.clone().map(PathBuf::from) else { return Ok(()) };
+    ensure!(
+        !real_path(&directory).starts_with(real_path(data)),
+        "configuration: `backup.directory`: `{}` is in the data directory `{}`, and its backups would be lost together with it: choose another directory, \
+         best on another disk",
+        directory.display(),
+        data.display()
+    );
+    let own = Reserved { directories: [directory].into(), ..Reserved::default() };
+    refuse_exposed(own, data, roots).context("configuration: `backup.directory`")
+}
+
+/// Warnings about datastores that share files with another configured path of the server. A server refuses all requests for such a datastore.
+pub(crate) fn exposed_warnings(own: Reserved, roots: Roots) -> impl Iterator<Item = String> {
+    exposed(roots, own).into_iter().map(|Exposed { name, root, reserved }| {
+        format!(
+            "datastore `{name}` at `{root}` overlaps with `{}`, which the server reserves for its own files: all requests for the datastore are refused",
+            reserved.display()
+        )
+    })
 }
 
 /// The directories that contain the certificates of a directory setting or of a crt-list. A crt-list that cannot be read counts as empty.

@@ -237,13 +237,7 @@ pub(crate) fn make_own(
         }
         return Ok(());
     }
-    // Only the default directory is made: a mistyped name in the configuration must not become a directory with an unwanted certificate.
-    anyhow::ensure!(
-        *directory == data.join("tls"),
-        "certificate directory `{}` (`[tls] certificates`) does not exist: correct the name, or create the directory and add a certificate \
-         with `enfilade certs add`",
-        directory.display()
-    );
+    is_made_at_start(data, place)?;
     let named_directory = || format!("certificate directory `{}` cannot be made", directory.display());
     let file = directory.file_name().with_context(named_directory)?.to_string_lossy();
     let new = directory.with_file_name(format!("{file}.new"));
@@ -255,6 +249,25 @@ pub(crate) fn make_own(
         Err(_) if directory.exists() => Ok(()),
         renamed => renamed.and_then(|()| atomic::sync_directory(directory)).with_context(named_directory),
     }
+}
+
+/// Whether the next start makes the directory, with a certificate.
+///
+/// # Errors
+/// When another directory than the default one does not exist. A mistyped name in the configuration must not become a directory with an unwanted
+/// certificate.
+pub(crate) fn is_made_at_start(data: &Path, place: &CertificatePlace) -> anyhow::Result<bool> {
+    let CertificatePlace::Directory(directory) = place else { return Ok(false) };
+    if directory.exists() {
+        return Ok(false);
+    }
+    anyhow::ensure!(
+        *directory == data.join("tls"),
+        "certificate directory `{}` (`[tls] certificates`) does not exist: correct the name, or create the directory and add a certificate \
+         with `enfilade certs add`",
+        directory.display()
+    );
+    Ok(true)
 }
 
 /// Makes the first start's certificate again, if Enfilade made the present one, and it lacks a name or expires soon.
@@ -336,7 +349,7 @@ pub(crate) fn file_of(name: &str) -> String {
 
 /// Whether Enfilade made a bundle. For a bundle that Enfilade made, the certificate that clients have to trust is next to the bundle, with the
 /// extension `.crt`.
-fn is_self_made(place: &Path, pem: &[u8]) -> bool {
+pub(crate) fn is_self_made(place: &Path, pem: &[u8]) -> bool {
     let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
     enfilade_tls::is_issued_by(pem, &trusted)
 }

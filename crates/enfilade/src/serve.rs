@@ -8,11 +8,12 @@ use crate::cli::Serve;
 use crate::config::{Check, Config, TransportSecurity, unread_variables, variables, without_effect};
 use crate::example;
 use crate::first_start::{self, Settled};
-use crate::home::{Home, Installation, server_change_context};
+use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Admission, Door, Listener, Place, Tls};
+use crate::reserved::refuse_exposed_backups;
 use crate::{
-    audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, self_made,
-    sweeping, token_key,
+    audit_log, clock, control, disks, files, keys, notes, notify, operations, output, protocols, reload,
+    self_made, sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -25,6 +26,7 @@ use enfilade_tls::Tickets;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -34,16 +36,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
-/// If there is no store of facts yet, binds the sockets and closes them. A first start that cannot listen must not leave a store without an
-/// administrator.
-pub(crate) fn try_to_listen(installation: &Installation, arguments: &Serve) -> anyhow::Result<()> {
-    if installation.facts().exists() {
+/// If there is no store of facts yet, binds the sockets and closes them, and reads the certificates. A first start that cannot listen or has no usable
+/// certificate creates nothing.
+pub(crate) fn try_to_listen(data: &Path, mut config: Config, arguments: &Serve) -> anyhow::Result<()> {
+    if is_house(data) {
         return Ok(());
     }
-    let mut config = installation.config.clone();
     take(&mut config, arguments);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async { Listeners::bind(&config).await.map(drop) })
+    runtime.block_on(async { Listeners::bind(&config).await.map(drop) })?;
+    certificates::examine(&config.tls, data).map(drop)
 }
 
 /// Replaces the addresses of the configuration by those of the command line.
@@ -60,7 +62,9 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     take(&mut home.config, arguments);
     let mut useless = without_effect(&home.config);
     useless.extend(unread_variables(variables()));
+    useless.extend(certificates::unused_names(&home.config.tls, &home.data));
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
+    refuse_exposed_backups(&home.data, &home.config, enfilade_admin::roots(home.source())?)?;
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
     // The key is checked before anything is made or served: without it, every secret of an API token would be refused as wrong.
     home.hash_key()?;
@@ -111,15 +115,15 @@ struct Loaded {
     watched: Option<Watched>,
 }
 
-fn load(home: &Home, is_first_start: bool) -> anyhow::Result<Loaded> {
+fn load(home: &Home) -> anyhow::Result<Loaded> {
     let tickets = Tickets::default();
-    certificates::follow_ticket_keys(home, &tickets, is_first_start)?;
+    certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
     // The watch begins before the files are read, so that no change is missed.
-    let watched = Watched::new(keeper.files.directories());
+    let watched = Watched::new(&keeper.files).ok();
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
-        keeper.verify_all(&certificates, &bad)?;
+        certificates::verify_all(&keeper.files, &certificates, &bad)?;
     }
     let tls = Tls { certificates: Arc::new(certificates), keeper: Arc::new(keeper) };
     Ok(Loaded { tls, bad, tickets, watched })
@@ -137,13 +141,10 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
-    let Loaded { tls: tls_now, bad, tickets, watched } = load(home, settled.is_some())?;
+    let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
-    let log = AccessLog::start(
-        home.last_used()?,
-        home.sessions()?,
-        home.config.limits.0.refusals_logged_per_second,
-    )?;
+    let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
+    let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
     let shared = operations::shared(home)?;
     let house =
         home.house(home.hash_key()?, log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
@@ -160,7 +161,8 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let bound = listeners.bound()?;
     let Listeners { tls, operations, plain, http } = listeners;
     tell(home, settled.as_ref(), json, &bound);
-    files::tell_passwords(home);
+    let _ = output::lost().inspect(|why| output::note(&format!("warning: {why:#}")));
+    files::tell_unused(home);
 
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
@@ -174,7 +176,14 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
     let trusted = Arc::new(home.config.http.trusted_proxies.clone());
     let (answers, obtain) = (Answers::new(&home.data), Arc::new(Notify::new()));
-    let door = Door { admission: Arc::clone(&admission), proxies, trusted, drain: draining, limits };
+    let door = Door {
+        admission: Arc::clone(&admission),
+        proxies,
+        trusted,
+        drain: draining,
+        limits,
+        faces: faces.clone(),
+    };
     for listener in plain {
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
@@ -215,13 +224,17 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let _ = drain.send(true);
     empty(&admission, limits.drain_seconds).await;
     watching.abort_all();
-    // This waits for at most a second, because the reader of the log may have stopped reading.
+    write_log(log).await;
+    Ok(())
+}
+
+/// Writes the remaining lines of the log. This waits for at most a second, because the reader of the log may have stopped reading.
+async fn write_log(log: Arc<AccessLog>) {
     let write = move || {
         log.write();
         notes::write();
     };
     let _ = tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(write)).await;
-    Ok(())
 }
 
 /// Waits for the running requests, for at most `drain_seconds`.
@@ -285,6 +298,7 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
     operations::look_after(faces)?;
     operations::remove_abandoned(faces)?;
     keys::follow(home, house)?;
+    disks::follow(home, faces)?;
     schedule::follow(home, faces)?;
     self_made::follow(home)?;
     sweeping::follow(home, house)
@@ -376,33 +390,38 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
         settled.inspect(|made| made.was_shown(home, json));
         return;
     }
-    output::line(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
+    // A service manager gets standard output and the log in one stream. There each line is JSON, so that programs can read all of them.
+    let say: fn(&str) = match !output::is_for_people() && output::is_one_stream() {
+        true => |line| output::note(line.trim()),
+        false => output::line,
+    };
+    say(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
     let path = example::path(home);
-    output::line(&format!("  files       https://{}{path}", example::reachable(tls)));
+    say(&format!("  files       https://{}{path}", example::reachable(tls)));
     for name in home.config.tls.names().iter().filter(|_| tls.ip().is_unspecified()) {
         // In a URL, an IPv6 address is written in brackets.
         let host = if name.contains(':') { format!("[{name}]") } else { name.clone() };
-        output::line(&format!("              https://{host}:{}{path}", tls.port()));
+        say(&format!("              https://{host}:{}{path}", tls.port()));
     }
     for more in bound.tls.iter().skip(1) {
-        output::line(&format!("              https://{}{path}", example::reachable(*more)));
+        say(&format!("              https://{}{path}", example::reachable(*more)));
     }
     for plain in &bound.plain {
         let place = match plain {
             Place::Address(address) => format!("http://{}{path}", example::reachable(*address)),
             Place::Socket(socket) => socket.clone(),
         };
-        output::line(&format!("  plain       {place}   (no TLS: for a proxy in front)"));
+        say(&format!("  plain       {place}   (no TLS: for a proxy in front)"));
     }
     for operations in &bound.operations {
-        output::line(&format!("  operations  http://{}/metrics", example::reachable(*operations)));
+        say(&format!("  operations  http://{}/metrics", example::reachable(*operations)));
     }
-    output::line(&format!("  ACLs        {}", acl_note(home)));
+    say(&format!("  ACLs        {}", acl_note(home)));
     match (settled, first_start::first_password(&home.data)) {
         (Some(made), _) => {
-            output::line(&format!("  login       {}   password {}", made.admin, made.shown(home)));
+            say(&format!("  login       {}   password {}", made.admin, made.shown(home)));
         }
-        (None, Some(file)) => output::line(&format!(
+        (None, Some(file)) => say(&format!(
             "  login       admin@local   password in {}: change it with `enfilade user passwd admin@local`",
             file.display()
         )),
@@ -410,8 +429,8 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     }
     let login = settled.map(|made| made.login(home));
     let (heading, line) = example::first_request(home, login, &example::reachable(tls));
-    output::line(heading);
-    output::line(&format!("  {line}"));
+    say(heading);
+    say(&format!("  {line}"));
     settled.inspect(|made| made.was_shown(home, json));
 }
 

@@ -26,6 +26,12 @@ pub(crate) fn find(
     Ok(Some(key::load_or_make(&path, group)?))
 }
 
+/// Whether two data directories have the same key: they are of the same server, or one is restored from a backup of the other.
+pub(crate) fn is_same(one: &Path, other: &Path, group: Option<u32>) -> bool {
+    let of = |data: &Path| key::load(&path(data), group).ok();
+    of(one).zip(of(other)).is_some_and(|(one, other)| one.bytes() == other.bytes())
+}
+
 /// The problem with the key of a data directory, in words; `None` if no token needs another key.
 pub(crate) fn fault(data: &Path, judged: TokenKey, is_missing: bool) -> Option<String> {
     let TokenKey::Lost { tokens, since } = judged else { return None };

@@ -8,7 +8,7 @@ use enfilade_admin::keystone::{
 };
 use enfilade_faces::{Connection, Faces, RequestError, Trace};
 use enfilade_facts::Requester;
-use enfilade_facts::vocabulary::{RequestId, Secret, TrustId};
+use enfilade_facts::vocabulary::{RequestId, Secret, TrustId, Word};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -47,14 +47,14 @@ pub(super) async fn login(
     let credential = match proof {
         Proof::Token(ask) => Credential::Session(ask),
         Proof::Password(user, secret) => {
-            let named = user.to_string();
-            trace.event.authid = named.as_str().into();
+            let named = user.word();
+            trace.event.authid = named.clone();
             let authid = authid_of_user(house.source(), &user)?;
             Credential::NamedSecret(SecretAsk { authid, secret }, named)
         }
         Proof::Credential(credential, secret) => {
-            let named = credential.to_string();
-            trace.event.authid = named.as_str().into();
+            let named = credential.word();
+            trace.event.authid = named.clone();
             let authid = authid_of_credential(house.source(), &credential)?;
             Credential::NamedSecret(SecretAsk { authid, secret }, named)
         }
@@ -86,7 +86,7 @@ pub(super) async fn login(
     if let Some(id) = trust {
         // Whether the session may be issued is checked before the use is counted, so that a refused request consumes no use of the trust.
         visit.would_issue(wanted)?;
-        count_use(faces, visit.principal().authid.to_string(), id, trace.event.id).await?;
+        count_use(faces, visit.principal().authid.to_word(), id, trace.event.id).await?;
     }
     let made = visit.issue(wanted).await?;
     let form = Form { with_catalog: query(head, "nocatalog").is_none() };
@@ -99,7 +99,7 @@ pub(super) async fn login(
 }
 
 /// Counts a use of a trust with limited uses. Called before the session is issued, so that two requests cannot both get the last use.
-async fn count_use(faces: &Faces, who: String, id: TrustId, request: RequestId) -> Result<(), ApiError> {
+async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) -> Result<(), ApiError> {
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
         Ok(use_trust(&faces.change_context(&who, Requester::User, request), &id)?)
@@ -122,9 +122,9 @@ pub(super) async fn change_password(
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let said = ResourceRef::Id(user.to_owned());
     let authid = authid_of_user(house.source(), &said)?;
-    trace.event.authid = authid.to_word();
-    let who = authid.to_string();
-    let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.to_string());
+    let who = authid.to_word();
+    trace.event.authid = who.clone();
+    let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.word());
     let id = match trace.admitted(house.admit(&credential, from)).await {
         Ok(visit) => visit.principal().user,
         // The password is correct but expired. The user may still change it.

@@ -12,8 +12,8 @@ use enfilade_admin::keystone::{
 };
 use enfilade_facts::View;
 use enfilade_facts::tables::{
-    Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, GroupFilters, Interface, Project, RegionId,
-    ResourceKind, Selected,
+    Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, GroupFilters, GroupRegion, Interface,
+    Project, RegionId, ResourceKind, Selected,
 };
 use enfilade_facts::vocabulary::ServiceId;
 use enfilade_passage::{About, ApiPermit};
@@ -44,7 +44,7 @@ impl Resource for EndpointGroup {
             add(&mut filters, "service_id", json!(service.to_string()));
         }
         if let Some(region) = region {
-            add(&mut filters, "region_id", json!(region.as_ref().map(|region| &region.0)));
+            add(&mut filters, "region_id", json!(region.id().map(|region| &region.0)));
         }
         if let Some(interface) = interface {
             add(&mut filters, "interface", json!(interface.name()));
@@ -88,8 +88,10 @@ fn group_filters(given: &Map<String, Value>) -> Result<GroupFilters, Error> {
                 let wrong = |_| wrong("filters.service_id", "32 lower-case hexadecimal digits");
                 filters.service = Some(text.parse::<ServiceId>().map_err(wrong)?);
             }
-            ("region_id", Value::Null) => filters.region = Some(None),
-            ("region_id", Value::String(text)) => filters.region = Some(Some(RegionId(text.clone()))),
+            ("region_id", Value::Null) => filters.region = Some(GroupRegion::Without),
+            ("region_id", Value::String(text)) => {
+                filters.region = Some(GroupRegion::Named(RegionId(text.clone())))
+            }
             ("interface", Value::String(text)) => {
                 let wrong = |_| wrong("filters.interface", "public, internal or admin");
                 filters.interface = Some(text.parse::<Interface>().map_err(wrong)?);

@@ -204,7 +204,7 @@ impl Call {
 
     /// Changes the stored facts with a permit of door 4 (access). Returns the unmodified result of `change`.
     fn change<R>(&self, permit: &ApiPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
-        change(&self.faces.change_context(&permit.who().to_string(), permit.requester(), self.id))
+        change(&self.faces.change_context(&permit.who().to_word(), permit.requester(), self.id))
     }
 
     /// The body as JSON.

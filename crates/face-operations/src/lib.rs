@@ -28,6 +28,7 @@ pub const OPERATIONS: [Route; 4] = [
 fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
     let mut trace = context.trace;
     trace.event.face = "whoami";
+    trace.event.path = context.request.uri().path().to_owned();
     let answer = whoami::answer(&visit, &trace.event.authid);
     trace.answered(&answer);
     Reply::Now(answer)

@@ -137,7 +137,7 @@ impl Call {
 
     /// Makes a change with a permit.
     fn change<R>(&self, permit: &AdminPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
-        change(&self.faces.change_context(&permit.who().to_string(), permit.requester(), self.id))
+        change(&self.faces.change_context(&permit.who().to_word(), permit.requester(), self.id))
     }
 
     /// Refuses a change if the state is no longer the one that the client read, as Proxmox Backup Server does.
@@ -246,8 +246,19 @@ fn version(_: &mut Call) -> Outcome {
 /// Lists the realms, for any login that is not limited to a project.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
-    let realm = |realm: String| json!({ "realm": realm, "type": "pbs" });
-    let realms = enfilade_admin::list_realms(call.faces.house().source())?;
+    // A domain of Identity v3 is a realm, too. Its description is not for users of other domains.
+    let sees_comments = call.permit("/access", Privileges::SYS_AUDIT, None).is_ok();
+    // This server itself checks the passwords of each realm, as Proxmox does for the type `pbs`.
+    let realm = |row: enfilade_admin::keystone::DomainSummary| {
+        let mut realm = json!({ "realm": row.name.as_str(), "type": "pbs" });
+        if let (Some(object), Some(comment)) =
+            (realm.as_object_mut(), row.description.filter(|_| sees_comments))
+        {
+            object.insert("comment".to_owned(), comment.into());
+        }
+        realm
+    };
+    let realms = enfilade_admin::keystone::list_domains(call.faces.house().source())?;
     Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
 }
 

@@ -54,13 +54,13 @@ async fn tried(
     let missing = RequestError::Parameter("expected one `username` and one `password`");
     let given = |name: &str| params.get(name).ok().flatten().ok_or(missing);
     let (username, password) = (given("username")?, given("password")?);
-    trace.event.authid = username.chars().take(128).collect();
+    trace.event.authid = Authid::word_of(username);
     let userid: Userid =
         username.parse().map_err(|_| RequestError::Parameter("`username`: expected USER@REALM"))?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let credential = if password.starts_with("PBS:") {
         let ticket = ticket_of(password, None)?;
-        if ticket.userid != username {
+        if !ticket.is_of(&Authid::from(userid.clone())) {
             let why = "the ticket belongs to another user".to_owned();
             return Err(Refusal::from(IdentityRefusal::Malformed(why)).into());
         }
@@ -75,7 +75,7 @@ async fn tried(
     connection.anonymous.release();
     let made = visit.ticket(&credential).await?;
     Ok(json!({
-        "username": userid.to_string(), "ticket": ticket_text(&userid.to_string(), &made.token),
+        "username": userid.to_string(), "ticket": ticket_text(&Authid::from(userid), &made.token),
         "CSRFPreventionToken": made.csrf,
     }))
 }

@@ -354,3 +354,15 @@ async fn delete(call: Call) -> Answer {
     let outcome: Result<Answer, Failure> = outcome.await;
     end(trace, outcome, Aim::Target)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::METHODS;
+
+    #[test]
+    fn the_server_knows_every_method_of_webdav() {
+        for method in METHODS.split(", ") {
+            assert!(enfilade_faces::METHODS.contains(&method), "{method}");
+        }
+    }
+}

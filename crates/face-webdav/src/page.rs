@@ -7,7 +7,7 @@ use super::{Call, PREFIX, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
 use enfilade_faces::{Aim, Answer, Body, Cut, Trace, counted, percent};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{Blocking, Entry, NodeKind, Turn, Visit};
+use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit};
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -163,11 +163,36 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     });
     let outcome = told.await.map(|why| {
         let value = serde_json::json!({
-            "granted": why.refused.is_none(), "rights": why.rights.to_string(), "says": why.refused, "walk": why.walk,
+            "granted": why.lack.is_none(), "rights": why.rights.to_string(), "says": why.lack.as_ref().map(|lack| said_of(lack, right)),
+            "walk": why.walk,
         });
         answer(value.to_string().into(), "application/json")
     });
     end(trace, outcome, Aim::Target)
+}
+
+/// Why the user does not have a right, and which role would give it.
+fn said_of(lack: &Lack, right: AccessMask) -> String {
+    let of_administrators = AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER;
+    let role = if (right & of_administrators).is_empty() { "DatastorePowerUser" } else { "DatastoreAdmin" };
+    match lack {
+        Lack::Acl => "Your role includes it, but the access list (ACL) here does not allow it to you. Ask the owner or the administrator of this server.".to_owned(),
+        Lack::Role(roles) if roles.is_empty() => {
+            "You have no role here. Ask the administrator of this server for one.".to_owned()
+        }
+        Lack::TokenRole(roles) if roles.is_empty() => {
+            "Your token has no role here. Ask the administrator of this server for one.".to_owned()
+        }
+        Lack::Role(roles) | Lack::TokenRole(roles) => {
+            let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+            let (roles, do_not) = match names.as_slice() {
+                [one] => (format!("role {one}"), "does"),
+                several => (format!("roles {}", several.join(" and ")), "do"),
+            };
+            let your = if matches!(lack, Lack::TokenRole(_)) { "Your token's" } else { "Your" };
+            format!("{your} {roles} {do_not} not include it. Ask the administrator of this server for a role that does, such as {role}.")
+        }
+    }
 }
 
 /// A file that the page needs.
@@ -358,6 +383,21 @@ fn push_size(html: &mut String, bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::vocabulary::Role;
+
+    #[test]
+    fn the_page_says_whether_the_role_or_the_token_is_the_limit() {
+        let says = |lack, begins: &str| {
+            let said = said_of(&lack, AccessMask::WRITE_DATA);
+            assert!(said.starts_with(begins), "{said}");
+        };
+        let lack = Lack::Role(vec![Role::DatastorePowerUser]);
+        assert!(said_of(&lack, AccessMask::WRITE_ACL).ends_with("such as DatastoreAdmin."));
+        let reader = || vec![Role::DatastoreReader];
+        says(Lack::Role(reader()), "Your role DatastoreReader does not include it.");
+        says(Lack::TokenRole(reader()), "Your token's role DatastoreReader does not include it.");
+        says(Lack::TokenRole(Vec::new()), "Your token has no role here.");
+    }
 
     #[test]
     fn sizes_as_people_read_them() {

@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::vocabulary::{Authid, Realm, Secret, Userid, percent_decoded};
+use enfilade_facts::vocabulary::{Authid, Malformed, Realm, Secret, Userid, percent_decoded, word_of_id};
 use enfilade_passage::{
     CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
 };
@@ -65,16 +65,22 @@ const TICKET_COOKIES: [&str; 4] =
     ["PBSAuthCookie", "__Host-PBSAuthCookie", "PDMAuthCookie", "__Host-PDMAuthCookie"];
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
 
-/// Reads a login ticket: `PBS:user@realm:token`, which may be percent-encoded.
+/// Reads a login ticket: `PBS:user@realm:token`. Some clients percent-encode the ticket, as a whole or only some of its characters.
 ///
 /// # Errors
 /// When the text is not in this form.
 pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal> {
-    let text =
-        percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
+    let decoded = |text: &str| {
+        percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new)
+    };
+    // A spelling of a name may contain percent-encoded bytes, so a ticket that is not encoded must not be decoded.
+    let text = match text.starts_with("PBS:") {
+        true => Some(Zeroizing::new(text.to_owned())),
+        false => decoded(text),
+    };
     let parts = text.as_ref().and_then(|text| {
         let (userid, token) = text.strip_prefix("PBS:")?.split_once(':')?;
-        Some((userid.to_owned(), Secret::new(token.as_bytes())?))
+        Some((userid.to_owned(), Secret::new(decoded(token)?.as_bytes())?))
     });
     let (userid, token) = parts.ok_or_else(|| {
         malformed("the ticket does not have the form PBS:USER@REALM:TOKEN; log in again for a new ticket")
@@ -82,9 +88,9 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
     Ok(TicketAsk { userid, session: SessionAsk { token }, csrf })
 }
 
-/// A ticket in the form that [`ticket_of`] reads.
-pub fn ticket_text(userid: &str, token: &str) -> String {
-    format!("PBS:{userid}:{token}")
+/// A ticket in the form that [`ticket_of`] reads. It is ASCII, because a cookie can contain nothing else.
+pub fn ticket_text(user: &Authid, token: &str) -> String {
+    format!("PBS:{}:{token}", user.to_word())
 }
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
@@ -136,9 +142,7 @@ impl Carried<'_> {
             "PVEAPIToken" => Err(malformed(
                 "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
             )),
-            _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => {
-                basic(rest).map(Credential::Secret)
-            }
+            _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => basic(rest),
             _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
             _ => Err(malformed(
                 "the Authorization scheme is unknown; expected `Basic`, `Bearer` or `PBSAPIToken`",
@@ -178,28 +182,39 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     secret_of(authid, &Zeroizing::new(secret))
 }
 
-/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
-fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
+/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617). A name or secret that nobody can have is judged like a wrong one:
+/// the answer is 401, so that a browser asks its user again instead of repeating it.
+fn basic(encoded: &str) -> Result<Credential, Refusal> {
     // The decoder is strict: it requires padding, and unused bits must be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
     let decoded = Zeroizing::new(decoded);
     let mut parts = decoded.splitn(2, |byte| *byte == b':');
-    let (Some(authid), Some(secret)) = (parts.next(), parts.next()) else {
+    let (Some(name), Some(secret)) = (parts.next(), parts.next()) else {
         return Err(malformed("the Basic credential has no `:` between user and password"));
     };
-    let authid = std::str::from_utf8(authid).map_err(|_| malformed("the user name is not UTF-8"))?;
-    secret_of(login(authid)?, secret)
+    // No name contains bytes that are not UTF-8.
+    let known = std::str::from_utf8(name).ok().and_then(|name| login(name).ok());
+    match (known, Secret::new(secret)) {
+        (Some(authid), Some(secret)) => Ok(Credential::Secret(SecretAsk { authid, secret })),
+        (known, secret) => {
+            let name = String::from_utf8_lossy(name);
+            // The failures of a known name with an impossible secret count for this name.
+            let named = known.map_or_else(|| word_of_id(&name), |authid| authid.to_word());
+            let secret = secret.or_else(|| Secret::new(b"-"));
+            let secret = secret.ok_or_else(|| malformed("the Basic credential has no secret"))?;
+            Ok(Credential::NamedSecret(SecretAsk { authid: Authid::of_nobody(&name), secret }, named))
+        }
+    }
 }
 
 /// Adds the realm `local` to a name without a realm: a browser asks for a user name, and people type `alice`. A name without a realm and without a
 /// token is read as it is, with blanks and other characters that would otherwise be encoded.
-fn login(name: &str) -> Result<Authid, Refusal> {
-    let authid = match name.split_once('!') {
+fn login(name: &str) -> Result<Authid, Malformed> {
+    match name.split_once('!') {
         _ if name.contains('@') => name.parse(),
         Some((user, token)) => format!("{user}@{}!{token}", Realm::local()).parse(),
         None => Userid::new(name, Realm::local()).map(Authid::from),
-    };
-    authid.map_err(|why| malformed(&format!("{why}")))
+    }
 }
 
 fn secret_of(authid: Authid, secret: &[u8]) -> Result<SecretAsk, Refusal> {
@@ -244,13 +259,36 @@ mod tests {
             ("alice@local!backup", b"s:1".as_slice())
         );
         assert!(of("basic YWxpY2VAbG9jYWw6eA==").is_ok());
-        // `alice:x`, `alice!laptop:x` and `:x`
-        for (text, name) in
-            [("Basic YWxpY2U6eA==", "alice@local"), ("Basic YWxpY2UhbGFwdG9wOng=", "alice@local!laptop")]
-        {
-            assert_eq!(of(text).unwrap().authid.to_string(), name);
+        for (login, name) in [
+            ("alice:x", "alice@local"),
+            ("alice!laptop:x", "alice@local!laptop"),
+            ("al ice:x", "al%20ice@%local"),
+            ("a/b:x", "a%2Fb@%local"),
+        ] {
+            let value = format!("Basic {}", STANDARD.encode(login));
+            assert_eq!(of(&value).unwrap().authid.to_string(), name);
         }
-        assert!(matches!(of("Basic Ong="), Err(Refusal::Malformed(_))));
+        // What nobody can have: such a name, bytes that are not UTF-8, or no secret.
+        for (login, named) in [
+            (&b":x"[..], ""),
+            (b" alice:x", "%20alice"),
+            (b"alice@:x", "alice%40"),
+            (b"alice@x:x", "alice%40x"),
+            (b"@local:x", "%40local"),
+            (b"a/b@local:x", "a%2Fb%40local"),
+            (b"al\xffice@local:x", "al%EF%BF%BDice%40local"),
+            (b"alice@local:", "alice@local"),
+            (b"al ice:", "al%20ice@%local"),
+        ] {
+            let value = format!("Basic {}", STANDARD.encode(login));
+            let Ok(Credential::NamedSecret(ask, said)) = extract(&headers(&[("authorization", &value)]))
+            else {
+                panic!("{named}")
+            };
+            assert_eq!(said, named);
+            let nobody = [ask.authid.to_string(), ask.authid.to_word().to_string()];
+            assert!(nobody.iter().all(|text| text.parse::<Authid>().is_err()), "{nobody:?}");
+        }
         for wrong in [
             "Basic",
             "Basic ",
@@ -259,7 +297,6 @@ mod tests {
             "Basic  YWxpY2VAbG9jYWw6eA==",
             "Basic YWxpY2VAbG9jYWw6eA== ",
             "Basic YWxpY2VAbG9jYWw=",
-            "Basic YWxpY2VAbG9jYWw6",
             "Bearer",
             "Bearer=abc",
         ] {
@@ -324,6 +361,16 @@ mod tests {
             let Ok(Some(ask)) = found else { panic!("{cookie}") };
             let (userid, token) = (ask.userid.as_str(), ask.session.token.reveal());
             assert_eq!((userid, token, ask.csrf.as_deref()), ("alice@pbs", b"abc".as_slice(), Some("x")));
+        }
+        // A percent-encoded name stays as it is, unless the ticket is encoded once more.
+        for name in ["J%C3%BCrgen%20Gro%C3%9F@%local", "ä@pam", "a%3Ab@%local", "100%@local"] {
+            let user: Authid = name.parse().unwrap();
+            let text = ticket_text(&user, "abc=");
+            let encoded = text.replace('%', "%25").replace(':', "%3A").replace('=', "%3D");
+            for text in [text, encoded] {
+                let ask = ticket_of(&text, None).unwrap();
+                assert!(ask.is_of(&user) && ask.session.token.reveal() == b"abc=", "{text}");
+            }
         }
         for other in [
             ("authorization", "Basic YWxpY2VAbG9jYWw6eA=="),

@@ -218,9 +218,9 @@ impl Faces {
                 match &credential {
                     Credential::Session(_) => {}
                     _ if !takes_secrets => return Err(IdentityRefusal::NoCredential.into()),
-                    Credential::Secret(ask) | Credential::NamedSecret(ask, _) => {
-                        trace.event.authid = ask.authid.to_word();
-                    }
+                    Credential::Secret(ask) => trace.event.authid = ask.authid.to_word(),
+                    // The log names a failed login in the same word under which the failure is counted.
+                    Credential::NamedSecret(_, named) => trace.event.authid = named.clone(),
                     Credential::Certificate(_) | Credential::Ticket { .. } => {}
                 }
                 let visit = self.house.admit(&credential, from).await?;

@@ -32,9 +32,12 @@ pub use body::{Body, Cut, Pieces, UNCOUNTED_BYTES, counted};
 pub use connection::{AnonymousSlot, Connection, Proxies, Terms, UNNAMED};
 pub use faces::{Faces, Reload, Takes};
 pub use head::{Flaw, list};
-pub use metrics::{FileLook, HandshakeEnd, METRICS, Metric, Metrics, ProcessUse, TimedDoor};
+pub use methods::METHODS;
+pub use metrics::{
+    DATASTORES_SHOWN_MAX, Disk, FileLook, HandshakeEnd, METRICS, Metric, Metrics, ProcessUse, TimedDoor,
+};
 pub use received::{BoxError, Incoming, collect_form, collect_json, collect_xml};
-pub use redirect::{Challenge, Redirect};
+pub use redirect::{Challenge, PLAIN_HTTP, Redirect};
 pub use rendered::Rendered;
 pub use request_error::{CODES, Failure, RequestError};
 pub use respond::{Aim, Answer, fail, failed, hint, status_of, status_of_member, statuses_of_code};

@@ -45,13 +45,14 @@ metrics! {
     DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time that a door takes; tls: a complete or failed handshake; identity: the check of a credential, including slow hashes and the delay of a failed login; content: doors 3 to 5 together, from the end of the check to the last byte of the answer";
     CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
     NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
-    FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because they did not come from an address in [http] trusted_proxies";
+    FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because they came neither from an address in [http] trusted_proxies nor over a Unix socket that is trusted there (unix)";
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
     CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "time at which the first certificate expires";
     HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted)";
-    CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificates that are not served because they cannot be used";
-    RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the last reload failed";
+    PROXY_HEADERS_REFUSED = counter "enfilade_proxy_headers_refused_total" [] "connections from addresses in [tls] proxy_from that were closed because they did not begin with a usable PROXY header of version 2";
+    CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificate files that cannot be used; the log says for each whether the previous certificate of the file is still served";
+    RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the configuration, the crt-list or the directory of certificates was refused when it was last read, after a signal or a change of a file; the earlier state stays in use";
     HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (the queue was full, or the wait was too long; status 503)";
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
     REVOCATIONS = gauge "enfilade_revocations" [] "stored revocations; a revocation of expired tokens counts until it is deleted";
@@ -66,8 +67,13 @@ metrics! {
     ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations active in a datastore";
     LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations on a datastore, including operations that door 3 refused";
     DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
+    DATASTORES = gauge "enfilade_datastores" [] "number of datastores; metrics with the label datastore have samples only for the first 1,000 by name";
     DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";
     DATASTORE_WARNINGS = gauge "enfilade_datastore_warnings" ["datastore"] "warnings of `enfilade doctor` about the datastore";
+    DATASTORE_DISK_SIZE = gauge "enfilade_datastore_disk_size_bytes" ["datastore"] "size of the file system with the directory of the datastore; read once a minute, absent while the file system does not answer or is not mounted";
+    DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space for the server's user in the same file system";
+    DATA_DISK_SIZE = gauge "enfilade_data_disk_size_bytes" [] "size of the file system with the data directory; read once a minute, absent while the file system does not answer";
+    DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space for the server's user in the same file system";
     CPU = counter "process_cpu_seconds_total" [] "time that the server used the processor";
     RESIDENT = gauge "process_resident_memory_bytes" [] "memory of the server that is in RAM";
     OPEN_FDS = gauge "process_open_fds" [] "open file descriptors";
@@ -135,6 +141,18 @@ pub enum TimedDoor {
 /// The labels of the variants of [`TimedDoor`], in the order of the variants.
 const TIMED_DOORS: [&str; 3] = ["tls", "identity", "content"];
 
+/// The space of a file system, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Disk {
+    /// The size of the file system.
+    pub size: u64,
+    /// The free space for the server's user.
+    pub available: u64,
+}
+
+/// The most datastores for which there are samples: a monitoring system stores every sample, for months.
+pub const DATASTORES_SHOWN_MAX: usize = 1_000;
+
 /// What the kernel says about this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessUse {
@@ -157,6 +175,8 @@ pub struct Metrics {
     refused: Mutex<BTreeMap<(&'static str, &'static str, &'static str), u64>>,
     /// Refusals by datastore and code.
     refused_by_store: Mutex<BTreeMap<(String, &'static str), u64>>,
+    /// The file systems of the data directory (`None`) and of datastores.
+    disks: Mutex<BTreeMap<Option<DatastoreName>, Disk>>,
     /// The number of warnings about each datastore.
     amiss: Mutex<BTreeMap<DatastoreName, u64>>,
     responses: [[AtomicU64; CLASSES.len()]; METHODS.len() + 1],
@@ -172,9 +192,10 @@ pub struct Metrics {
     /// When the first certificate expires, in seconds since the epoch.
     soonest_expiry: AtomicI64,
     handshakes_failed: [AtomicU64; HANDSHAKE_REASONS.len()],
-    /// 1 if the last reload failed; 0 if it succeeded or there was none.
+    /// 1 if the newest configuration or the newest state of the certificates was refused, otherwise 0.
     reload_failed: AtomicU64,
     forwarded_ignored: AtomicU64,
+    proxy_headers_refused: AtomicU64,
     connections: AtomicU64,
     backup: Mutex<Option<Backup>>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
@@ -269,14 +290,14 @@ impl Metrics {
         }
     }
 
-    /// Sets the number of certificates that are not served because they cannot be used.
+    /// Sets the number of certificate files that cannot be used.
     pub fn set_bad_certificates(&self, count: usize) {
         self.bad_certificates.store(count as u64, Ordering::Relaxed);
     }
 
-    /// Records whether the last reload succeeded.
-    pub fn reloaded(&self, is_whole: bool) {
-        self.reload_failed.store(u64::from(!is_whole), Ordering::Relaxed);
+    /// Sets whether the newest configuration, or the newest state of the certificates, was refused.
+    pub fn set_reload_failed(&self, has_failed: bool) {
+        self.reload_failed.store(u64::from(has_failed), Ordering::Relaxed);
     }
 
     /// Sets the result of the last look at each file.
@@ -289,6 +310,11 @@ impl Metrics {
         *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backup { last, has_failed });
     }
 
+    /// Sets the space of each file system: of the data directory (`None`), and of datastores.
+    pub fn set_disks(&self, disks: BTreeMap<Option<DatastoreName>, Disk>) {
+        *self.disks.lock().unwrap_or_else(PoisonError::into_inner) = disks;
+    }
+
     /// Sets the number of warnings about each datastore.
     pub fn set_amiss(&self, amiss: BTreeMap<DatastoreName, u64>) {
         *self.amiss.lock().unwrap_or_else(PoisonError::into_inner) = amiss;
@@ -297,6 +323,11 @@ impl Metrics {
     /// Counts a request with forwarded headers that were ignored.
     pub(crate) fn forwarded_ignored(&self) {
         self.forwarded_ignored.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection from a load balancer without a usable PROXY header. Returns how many there were before.
+    pub fn proxy_header_refused(&self) -> u64 {
+        self.proxy_headers_refused.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Sets the number of open connections.
@@ -332,6 +363,7 @@ impl Metrics {
         CERTIFICATE_EXPIRY.write(&mut text, [alone(soonest)]);
         let reasons = HANDSHAKE_REASONS.iter().zip(&self.handshakes_failed);
         HANDSHAKES_FAILED.write(&mut text, reasons.map(|(reason, count)| of(reason, read(count))));
+        PROXY_HEADERS_REFUSED.write(&mut text, [alone(read(&self.proxy_headers_refused))]);
         CERTIFICATES_BAD.write(&mut text, [alone(read(&self.bad_certificates))]);
         RELOAD_FAILED.write(&mut text, [alone(read(&self.reload_failed))]);
         let gate = house.gate().counts();
@@ -384,24 +416,27 @@ impl Metrics {
     fn render_datastores(&self, text: &mut String, house: &House) {
         let of_kind =
             |name: &DatastoreName, kind: &str, count| (vec![name.to_string(), kind.to_owned()], count);
+        let stores = house.datastores();
+        let first = stores.get(..DATASTORES_SHOWN_MAX).unwrap_or(&stores);
+        let is_shown = |name: &str| first.binary_search_by(|store| store.name.as_str().cmp(name)).is_ok();
         let inside = house.inside().into_iter().flat_map(|process| process.inside);
-        let rows = inside.flat_map(|(name, active)| {
+        let rows = inside.filter(|(name, _)| is_shown(name.as_str())).flat_map(|(name, active)| {
             [of_kind(&name, "read", active.readers), of_kind(&name, "write", active.writers)]
         });
         ACTIVE_OPERATIONS.write(text, rows);
-        let rows = house.entered().into_iter().flat_map(|(name, entered)| {
+        let entered = house.entered().into_iter().filter(|(name, _)| is_shown(name.as_str()));
+        let rows = entered.flat_map(|(name, entered)| {
             let Entered { lookups, reads, writes } = entered;
             let kinds = [("lookup", lookups), ("read", reads), ("write", writes)];
             kinds.map(|(kind, count)| of_kind(&name, kind, count))
         });
         LOOKUPS.write(text, rows);
-        let stores = house.datastores();
         let refused = self.refused_by_store.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let exists = |name: &str| stores.binary_search_by(|store| store.name.as_str().cmp(name)).is_ok();
-        let rows = refused.iter().filter(|((name, _), _)| exists(name));
+        let rows = refused.iter().filter(|((name, _), _)| is_shown(name));
         DATASTORE_REFUSALS
             .write(text, rows.map(|((name, code), count)| (vec![name.clone(), (*code).to_owned()], *count)));
-        let rows = stores.iter().map(|DatastoreState { name, maintenance, is_mounted }| {
+        DATASTORES.write(text, [alone(stores.len() as u64)]);
+        let rows = first.iter().map(|DatastoreState { name, maintenance, is_mounted }| {
             let mount = match is_mounted {
                 None => "fixed",
                 Some(true) => "mounted",
@@ -412,7 +447,18 @@ impl Metrics {
         });
         DATASTORE_INFO.write(text, rows);
         let amiss = self.amiss.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        DATASTORE_WARNINGS.write(text, amiss.iter().map(|(name, count)| of(name.as_str(), *count)));
+        let rows = amiss.iter().filter(|(name, _)| is_shown(name.as_str()));
+        DATASTORE_WARNINGS.write(text, rows.map(|(name, count)| of(name.as_str(), *count)));
+        let disks = self.disks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let of_stores = |value: fn(&Disk) -> u64| {
+            let named = disks.iter().filter_map(move |(name, disk)| Some((name.as_ref()?, value(disk))));
+            named.filter(|(name, _)| is_shown(name.as_str())).map(|(name, bytes)| of(name.as_str(), bytes))
+        };
+        DATASTORE_DISK_SIZE.write(text, of_stores(|disk| disk.size));
+        DATASTORE_DISK_AVAILABLE.write(text, of_stores(|disk| disk.available));
+        let data = disks.get(&None);
+        DATA_DISK_SIZE.write(text, data.map(|disk| alone(disk.size)));
+        DATA_DISK_AVAILABLE.write(text, data.map(|disk| alone(disk.available)));
     }
 
     fn render_files(&self, text: &mut String) {

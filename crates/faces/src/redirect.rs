@@ -3,11 +3,13 @@
 
 use crate::body::Body;
 use crate::connection::Proxies;
+use crate::faces::Faces;
 use crate::forwarded::{Origin, origin};
 use crate::head;
 use crate::request_error::RequestError;
 use crate::respond::Answer;
 use enfilade_facts::limits::Limits;
+use enfilade_passage::Event;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use hyper::{Request, Response, StatusCode};
 use std::net::SocketAddr;
@@ -73,6 +75,31 @@ impl Redirect {
         let mut answer = said(StatusCode::PERMANENT_REDIRECT, Body::empty());
         answer.headers_mut().insert(LOCATION, location);
         answer
+    }
+}
+
+/// The face of requests to the listener of plain HTTP, in the log.
+pub const PLAIN_HTTP: &str = "http";
+/// The longest logged path of a request to the listener of plain HTTP, in bytes.
+const PATH_BYTES_MAX: usize = 1_024;
+
+impl Faces {
+    /// Logs a request to the listener of plain HTTP.
+    pub fn record_plain_http<B>(&self, request: &Request<B>, peer: SocketAddr, answer: &Answer) {
+        let (status, path) = (answer.status(), request.uri().path());
+        let is_refused = status.is_client_error();
+        self.house.audit().record(Event {
+            id: self.request_id(),
+            peer: peer.to_string(),
+            face: PLAIN_HTTP,
+            verb: request.method().as_str().into(),
+            path: path.get(..path.floor_char_boundary(PATH_BYTES_MAX)).unwrap_or_default().to_owned(),
+            verdict: if is_refused { "refuse" } else { "permit" },
+            door: if is_refused { "face" } else { "" },
+            reason: status.canonical_reason().filter(|_| is_refused).unwrap_or_default().to_owned(),
+            status: status.as_u16(),
+            ..Event::default()
+        });
     }
 }
 

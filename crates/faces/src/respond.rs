@@ -131,7 +131,18 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
         Refusal::Content(Content::Uploading(_)) => {
             Some("an upload into the directory is running: try again when it has ended".to_owned())
         }
-        _ => None,
+        // The text is the same for a directory that is absent and for one that is hidden: the request itself named the directory.
+        _ => match (refusal.parts().0, refusal.directory()) {
+            (Stands::Parent, Some(directory)) if ABSENT.contains(&refusal.code()) => {
+                Some(match directory.is_root() {
+                    true => "you may not create anything here: choose one of your folders".to_owned(),
+                    false => format!(
+                        "there is no folder `{directory}`; create it first, or choose another name if a file has this one"
+                    ),
+                })
+            }
+            _ => None,
+        },
     }
 }
 

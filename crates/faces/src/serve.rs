@@ -126,6 +126,7 @@ impl Router {
         };
         let answering = match need {
             Need::Public(answer) => {
+                trace.event.path = request.uri().path().to_owned();
                 let answer = answer(faces);
                 trace.answered(&answer);
                 return answer;
@@ -167,11 +168,13 @@ impl Faces {
         let Some(ticket) = ticket else {
             return self.admit(connection, credential::carried(headers), takes, trace).await;
         };
-        trace.event.authid = ticket.userid.as_str().into();
+        trace.event.authid = ticket.word();
         let changes_something = !matches!(*method, Method::GET | Method::HEAD);
         let credential = Credential::Ticket { ticket, changes_something };
-        let admitted = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await;
-        admitted.inspect(|_| connection.anonymous.release())
+        let visit = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await?;
+        connection.anonymous.release();
+        trace.event.authid = visit.principal().authid.to_word();
+        Ok(visit)
     }
 }
 

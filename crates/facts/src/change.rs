@@ -99,6 +99,12 @@ impl Change {
         &self.audit
     }
 
+    /// Replaces the description in the audit record, for a change whose subject is known only when the change is built.
+    pub fn describe(&mut self, what: String) -> &mut Self {
+        self.audit.what = what;
+        self
+    }
+
     /// The requester: a user or an administrator.
     pub fn requester(&self) -> Requester {
         self.requester

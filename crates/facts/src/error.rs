@@ -63,6 +63,35 @@ pub enum CommitError {
         limit: usize,
     },
     /// The store could not be read or written.
-    #[error(transparent)]
-    Source(#[from] SourceError),
+    #[error("{}", not_changed(.0))]
+    Source(SourceError),
+}
+
+impl From<SourceError> for CommitError {
+    fn from(why: SourceError) -> Self {
+        CommitError::Source(why)
+    }
+}
+
+/// The text for a change that failed: the store could be read, unless a record is damaged.
+fn not_changed(why: &SourceError) -> String {
+    match why {
+        SourceError::Unavailable(why) => format!("facts cannot be changed: {why}"),
+        damaged @ SourceError::Damaged { .. } => damaged.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_failed_does_not_say_that_reading_failed() {
+        let why = SourceError::Unavailable("the disk is full: make room".into());
+        assert_eq!(why.to_string(), "facts cannot be read: the disk is full: make room");
+        assert_eq!(
+            CommitError::from(why).to_string(),
+            "facts cannot be changed: the disk is full: make room"
+        );
+    }
 }

@@ -19,6 +19,7 @@ use crate::limits::{
 use crate::revision::{At, Revision};
 use crate::tables::{self, Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
 use crate::view::{Snapshot, View};
+use crate::vocabulary::shortened;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -159,11 +160,8 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
-    // The longest names fit. A text that does not fit ends with `…`, which no spelling of a name contains at its end.
-    let short = |text: &str| match text.floor_char_boundary(LOG_TEXT_BYTES_MAX) {
-        end if end < text.len() => format!("{}…", text.get(..end).unwrap_or_default()),
-        _ => text.to_owned(),
-    };
+    // The longest names fit.
+    let short = |text: &str| shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
     let keys =
         |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };
     let pieces: Vec<&[Write]> = match writes.len() {
@@ -299,4 +297,43 @@ fn check_expected(view: &View<'_>, table: Table, key: &[u8], expected: &Expected
         (Expected::Revision(revision), stored) => stored.is_some_and(|(stored, _)| stored == *revision),
     };
     if holds { Ok(()) } else { Err(CommitError::Conflict { table, key: codec::printable(key) }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stored record of one byte and a checksum.
+    fn stored(checksum: u8) -> Vec<u8> {
+        let mut bytes = vec![0];
+        bytes.extend(u128::from(checksum).to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn each_group_and_the_table_are_counted() {
+        let (first, second) = ([1; 17], [2; 17]);
+        let key = |group: [u8; 17], last: u8| [group.as_slice(), &[last]].concat();
+        let mut counting = Counting::of(Table::Memberships);
+        let during: Vec<Write> = [(first, 5), (first, 6), (second, 7)]
+            .iter()
+            .filter_map(|(group, last)| counting.add(&key(*group, *last), &stored(*last)))
+            .collect();
+        let written = |writes: Vec<Write>| -> Vec<(Vec<u8>, Option<Tally>)> {
+            writes
+                .into_iter()
+                .map(|write| (write.key, write.stored.map(|stored| Tally::from_bytes(&stored))))
+                .collect()
+        };
+        let tally = |group: &[u8], count, digest| {
+            (tally_key(Table::Memberships, group), Some(Tally { count, digest }))
+        };
+        assert_eq!(written(during), [tally(&first, 2, 11)]);
+        assert_eq!(written(counting.finish().collect()), [tally(&second, 1, 7), tally(&[], 3, 18)]);
+    }
+
+    #[test]
+    fn a_table_without_records_has_no_tally() {
+        assert_eq!(Counting::of(Table::Memberships).finish().count(), 0);
+    }
 }

@@ -36,6 +36,9 @@ fixed! {
     pub const NAME_CHARS_MAX: usize = 255;
     /// Longest name of a domain or project, in characters (Keystone's API).
     pub const DOMAIN_NAME_CHARS_MAX: usize = 64;
+    /// Longest id of a region, in bytes. Keystone's limit is 255 characters, of up to 4 bytes each; a key of LMDB cannot hold all of these. The longest
+    /// key with the id of a region also has the id of a service: that of the policy of a service in a region.
+    pub const REGION_ID_BYTES_MAX: usize = 490;
     /// Shortest `user@realm`, in bytes (Proxmox `userid` schema).
     pub const USERID_BYTES_MIN: usize = 3;
     /// Longest `user@realm`, in bytes (Proxmox `userid` schema).

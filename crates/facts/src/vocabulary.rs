@@ -19,7 +19,7 @@ mod unseen;
 
 pub use acl_dialect::AclDialect;
 pub use acl_path::RolePath;
-pub use authid::{Authid, GroupName, NameInDomain, Realm, TokenName, Ugid, Userid};
+pub use authid::{Authid, GroupName, NameInDomain, Realm, TokenName, Ugid, Userid, word_of_id};
 pub use datastore_name::DatastoreName;
 pub use date::{LAST_SECOND, date_of, days_of, from_rfc3339, to_rfc3339};
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};
@@ -35,7 +35,7 @@ pub use role::Role;
 pub use secret::Secret;
 pub use sid::Sid;
 pub use store_path::{PathRefused, StorePath, check_entry_name};
-pub use unseen::is_unseen;
+pub use unseen::{excerpt, is_unseen, shortened, visible, visible_lines};
 
 /// A short text, which needs no allocation up to 23 bytes.
 pub type Word = smol_str::SmolStr;
@@ -46,17 +46,16 @@ pub type Word = smol_str::SmolStr;
 pub struct Malformed {
     /// The kind of text that was expected, such as "user id".
     pub what: &'static str,
-    /// The text, shortened and printable.
+    /// The beginning of the text, printable ([`excerpt`]).
     pub text: String,
     /// The expected form.
     pub expected: &'static str,
 }
 
 impl Malformed {
-    /// An error about `text`, which is shortened. Control characters in `text` are escaped.
+    /// An error about `text`.
     pub fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
-        let text = text.chars().take(80).flat_map(char::escape_debug).collect();
-        Malformed { what, text, expected }
+        Malformed { what, text: excerpt(text), expected }
     }
 }
 

@@ -83,7 +83,7 @@ impl Visit {
     ) -> Result<(Privileges, Privileges), Refusal> {
         let (house, memo) = (&self.house, &self.house.parts.identity_memo);
         house.parts.source.read(|view| {
-            let principal = enfilade_identity::who_would(view, house.now(), authid, memo)?;
+            let principal = enfilade_identity::who_would(view, house.now(), authid, None, memo)?;
             Ok(enfilade_access::privileges(view, house.now(), &principal, path)?)
         })?
     }

@@ -6,22 +6,22 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::MemoKey;
+use enfilade_facts::vocabulary::Word;
 use enfilade_identity::{Ask, Closed, IdentityPermit, Outcome, SecretAsk};
-use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
-    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted for the name that the
-    /// client sent (`named`).
+    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted for the id or name that the
+    /// client sent (`named`), if it sent another one than the account's name.
     ///
     /// # Errors
     /// The door's refusal.
     pub(crate) async fn open_secret(
         &self,
         ask: &SecretAsk,
-        named: &(impl Display + Sync),
+        named: Option<&Word>,
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
         // A blocked address cannot log in with any password, not even with one that door 2 remembers. Otherwise a blocked address could try passwords
@@ -43,7 +43,7 @@ impl House {
         &self,
         ask: &SecretAsk,
         closed: Closed,
-        named: &(impl Display + Sync),
+        named: Option<&Word>,
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
         let proven = self.prove_by_hash(ask, closed, from).await;
@@ -51,7 +51,8 @@ impl House {
             && identity.is_failure()
         {
             self.refuse_blocked(from)?;
-            let delay = self.parts.penalties.failed(from, named, self.now());
+            let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
+            let delay = self.parts.penalties.failed(from, &named, self.now());
             // If the delay is zero, there is no sleep: even the shortest sleep waits for a tick of the timer.
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;

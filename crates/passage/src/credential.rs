@@ -1,5 +1,6 @@
 //! What a client presents to door 2.
 
+use enfilade_facts::vocabulary::{Authid, Word, percent_decoded};
 use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 
 /// What a client presents.
@@ -9,7 +10,7 @@ pub enum Credential {
     Secret(SecretAsk),
     /// A name and a secret, from a client that sent an id or another text instead of the account's name. Failures are counted for the text that the
     /// client sent. So the delay of a failed login does not reveal which account the text stands for.
-    NamedSecret(SecretAsk, String),
+    NamedSecret(SecretAsk, Word),
     /// The token of a session.
     Session(SessionAsk),
     /// A certificate that was proven in the TLS handshake.
@@ -38,10 +39,60 @@ impl Credential {
 /// A login ticket of the Proxmox face: a session's token in another form.
 #[derive(Debug)]
 pub struct TicketAsk {
-    /// The user that the ticket names.
+    /// The user that the ticket names, as the client sent it. Some clients percent-encode tickets, some do not, and the spelling of a name can itself be
+    /// percent-encoded. So only [`TicketAsk::is_of`] and [`TicketAsk::word`] read it.
     pub userid: String,
     /// The token of the ticket's session.
     pub session: SessionAsk,
     /// The CSRF token, which a page of another site does not know. It is required for changes.
     pub csrf: Option<String>,
+}
+
+impl TicketAsk {
+    /// What the ticket can name: the text as it is, and the text without percent-encoding.
+    fn readings(&self) -> impl Iterator<Item = Authid> {
+        let decoded = percent_decoded(self.userid.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
+        [Some(self.userid.clone()), decoded].into_iter().flatten().filter_map(|text| text.parse().ok())
+    }
+
+    /// Whether the ticket names this user. Who the client is only follows from the token; the name in the ticket must not contradict it.
+    pub fn is_of(&self, user: &Authid) -> bool {
+        self.readings().any(|named| named == *user)
+    }
+
+    /// The name for the log, as one ASCII word.
+    pub fn word(&self) -> Word {
+        self.readings().next().map_or_else(|| Authid::word_of(&self.userid), |named| named.to_word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::vocabulary::Secret;
+
+    #[test]
+    fn a_ticket_names_its_user_however_the_client_encodes_it() {
+        for (user, others) in [
+            ("alice@pbs", ["alice%40pbs", "alice@%pbs"]),
+            (
+                "J%C3%BCrgen%20Gro%C3%9F@%local",
+                [
+                    "J%25C3%25BCrgen%2520Gro%25C3%259F%40%25local",
+                    "J%25C3%25BCrgen%2520Gro%25C3%259F@%25local",
+                ],
+            ),
+            ("a#b@pbs", ["a%23b@pbs", "a%23b%40pbs"]),
+            ("a%23b@pbs", ["a%2523b@pbs", "a%2523b%40pbs"]),
+        ] {
+            let authid: Authid = user.parse().unwrap();
+            for text in others.into_iter().chain([user, &authid.to_word()]) {
+                let session = SessionAsk { token: Secret::new(b"x").unwrap() };
+                let ticket = TicketAsk { userid: text.to_owned(), session, csrf: None };
+                assert!(ticket.is_of(&authid), "{text}");
+                assert!(!ticket.is_of(&"bob@pbs".parse().unwrap()), "{text}");
+                assert!(ticket.word().is_ascii());
+            }
+        }
+    }
 }

@@ -1,17 +1,23 @@
 //! Explanations: what each door would decide for a principal, and by which rule. An explanation goes through the doors like a request (`walk.rs`,
 //! `reach.rs`), and records their answers. Door 4 grants no permit for an explanation.
+//!
+//! The principal of an explanation is the one of a request with the named credential: the password of a user, the secret of a token or application
+//! credential, or a session of the user for a project.
 
 use crate::house::House;
 use crate::modes::Explain;
 use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{Ask, Judgement, NodeKind, Subject, Wanted};
-use enfilade_content::{Blocking, Node, Root};
+use enfilade_access::{Ask, Judgement, NodeKind, Step, Subject, Wanted, least_role, least_role_on_project};
+use enfilade_content::{Blocking, Root};
+use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_facts::vocabulary::{
+    AccessMask, Authid, DatastoreName, OperationKind, ProjectId, Role, StorePath,
+};
 use enfilade_facts::{Door, Read, Refuse, View};
-use enfilade_identity::Principal;
+use enfilade_identity::{Principal, Reach};
 
 /// The answer of one door.
 #[derive(Clone, Debug)]
@@ -22,17 +28,66 @@ pub struct DoorAnswer {
     pub opens: bool,
     /// The code of the refusal, if the door refuses.
     pub code: Option<&'static str>,
+    /// The refusal, if the door refuses.
+    pub why: Option<Refusal>,
     /// What the door found, or why it refuses, in one line.
     pub says: String,
     /// The roles and ACL entries, in the order in which the door checked them.
     pub walk: Vec<String>,
 }
 
-/// The answers of the doors, up to the first refusal.
+/// The answers of the doors, up to the first refusal. If nobody can log in as the principal because it has no secret, the answers of the next doors
+/// follow: those after a login, if it gets a secret.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The answers, in the order of the walk.
     pub doors: Vec<DoorAnswer>,
+    /// What would help against the last refusal.
+    pub remedy: Remedy,
+}
+
+/// What would help the principal against a refusal of door 4.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Remedy {
+    /// Only what the table of refusals says.
+    #[default]
+    OfTheCode,
+    /// Another credential: no role counts for this one.
+    OtherCredential,
+    /// Binding the datastore to the project for which the credential or session is.
+    Binding(ProjectId),
+    /// A session or credential for this project: the datastore is bound to it.
+    OfOtherProject(ProjectId),
+    /// This role on this project: the least one that grants the rights.
+    RoleOnProject(ProjectId, &'static str),
+    /// A new application credential for this project with this role. The roles of the existing one cannot change.
+    NewCredential(ProjectId, &'static str),
+    /// The removal of NoAccess on the path from these names: no other role on the path has an effect for them.
+    WithoutNoAccess(StorePath, Vec<Authid>),
+    /// A role on the path that grants the rights. If `of_token`, the token and its owner both need it.
+    Role {
+        /// The path.
+        path: StorePath,
+        /// The least role that grants the rights.
+        role: Role,
+        /// Whether the principal is a token with roles of its own.
+        of_token: bool,
+    },
+    /// An ACL of the path that grants the rights.
+    Acl(StorePath, AccessMask),
+}
+
+impl Remedy {
+    /// The project that the remedy names.
+    pub fn project(&self) -> Option<&ProjectId> {
+        match self {
+            Remedy::Binding(id)
+            | Remedy::OfOtherProject(id)
+            | Remedy::RoleOnProject(id, _)
+            | Remedy::NewCredential(id, _) => Some(id),
+            _ => None,
+        }
+    }
 }
 
 impl Explanation {
@@ -76,24 +131,37 @@ fn questions<'p>(
 }
 
 impl House {
-    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`.
+    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, what would happen
+    /// in a session of `authid` for the project.
     pub fn explain(
         &self,
         authid: &Authid,
+        project: Option<&ProjectId>,
         datastore: &DatastoreName,
         path: &StorePath,
         right: AccessMask,
     ) -> Explanation {
-        let mut explaining = Explaining { house: self, doors: Vec::new() };
-        // The walk ends at the first refusal, so the refusal is the last answer in the explanation.
-        let _ = explaining.walk(authid, datastore, path, right);
-        Explanation { doors: explaining.doors }
+        let mut explaining = Explaining { house: self, doors: Vec::new(), remedy: Remedy::default() };
+        // The walk ends at a refusal, so this refusal is the last answer in the explanation.
+        let _ = explaining.walk((authid, project), datastore, path, right);
+        Explanation { doors: explaining.doors, remedy: explaining.remedy }
     }
 
-    pub(crate) fn who_would(&self, authid: &Authid) -> Result<Principal, Refusal> {
+    pub(crate) fn who_would(
+        &self,
+        authid: &Authid,
+        project: Option<&ProjectId>,
+    ) -> Result<Principal, Refusal> {
         let memo = &self.parts.identity_memo;
         let now = self.now();
-        Ok(self.parts.source.read(|view| enfilade_identity::who_would(view, now, authid, memo))??)
+        let would = |view: &View<'_>| enfilade_identity::who_would(view, now, authid, project, memo);
+        Ok(self.parts.source.read(would)??)
+    }
+
+    fn lacks_secret(&self, authid: &Authid) -> Result<Option<Refusal>, Refusal> {
+        let now = self.now();
+        let lacks = |view: &View<'_>| enfilade_identity::lacks_secret(view, now, authid);
+        Ok(self.parts.source.read(lacks)??.map(Refusal::from))
     }
 }
 
@@ -101,72 +169,202 @@ impl House {
 struct Explaining<'h> {
     house: &'h House,
     doors: Vec<DoorAnswer>,
+    remedy: Remedy,
 }
 
 impl Explaining<'_> {
     fn walk(
         &mut self,
-        authid: &Authid,
+        (authid, project): (&Authid, Option<&ProjectId>),
         name: &DatastoreName,
         path: &StorePath,
         right: AccessMask,
     ) -> Result<(), ()> {
-        let principal = self.answer(Door::Identity, self.house.who_would(authid), |principal| {
-            format!("{} is user {}, groups: {}", principal.authid, principal.user, principal.groups.len())
-        })?;
+        let who = self.house.who_would(authid, project).or_else(|why| self.refused(why, Vec::new()))?;
+        match self.house.lacks_secret(authid).or_else(|why| self.refused(why, Vec::new()))? {
+            // The other doors judge what the principal could do with a secret, because an operator may give roles before the secret.
+            Some(why) => {
+                let _ = self.refused::<()>(why, Vec::new());
+            }
+            None => self.opens(Door::Identity, said_of(&who), Vec::new()),
+        }
         let reads = AccessMask::READ.covers(right);
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
-        let entered = self.house.enter(&mut Explain(&principal), name, kind);
-        let permit = self.answer(Door::Datastore, entered.map(|(permit, ())| permit), |permit| {
-            let (kind, root) = (permit.kind(), permit.root());
-            format!("datastore {name} exists and is open for {kind}; its content is in {root}")
-        })?;
+        let entered = self.house.enter(&mut Explain(&who), name, kind);
+        if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
+            // Nothing was opened yet, so only of the root it is known what it is. The roles for a file also suffice for a directory.
+            let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
+            self.remedy = self.house.role_for(&who, name, least_place(path, right), (right, kind));
+        }
+        let (permit, ()) = entered.or_else(|why| self.refused(why, Vec::new()))?;
+        let (kind, at) = (permit.kind(), permit.root());
+        let says = format!("datastore {name} exists and is open for {kind}; its content is in {at}");
+        self.opens(Door::Datastore, says, Vec::new());
         let root =
             Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
         let root = root.or_else(|why| self.refused(why, Vec::new()))?;
-        let mut onlooker = Onlooker::new(self.house, &principal, (&permit, &root));
+        let mut onlooker = Onlooker::new(self.house, &who, (&permit, &root));
         let outcome = onlooker.request(path, right);
-        let (target, why) = match outcome {
-            Ok(node) => ((path.clone(), node.subject()), None),
+        let (target, outcome) = match outcome {
+            Ok(found) => (found.judged.clone(), Ok(found)),
             Err(why) => match onlooker.refused.take() {
-                Some(refused) => (refused, Some(why)),
+                Some(refused) => (refused, Err(why)),
                 None => return self.refused(why, Vec::new()),
             },
         };
-        let judged = onlooker.judgement(&target);
-        let walk = judged.map(|judged| judged.walk.iter().map(ToString::to_string).collect());
-        let walk = walk.unwrap_or_default();
-        if let Some(why) = why {
-            return self.refused(why, walk);
+        let judged = onlooker.judgement(&target).ok();
+        let walk = judged.iter().flat_map(|judged| &judged.walk).map(ToString::to_string).collect();
+        match outcome {
+            Ok(found) => {
+                self.opens(Door::Access, format!("{right} is granted"), walk);
+                self.opens(Door::Content, found.says(path), Vec::new());
+                Ok(())
+            }
+            Err(why) => {
+                if let (Some(judged), Refusal::Access(refused)) = (judged, why.parts().1) {
+                    self.remedy = self.house.remedy(&who, &permit, target, &judged, refused);
+                }
+                self.refused(why, walk)
+            }
         }
-        let opens = |door, says, walk| DoorAnswer { door, opens: true, code: None, says, walk };
-        self.doors.push(opens(Door::Access, format!("{right} is granted"), walk));
-        self.doors.push(opens(Door::Content, format!("{path} exists"), Vec::new()));
-        Ok(())
     }
 
-    fn answer<T>(
-        &mut self,
-        door: Door,
-        outcome: Result<T, Refusal>,
-        says: impl FnOnce(&T) -> String,
-    ) -> Result<T, ()> {
-        let found = outcome.or_else(|why| self.refused(why, Vec::new()))?;
-        self.doors.push(DoorAnswer { door, opens: true, code: None, says: says(&found), walk: Vec::new() });
-        Ok(found)
+    fn opens(&mut self, door: Door, says: String, walk: Vec<String>) {
+        self.doors.push(DoorAnswer { door, opens: true, code: None, why: None, says, walk });
     }
 
     /// Records a refusal as the last answer.
     fn refused<T>(&mut self, why: Refusal, walk: Vec<String>) -> Result<T, ()> {
         let (door, code, says) = (why.door(), Some(why.code()), why.to_string());
-        self.doors.push(DoorAnswer { door, opens: false, code, says, walk });
+        self.doors.push(DoorAnswer { door, opens: false, code, why: Some(why), says, walk });
         Err(())
+    }
+}
+
+/// Who the principal is, in one line.
+fn said_of(who: &Principal) -> String {
+    let reach = match &who.reach {
+        Reach::Everything => String::new(),
+        Reach::Project { roles, .. } if roles.is_empty() => {
+            ", for one project, without a role there".to_owned()
+        }
+        Reach::Project { roles, .. } => format!(", for one project, with the roles {}", roles.join(", ")),
+        Reach::Nothing => ", without any role in a datastore".to_owned(),
+    };
+    format!("{} is user {}, groups: {}{reach}", who.authid, who.user, who.groups.len())
+}
+
+impl House {
+    /// The role that would give this principal the missing rights.
+    fn role_for(
+        &self,
+        who: &Principal,
+        name: &DatastoreName,
+        path: StorePath,
+        (missing, kind): (AccessMask, NodeKind),
+    ) -> Remedy {
+        match &who.reach {
+            Reach::Nothing => Remedy::OtherCredential,
+            Reach::Project { project, .. } => {
+                let bound = self.parts.source.read(|view| enfilade_access::bound_to(view, name));
+                match bound {
+                    Ok(Ok(Some(bound))) if bound == *project => {
+                        role_on_project(who, *project, least_role_on_project(missing, kind))
+                    }
+                    Ok(Ok(Some(bound))) => Remedy::OfOtherProject(bound),
+                    Ok(Ok(None)) => Remedy::Binding(*project),
+                    Ok(Err(_)) | Err(_) => Remedy::OfTheCode,
+                }
+            }
+            Reach::Everything => {
+                let now = self.now();
+                let barred = |view: &View<'_>| enfilade_access::barred(view, now, who, name, &path);
+                match self.parts.source.read(barred) {
+                    Ok(Ok(barred)) if !barred.is_empty() => Remedy::WithoutNoAccess(path, barred),
+                    _ => Remedy::Role {
+                        path,
+                        role: least_role(missing, kind),
+                        of_token: who.narrowed_to.is_some(),
+                    },
+                }
+            }
+        }
+    }
+
+    /// What would help against a refusal of door 4 about an object.
+    fn remedy(
+        &self,
+        who: &Principal,
+        permit: &DatastorePermit,
+        (path, subject): (StorePath, Subject),
+        judged: &Judgement,
+        refused: &enfilade_access::Refusal,
+    ) -> Remedy {
+        let missing = match refused {
+            enfilade_access::Refusal::NotGranted { missing, .. } => *missing,
+            enfilade_access::Refusal::Hidden { .. } => permit.access().visible & !judged.granted,
+            _ => return Remedy::OfTheCode,
+        };
+        match judged.rights.covers(missing) {
+            true => Remedy::Acl(path, missing),
+            false => self.role_for(who, permit.name(), path, (missing, subject.kind)),
+        }
+    }
+}
+
+/// A role on the project for a session of a user; for an application credential, which has only the roles that it delegates, a new one.
+fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> Remedy {
+    match who.authid.token {
+        Some(_) => Remedy::NewCredential(project, role),
+        None => Remedy::RoleOnProject(project, role),
+    }
+}
+
+/// What a request would act on.
+struct FoundOrNew {
+    /// The object whose roles and ACL decided.
+    judged: (StorePath, Subject),
+    /// What would be created, if nothing has the name yet.
+    creates: Option<NodeKind>,
+}
+
+impl FoundOrNew {
+    fn says(&self, path: &StorePath) -> String {
+        match self.creates {
+            None => format!("{path} exists"),
+            Some(NodeKind::File) => format!("{path} does not exist; the request would create the file"),
+            Some(NodeKind::Directory) => format!("{path} does not exist; MKCOL would create the directory"),
+        }
+    }
+}
+
+/// The deepest path on which a role lets a request do this, if nothing is known about the path yet. To create something, that is its folder.
+fn least_place(path: &StorePath, right: AccessMask) -> StorePath {
+    let above = creates(right).and_then(|_| path.split()).map(|(above, _)| above);
+    above.unwrap_or_else(|| path.clone())
+}
+
+/// What a request for this right would create, if the path leads to nothing.
+fn creates(right: AccessMask) -> Option<NodeKind> {
+    match right {
+        _ if right.covers(AccessMask::DELETE) => None,
+        _ if right.covers(AccessMask::WRITE_DATA) => Some(NodeKind::File),
+        AccessMask::ADD_SUBDIRECTORY => Some(NodeKind::Directory),
+        _ => None,
     }
 }
 
 impl Onlooker<'_> {
     /// Opens the target, and asks door 4 all questions of a request for this right. Returns the target if door 4 grants all of them.
-    fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<Node, Refusal> {
+    fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<FoundOrNew, Refusal> {
+        if let (Some(kind), false) = (creates(right), path.is_root()) {
+            let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent(path))?;
+            if self.present_or_taken(path, &directory, name, kind)?.is_none() {
+                self.may_create(path, &directory, kind).map_err(Refusal::of_parent(path))?;
+                let above = path.split().map(|(above, _)| above).unwrap_or_default();
+                return Ok(FoundOrNew { judged: (above, directory.subject()), creates: Some(kind) });
+            }
+        }
         // An object that is to be deleted is opened through its directory, because its deletion is also judged on the directory.
         let (node, parent) = match right.covers(AccessMask::DELETE) {
             true => {
@@ -186,7 +384,7 @@ impl Onlooker<'_> {
                 wanted => self.ask(&Ask { path, target, wanted })?,
             }
         }
-        Ok(node)
+        Ok(FoundOrNew { judged: (path.clone(), node.subject()), creates: None })
     }
 
     /// The judgement of door 4 on a target, with its steps.
@@ -200,14 +398,26 @@ impl Onlooker<'_> {
     }
 }
 
+/// Why the visitor does not have a right on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// These roles of the visitor do not include the right.
+    Role(Vec<Role>),
+    /// These roles of the visitor's token do not include the right. The roles of the token's owner do.
+    TokenRole(Vec<Role>),
+    /// The roles include the right, but the ACL or the mode bits do not grant it.
+    Acl,
+}
+
 /// The visitor's rights on an object, as far as the visitor may know them.
 #[derive(Clone, Debug)]
 pub struct OwnRights {
     /// All rights.
     pub rights: AccessMask,
     /// Why door 4 refuses the requested right; `None` if door 4 grants it.
-    pub refused: Option<String>,
-    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL.
+    pub lack: Option<Lack>,
+    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. Only the visitor and the visitor's groups
+    /// have names; others are SIDs.
     pub walk: Vec<String>,
 }
 
@@ -219,11 +429,12 @@ impl Stay {
     pub fn why(mut self, path: &StorePath, right: AccessMask) -> Result<OwnRights, Refusal> {
         let found = self.find(path, AccessMask::NONE, Blocking)?;
         let subject = found.node.subject();
-        let judgement = self.on_view(|stay, view| {
+        let (judgement, names) = self.on_view(|stay, view| {
             let house = &stay.visit.house;
             let (memo, store) = (&house.parts.access_memo, (stay.datastore.name(), stay.datastore.access()));
             let principal = stay.visit.principal();
-            Ok(enfilade_access::judge(view, house.now(), principal, store, path, &subject, memo)?)
+            let judged = enfilade_access::judge(view, house.now(), principal, store, path, &subject, memo)?;
+            Ok((judged, enfilade_access::known_names(view, principal)?))
         })?;
         let parent = match path.is_root() {
             true => None,
@@ -233,12 +444,108 @@ impl Stay {
         let asked = questions(right, found.kind(), parent.as_ref(), &rules);
         let refusal =
             asked.into_iter().find_map(|wanted| self.may(&Ask { path, target: &subject, wanted }).err());
+        let lack = refusal.map(|refusal| lack_of(refusal, &judgement, (right, subject.kind))).transpose()?;
+        let named = |step: &Step| {
+            let names = names.iter().map(|(sid, name)| (sid.to_string(), name));
+            names.fold(step.to_string(), |text, (sid, name)| with_name(&text, &sid, name))
+        };
         let knows = found.granted().covers(AccessMask::READ_ACL);
-        let refused = refusal.map(|refusal| match knows {
-            true => refusal.to_string(),
-            false => "no role and no entry of the ACL grants the right".to_owned(),
-        });
-        let walk = if knows { judgement.walk.iter().map(ToString::to_string).collect() } else { Vec::new() };
-        Ok(OwnRights { rights: found.granted(), refused, walk })
+        let walk = if knows { judgement.walk.iter().map(named).collect() } else { Vec::new() };
+        Ok(OwnRights { rights: found.granted(), lack, walk })
+    }
+}
+
+/// What a refusal of door 4 says about the visitor's rights.
+///
+/// # Errors
+/// A refusal that says nothing about the rights: of another door, or because the facts or the ACL could not be read.
+fn lack_of(
+    refusal: Refusal,
+    judgement: &Judgement,
+    (right, kind): (AccessMask, NodeKind),
+) -> Result<Lack, Refusal> {
+    use enfilade_access::Refusal::{AclDamaged, Facts, NotGranted};
+    let missing = match &refusal {
+        Refusal::Access(Facts(_) | AclDamaged { .. }) => return Err(refusal),
+        Refusal::Access(NotGranted { missing, .. }) if judgement.rights.covers(*missing) => {
+            return Ok(Lack::Acl);
+        }
+        Refusal::Access(NotGranted { missing, .. }) => *missing,
+        Refusal::Access(_) => right,
+        _ => return Err(refusal),
+    };
+    let roles = &judgement.roles;
+    Ok(match roles.limited_by_token(missing, kind) {
+        Some(of_token) => Lack::TokenRole(of_token.to_vec()),
+        None => Lack::Role(roles.roles.clone()),
+    })
+}
+
+/// Replaces a SID in a text by a name. A longer SID that begins with this SID stays.
+fn with_name(text: &str, sid: &str, name: &str) -> String {
+    let mut parts = text.split(sid);
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_whole = !part.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        named.push_str(if is_whole { name } else { sid });
+        named.push_str(part);
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lack, lack_of, least_place, with_name};
+    use crate::refuse::Refusal;
+    use enfilade_access::{GivenRoles, Judgement, NodeKind, Refusal as Access};
+    use enfilade_facts::vocabulary::{AccessMask, Role, StorePath};
+
+    #[test]
+    fn only_a_refusal_of_door_4_is_a_lack() {
+        let (reader, admin) = (Role::DatastoreReader, Role::Admin);
+        let judged = |token: Option<Role>| Judgement {
+            roles: GivenRoles {
+                roles: vec![if token.is_some() { admin } else { reader }],
+                of_token: token
+                    .map(|role| Box::new(GivenRoles { roles: vec![role], ..GivenRoles::default() })),
+                ..GivenRoles::default()
+            },
+            rights: AccessMask::READ,
+            skips_acl: false,
+            acl: AccessMask::NONE,
+            granted: AccessMask::NONE,
+            walk: Vec::new(),
+        };
+        let not_granted = |missing| {
+            Refusal::from(Access::NotGranted { path: StorePath::root(), missing, decided_by: String::new() })
+        };
+        let lack =
+            |refusal, judged: &Judgement| lack_of(refusal, judged, (AccessMask::DELETE, NodeKind::File)).ok();
+        let (own, of_token) = (judged(None), judged(Some(reader)));
+        assert_eq!(lack(not_granted(AccessMask::READ_DATA), &own), Some(Lack::Acl));
+        assert_eq!(lack(not_granted(AccessMask::DELETE), &own), Some(Lack::Role(vec![reader])));
+        assert_eq!(lack(not_granted(AccessMask::DELETE), &of_token), Some(Lack::TokenRole(vec![reader])));
+        assert_eq!(lack(enfilade_identity::Refusal::SubjectDeleted.into(), &own), None);
+    }
+
+    #[test]
+    fn a_role_is_proposed_for_the_path_or_its_folder_and_not_for_more() {
+        for (path, right, place) in [
+            ("/a/b", AccessMask::READ_DATA, "/a/b"),
+            ("/a/b", AccessMask::DELETE, "/a/b"),
+            ("/a/b", AccessMask::WRITE_DATA, "/a"),
+            ("/a", AccessMask::ADD_SUBDIRECTORY, "/"),
+            ("/", AccessMask::WRITE_DATA, "/"),
+        ] {
+            let path = StorePath::from_plain(path).unwrap();
+            assert_eq!(least_place(&path, right).to_string(), place, "{path} {right}");
+        }
+    }
+
+    #[test]
+    fn a_name_replaces_only_its_own_sid() {
+        let text = "allow S-1-5-10 read, allow S-1-5-101 read, allow S-1-5-10-1 read";
+        let named = with_name(text, "S-1-5-10", "@family@local");
+        assert_eq!(named, "allow @family@local read, allow S-1-5-101 read, allow S-1-5-10-1 read");
     }
 }

@@ -154,8 +154,8 @@ impl Stay {
         let (directory, existing) = match path.is_root() {
             true => (None, Some(self.find(path, AccessMask::NONE, Blocking)?.node)),
             false => {
-                let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
-                let existing = self.present_or_taken(path, &directory, name)?;
+                let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent(path))?;
+                let existing = self.present_or_taken(path, &directory, name, NodeKind::File)?;
                 (Some(directory), existing)
             }
         };
@@ -171,7 +171,7 @@ impl Stay {
                 }
             }
             (Some(directory), None) => {
-                self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent)?;
+                self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent(path))?;
                 self.unless_locked(path, Touches::Entry, tokens)?;
             }
             (None, None) => return Err(Content::IsRoot.into()),

@@ -58,7 +58,7 @@ pub use enfilade_identity::{
 pub use admission::LastVisitor;
 pub use audit::{Audit, Event};
 pub use credential::{Credential, TicketAsk};
-pub use explain::{DoorAnswer, Explanation, OwnRights};
+pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState, ShownLock};
 pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};

@@ -1,10 +1,12 @@
 //! Penalties for failed logins: a delay for the name, and a block for the address.
 //!
 //! No client can lock out another user: an account is never blocked, and a login with a remembered secret is not delayed. Everything is in memory of
-//! a fixed size. Failures are counted under the name or id as the client sent it, not under the user that it stands for. So the delay is the same
-//! whether or not a user of that name or id exists.
+//! a fixed size. Failures are counted under the name or id that the client sent, not under the user that it stands for. So the delay is the same
+//! whether or not a user of that name or id exists. Each spelling of a name is the same word ([`Authid::to_word`]), so a client gets no further guesses
+//! by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::{Authid, Word, shortened};
 use enfilade_facts::{Clocks, MemoKey, MemoSeed};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv6Addr};
@@ -50,7 +52,7 @@ struct Entry {
 pub enum Subject {
     /// The first bits of an address: a whole address of IPv4, or a network.
     Network(IpAddr, u8),
-    /// A name as the client sent it; its first 128 bytes.
+    /// The word of a name or id that clients sent; of a longer one the first 128 bytes and `…`, which no word contains.
     Name(Box<str>),
 }
 
@@ -143,7 +145,7 @@ impl Penalties {
     }
 
     /// Counts a failure; returns the delay of the answer.
-    pub fn failed(&self, from: IpAddr, said: &impl Display, now: Clocks) -> Duration {
+    pub fn failed(&self, from: IpAddr, said: &str, now: Clocks) -> Duration {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let now = now.tick_millis;
         self.last.store(now, Ordering::Relaxed);
@@ -162,10 +164,8 @@ impl Penalties {
                 }
             });
         }
-        let said = said.to_string();
-        let name = said.get(..said.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or_default();
-        let failures = self.with(self.key_of(&said), |entry| {
-            entry.subject = Some(Subject::Name(name.into()));
+        let failures = self.with(self.key_of(said), |entry| {
+            entry.subject = Some(Subject::Name(shortened(said, NAME_BYTES_MAX).into()));
             entry.count(now);
             entry.failures
         });
@@ -175,11 +175,11 @@ impl Penalties {
 
     /// Ends the delays of a name after a successful login. The failures of the address still count. Otherwise a client could log in to its own
     /// account between guesses at the secrets of others, and never be blocked.
-    pub fn succeeded(&self, said: &impl Display, now: Clocks) {
+    pub fn succeeded(&self, said: impl FnOnce() -> Word, now: Clocks) {
         if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
             return;
         }
-        self.with(self.key_of(said), Entry::forget);
+        self.with(self.key_of(&said()), Entry::forget);
     }
 
     /// Every subject that is delayed or refused, in no particular order. Each entry contains the time until the delay or refusal ends.
@@ -189,8 +189,8 @@ impl Penalties {
         found
     }
 
-    /// Forgets the failures of an address and its network, or of a name as the client sent it; `None` forgets all failures. Returns the penalties
-    /// that ended.
+    /// Forgets the failures of an address and its network, or of a name in any spelling, or of names as the list shows them; `None` forgets all
+    /// failures. Returns the penalties that ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {
@@ -202,7 +202,16 @@ impl Penalties {
             (Some(_), Some(Ok(address))) => {
                 self.places(address).into_iter().for_each(|place| self.with(place.key, &mut forget));
             }
-            (Some(name), _) => self.with(self.key_of(&name), forget),
+            (Some(name), _) => {
+                let key = self.key_of(&Authid::word_of(name));
+                let is_shown =
+                    |entry: &Entry| matches!(&entry.subject, Some(Subject::Name(shown)) if **shown == *name);
+                self.each(|entry| {
+                    if entry.key == Some(key) || is_shown(entry) {
+                        forget(entry);
+                    }
+                });
+            }
         }
         cleared
     }
@@ -213,8 +222,8 @@ impl Penalties {
         }
     }
 
-    fn key_of(&self, said: &impl Display) -> MemoKey {
-        KeyMaker::new(&self.seed, "authid").bytes(said.to_string().as_bytes()).key()
+    fn key_of(&self, said: &str) -> MemoKey {
+        KeyMaker::new(&self.seed, "authid").bytes(said.as_bytes()).key()
     }
 
     /// The address and its network, each with its limit of failures.
@@ -309,7 +318,6 @@ impl Entry {
 mod tests {
     use super::*;
     use enfilade_facts::MirrorHealth;
-    use enfilade_facts::vocabulary::Authid;
 
     const HERE: &str = "192.0.2.7";
 
@@ -321,8 +329,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn authid(text: &str) -> Authid {
-        text.parse().unwrap()
+    fn authid(text: &str) -> Word {
+        text.parse::<Authid>().unwrap().to_word()
     }
 
     fn penalties() -> Penalties {
@@ -336,7 +344,7 @@ mod tests {
         let fail = |n: u64| penalties.failed(ip(&format!("198.51.100.{n}")), &alice, now(n)).as_secs();
         assert_eq!([fail(0), fail(1), fail(2), fail(3), fail(4)], [1, 3, 5, 10, 10]);
         assert_eq!(penalties.failed(ip(HERE), &authid("bob@local"), now(5)).as_secs(), 1);
-        penalties.succeeded(&alice, now(5));
+        penalties.succeeded(|| alice.clone(), now(5));
         assert_eq!(fail(6), 1);
         assert_eq!(fail(100), 1, "a minute later");
     }
@@ -393,7 +401,7 @@ mod tests {
             all.sort();
             all
         };
-        let fail = |from: &str, name: &str| penalties.failed(ip(from), &name, now(0));
+        let fail = |from: &str, name: &str| penalties.failed(ip(from), name, now(0));
         fail("198.51.100.1", "alice@local");
         fail("198.51.100.1", "alice@local");
         assert_eq!(listed(1), [("alice@local".to_owned(), false, 2, 59)]);
@@ -419,9 +427,26 @@ mod tests {
         assert!(listed(1).contains(&refused("192.0.2.0/24")));
         assert_eq!(penalties.clear(Some("192.0.2.251"), now(1)).len(), 1);
         assert!(penalties.bar(ip("192.0.2.251"), now(1)).is_none());
-        // The list shows only the beginning of a long name.
+        // The list shows only the beginning of a long name. A name in the list can be cleared.
         fail(HERE, &"é".repeat(1_000));
-        assert!(listed(1).iter().any(|(subject, ..)| *subject == "é".repeat(NAME_BYTES_MAX / 2)));
+        let long = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
+        assert!(listed(1).iter().any(|(subject, ..)| *subject == long));
+        assert_eq!(penalties.clear(Some(&long), now(1)).len(), 1);
+        assert!(!listed(1).iter().any(|(subject, ..)| *subject == long));
+    }
+
+    #[test]
+    fn each_spelling_of_a_name_has_the_same_penalty() {
+        let penalties = penalties();
+        let fail = |name: &str| penalties.failed(ip(HERE), &authid(name), now(0)).as_secs();
+        assert_eq!([fail("ä@pam"), fail("%C3%A4@%pam"), fail("ä@pam")], [1, 3, 5]);
+        for spelling in ["ä@pam", "%C3%A4@%pam"] {
+            fail("ä@pam");
+            assert_eq!(penalties.clear(Some(spelling), now(1)).len(), 1, "{spelling}");
+        }
+        // An id that is not written like an authid is cleared as the list shows it.
+        penalties.failed(ip(HERE), "a%20b", now(0));
+        assert_eq!(penalties.clear(Some("a%20b"), now(1)).len(), 1);
     }
 
     #[test]

@@ -70,6 +70,25 @@ pub(crate) trait Inside {
         }
     }
 
+    /// The object that has a name; `None` if the name is free. The name of a link or special file is refused, but only after the right to create
+    /// something of this kind was checked, as for a hidden object.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    fn present_or_taken(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        name: &str,
+        kind: NodeKind,
+    ) -> Result<Option<Node>, Refusal> {
+        let existing = present(directory.child(name));
+        if existing.is_err() {
+            self.may_create(path, directory, kind).map_err(Refusal::of_parent(path))?;
+        }
+        existing
+    }
+
     /// Asks for the right to overwrite a file. If the file is hidden and the principal may not create files, the refusal is the same as for a file
     /// that does not exist.
     ///
@@ -83,7 +102,7 @@ pub(crate) trait Inside {
     ) -> Result<Self::Granted, Refusal> {
         match self.ask(&Ask { path, target: &target.subject(), wanted: Wanted::Overwrite }) {
             Err(Refusal::Access(hidden)) if hidden.is_of_hidden() => {
-                self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent)?;
+                self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent(path))?;
                 Err(hidden.into())
             }
             may => may,
@@ -120,6 +139,15 @@ pub(crate) trait Inside {
         let creator = self.creator(&granted);
         let from_start = enfilade_access::inherited(&subject, directory.acls(), creator, kind)?;
         Ok((granted, from_start))
+    }
+}
+
+/// Returns `None` for an absent object, which is not an error for the callers.
+pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
+    match node {
+        Ok(node) => Ok(Some(node)),
+        Err(Content::Absent { .. }) => Ok(None),
+        Err(other) => Err(other.into()),
     }
 }
 

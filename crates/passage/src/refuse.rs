@@ -1,6 +1,7 @@
 //! A refusal of any door, with the door's own words.
 
 use enfilade_content::Refusal as Content;
+use enfilade_facts::vocabulary::StorePath;
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 
 /// The object that a refusal is about.
@@ -35,6 +36,8 @@ pub enum Refusal {
     About {
         /// The object that the refusal is about.
         stands: Stands,
+        /// The directory in which an object would be created, as the request names it.
+        directory: Option<StorePath>,
         /// The refusal.
         why: Box<Refusal>,
     },
@@ -46,14 +49,28 @@ impl Refusal {
     pub fn about(self, stands: Stands) -> Self {
         match self {
             Refusal::About { .. } => self,
-            why => Refusal::About { stands, why: Box::new(why) },
+            why => Refusal::About { stands, directory: None, why: Box::new(why) },
         }
     }
 
-    /// Adds that the refusal is about the directory in which an object would be created.
-    #[must_use]
-    pub(crate) fn of_parent(self) -> Self {
-        self.about(Stands::Parent)
+    /// Adds that the refusal is about the directory in which an object with this path would be created.
+    pub(crate) fn of_parent(path: &StorePath) -> impl Fn(Refusal) -> Refusal {
+        move |why| match why {
+            Refusal::About { .. } => why,
+            why => {
+                let directory = path.split().map(|(directory, _)| directory);
+                Refusal::About { stands: Stands::Parent, directory, why: Box::new(why) }
+            }
+        }
+    }
+
+    /// The directory in which an object would be created, if the refusal is about this directory. It is the one that the request names, whether it is
+    /// absent or hidden.
+    pub fn directory(&self) -> Option<&StorePath> {
+        match self {
+            Refusal::About { directory, .. } => directory.as_ref(),
+            _ => None,
+        }
     }
 
     /// Whether the reason for the refusal is that the path leads to no file or directory.
@@ -64,7 +81,7 @@ impl Refusal {
     /// The object that the refusal is about, and the refusal of the door.
     pub fn parts(&self) -> (Stands, &Refusal) {
         match self {
-            Refusal::About { stands, why } => (*stands, why),
+            Refusal::About { stands, why, .. } => (*stands, why),
             why => (Stands::Itself, why),
         }
     }

@@ -42,7 +42,8 @@ impl House {
     ) -> Result<(), Refusal> {
         let (datastore, ()) = self.enter(&mut Review, name, OperationKind::Read)?;
         let root = Root::open(datastore.root(), datastore.access().acls, self.reserved())?;
-        let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
+        let people =
+            people.iter().map(|authid| self.who_would(authid, None)).collect::<Result<Vec<_>, _>>()?;
         let onlooker = |principal| Onlooker::new(self, principal, (&datastore, &root));
         let mut onlookers: Vec<_> = people.iter().map(onlooker).collect();
         let top = root.find(path, Blocking)?;

@@ -76,7 +76,8 @@ impl Visit {
     /// The refusal of door 2.
     pub fn would_issue(&mut self, wanted: Wanted) -> Result<(), Refusal> {
         let (now, lifetime) = (self.house.now(), self.house.session_terms().token_seconds);
-        match self.judge_session(now, Basis::Permit(wanted), lifetime, [0; 16])? {
+        let own = self.house.random().ok_or(IdentityRefusal::Busy)?;
+        match self.judge_session(now, Basis::Permit(wanted), lifetime, own)? {
             Err(Unissued::Refused(refusal)) => Err(refusal.into()),
             Ok(_) | Err(Unissued::Beyond(_)) => Ok(()),
         }

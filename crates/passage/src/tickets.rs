@@ -33,7 +33,7 @@ impl House {
         let claim = visit.identity.session().map(|session| session.claim);
         let is_ticket =
             claim.is_some_and(|claim| claim.scope == Scope::Unscoped && claim.audit.chain.is_none());
-        if !is_ticket || visit.principal().authid.to_string() != ticket.userid {
+        if !is_ticket || !ticket.is_of(&visit.principal().authid) {
             return Err(IdentityRefusal::Malformed("the token in the ticket is not a login ticket of the user that the ticket names; log in again".into()).into());
         }
         let is_ours = |given: &String| {

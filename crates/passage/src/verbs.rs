@@ -1,7 +1,7 @@
 //! The verbs: the right that each verb needs, and the descriptor on which the right is checked. A verb acts on the same descriptor that was checked.
 //! All functions here block on the file system: do not call them on an async worker.
 
-use crate::reach::Inside as _;
+use crate::reach::{Inside as _, present};
 use crate::refuse::Refusal;
 use crate::shares::Share;
 use crate::walk::{Found, Stay};
@@ -64,8 +64,8 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn upload(mut self, path: StorePath, expected: Option<u64>) -> Result<Uploading, Refusal> {
-        let (directory, name) = self.reach_parent(&path).map_err(Refusal::of_parent)?;
-        let target = self.present_or_taken(&path, &directory, name)?;
+        let (directory, name) = self.reach_parent(&path).map_err(Refusal::of_parent(&path))?;
+        let target = self.present_or_taken(&path, &directory, name, NodeKind::File)?;
         let upload = match &target {
             Some(target) => {
                 let permit = self.may_overwrite(&path, &directory, target)?;
@@ -73,7 +73,7 @@ impl Stay {
             }
             None => {
                 let made = self.may_create(&path, &directory, NodeKind::File);
-                let (permit, from_start) = made.map_err(Refusal::of_parent)?;
+                let (permit, from_start) = made.map_err(Refusal::of_parent(&path))?;
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
@@ -103,9 +103,9 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn make_collection(&mut self, path: &StorePath, tokens: &[LockToken]) -> Result<(), Refusal> {
-        let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
+        let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent(path))?;
         let made = self.may_create(path, &directory, NodeKind::Directory);
-        let (permit, from_start) = made.map_err(Refusal::of_parent)?;
+        let (permit, from_start) = made.map_err(Refusal::of_parent(path))?;
         if let Some(existing) = present(directory.child(name))? {
             self.refuse_hidden(path, &existing)?;
         }
@@ -116,21 +116,6 @@ impl Stay {
         Ok(())
     }
 
-    /// The object that has a name; `None` if the name is free. The name of a link or special file is refused, but only after the right to create was
-    /// checked, as for a hidden object.
-    pub(crate) fn present_or_taken(
-        &mut self,
-        path: &StorePath,
-        directory: &Node,
-        name: &str,
-    ) -> Result<Option<Node>, Refusal> {
-        let existing = present(directory.child(name));
-        if existing.is_err() {
-            self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent)?;
-        }
-        existing
-    }
-
     /// Refuses to create an object under the name of a hidden one. The refusal is the same as for a visitor who does not have the right to create.
     pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
         let subject = existing.subject();
@@ -138,15 +123,6 @@ impl Stay {
             self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
         }
         Ok(())
-    }
-}
-
-/// Returns `None` for an absent object, which is not an error for the callers.
-pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
-    match node {
-        Ok(node) => Ok(Some(node)),
-        Err(Content::Absent { .. }) => Ok(None),
-        Err(other) => Err(other.into()),
     }
 }
 
@@ -381,7 +357,7 @@ impl Uploading {
             Some(target) => self.stay.may_overwrite(&self.path, &self.directory, target).map(drop),
             None => {
                 let made = self.stay.may_create(&self.path, &self.directory, NodeKind::File);
-                made.map(drop).map_err(Refusal::of_parent)
+                made.map(drop).map_err(Refusal::of_parent(&self.path))
             }
         }
     }

@@ -37,10 +37,10 @@ impl House {
     /// The door's refusal.
     pub async fn admit(self: &Arc<Self>, credential: &Credential, from: IpAddr) -> Result<Visit, Refusal> {
         let identity = match credential {
-            Credential::Secret(ask) => self.open_secret(ask, &ask.authid, from).await?,
+            Credential::Secret(ask) => self.open_secret(ask, None, from).await?,
             Credential::NamedSecret(ask, named) => {
-                let identity = self.open_secret(ask, named, from).await?;
-                self.parts.penalties.succeeded(named, self.now());
+                let identity = self.open_secret(ask, Some(named), from).await?;
+                self.parts.penalties.succeeded(|| named.clone(), self.now());
                 identity
             }
             Credential::Session(_) | Credential::Certificate(_) | Credential::Ticket { .. } => {
@@ -61,7 +61,7 @@ impl House {
         if !is_session || token.is_some() {
             let now = self.now();
             if !is_session {
-                self.parts.penalties.succeeded(&identity.principal().authid, now);
+                self.parts.penalties.succeeded(|| identity.principal().authid.to_word(), now);
             }
             if let Some(token) = token
                 && identity.is_first_use(now)

@@ -3,7 +3,7 @@
 use crate::copy::Progress;
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Tally, tally_key};
-use enfilade_facts::tables::{Fact, Key, LogEntry, Name, PieceKey, Row, RowVisitor, Written};
+use enfilade_facts::tables::{Fact, Key, LogEntry, Name, PieceKey, Row, RowVisitor, Written, called};
 use enfilade_facts::{Revision, Snapshot, SourceError, Table, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -93,7 +93,10 @@ fn believe(table: Table, key: &[u8], stored: &[u8]) -> Result<(), SourceError> {
     let (_, value) = codec::open(table, key, stored)?;
     match table.visit(HasForm { key, value }) {
         Some(true) => Ok(()),
-        _ => Err(codec::damaged(table, key, "it is not a valid record of this table")),
+        _ => {
+            let why = format!("it is not a valid record of this table{}", called(table, value));
+            Err(codec::damaged(table, key, &why))
+        }
     }
 }
 
@@ -221,7 +224,7 @@ fn name(snapshot: &dyn Snapshot, mut problems: Vec<Problem>) -> Result<Vec<Strin
             let name = value.and_then(|(_, value)| Name::decode(&mut Reader::new(value)));
             if let Some(Name { id, text }) = name {
                 for problem in problems.iter_mut().filter(|problem| problem.key == id) {
-                    problem.what = format!("{} (`{}`)", problem.what, text.escape_debug());
+                    problem.what = format!("{} (`{text}`)", problem.what);
                     problem.key = Vec::new();
                 }
             }
@@ -298,6 +301,17 @@ mod tests {
         assert_eq!(problems(&memory), Vec::<String>::new());
         memory.damage(Table::Log, &PieceKey { revision: Revision(3), number: 1 }.bytes(), |_| None);
         assert_eq!(problems(&memory), ["the change log contains 1 of the 2 pieces of change 3"]);
+    }
+
+    #[test]
+    fn a_name_under_the_key_of_another_name_is_named() {
+        let memory = house();
+        let stored = |name: &str| (NameKey::domain(&name.parse().unwrap()), Name::new([1; 16], "Größe"));
+        let (key, row) = stored("other");
+        memory.commit(change().put(&key, &row)).unwrap();
+        let problems = problems(&memory);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("not a valid record of this table (`Größe`)"), "{problems:?}");
     }
 
     #[test]

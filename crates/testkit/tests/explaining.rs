@@ -3,15 +3,21 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 
-use enfilade_admin::{DatastoreEdit, NewAcl, UserEdit};
+use enfilade_admin::keystone::{self, NewApplicationCredential, On};
+use enfilade_admin::{DatastoreEdit, NewAcl, NewUser, Target, UserEdit, user_access, withdraw_from};
 use enfilade_content::{Blocking, Root};
-use enfilade_facts::Refuse as _;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{
-    AccessMask, AclDialect, Authid, DatastoreName, Maintenance, OperationKind, StorePath, Userid,
+    AccessMask, AclDialect, Authid, DatastoreName, Maintenance, OperationKind, ProjectId, Secret, StorePath,
+    UserId, Userid,
 };
-use enfilade_passage::{Placing, Refusal, Stay};
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_facts::{Read as _, Refuse as _};
+use enfilade_identity::fernet::frame;
+use enfilade_identity::fernet::payload::Audit;
+use enfilade_identity::{Claim, Methods, Scope, SecretAsk};
+use enfilade_passage::{Explanation, KeyRing, Placing, Refusal, Stay, Visit};
+use enfilade_testkit::{Remembering, TestHouse, hash_key};
+use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -20,6 +26,24 @@ const QUESTIONS_EACH: u64 = 50;
 
 const PEOPLE: [(&str, Option<u32>); 4] =
     [("alice@local", Some(100)), ("bob@local", Some(101)), ("carol@local", None), ("dan@local", Some(103))];
+/// Everybody who sends requests: by the secret of a credential, or by a session for the project.
+const ASKING: [(&str, bool); 12] = [
+    ("alice@local!test", false),
+    ("alice@local!test", false),
+    ("bob@local!test", false),
+    ("bob@local!test", false),
+    ("carol@local!test", false),
+    ("carol@local!test", false),
+    ("dan@local!test", false),
+    ("dan@local!test", false),
+    ("alice@local!ci", false),
+    ("carol@local!ci", false),
+    ("alice@local", true),
+    ("carol@local", true),
+];
+/// A user without a password and without any other credential.
+const EVE: &str = "eve@local";
+const PROJECT_ROLES: [&str; 4] = ["reader", "member", "manager", "admin"];
 const NODES: [&str; 6] =
     ["/", "/datastore", "/datastore/tank", "/datastore/tank/a", "/datastore/tank/a/b", "/datastore/tank/c"];
 const WHO: [&str; 6] =
@@ -110,6 +134,19 @@ struct World {
     rules: AccessRules,
     is_open: bool,
     made: usize,
+    project: ProjectId,
+    ids: HashMap<String, UserId>,
+    /// The secrets of the application credentials.
+    secrets: HashMap<String, String>,
+}
+
+fn keys() -> KeyRing {
+    KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
+}
+
+/// The first refusal of an explanation.
+fn code_of(explanation: &Explanation) -> Option<&'static str> {
+    explanation.doors.iter().find_map(|door| door.code)
 }
 
 fn plain(path: &str) -> StorePath {
@@ -131,10 +168,31 @@ impl World {
         for member in ["alice@local", "bob@local"] {
             enfilade_admin::add_member(&house.change_context(), &staff, &member.parse().unwrap()).unwrap();
         }
+        house.house.set_keys(Some(keys()));
+        let ctx = house.change_context();
+        enfilade_admin::add_user(&ctx, &NewUser::named(EVE.parse().unwrap())).unwrap();
+        let tenant = "tenant".parse().unwrap();
+        keystone::add_domain(&ctx, &tenant, None).unwrap();
+        let (project, _) = keystone::add_project(&ctx, &tenant, "p", None).unwrap();
+        for role in PROJECT_ROLES {
+            keystone::add_role(&ctx, role, None).unwrap();
+        }
+        let ids: HashMap<String, UserId> = ["alice@local", "carol@local", "dan@local"]
+            .map(|name| {
+                let access =
+                    house.facts().read(|view| user_access(view, &name.parse().unwrap())).unwrap().unwrap();
+                (name.to_owned(), access.id)
+            })
+            .into();
         let root = house.content(&tank);
         let rules = AccessRules::default();
+        let (paths, secrets) = (vec!["/".into()], HashMap::new());
         let mut world =
-            World { house, tank, root, dice, paths: vec!["/".into()], rules, is_open: true, made: 0 };
+            World { house, tank, root, dice, paths, rules, is_open: true, made: 0, project, ids, secrets };
+        world.bind();
+        for name in ["alice@local", "carol@local"] {
+            world.add_application_credential(name);
+        }
         world.set_rules();
         if !world.dice.one_in(4) {
             let (node, staff) = ("/datastore/tank".parse().unwrap(), "@staff@local".parse().unwrap());
@@ -148,6 +206,79 @@ impl World {
             world.make();
         }
         world
+    }
+
+    /// Binds the datastore to the project, or unbinds it.
+    fn bind(&mut self) {
+        let project = (!self.dice.one_in(4)).then_some(self.project);
+        keystone::bind_datastore(&self.house.change_context(), &self.tank, project).unwrap();
+    }
+
+    /// Gives a user a role on the project, or takes one.
+    fn assign_on_project(&mut self, name: &str) {
+        let (who, on) = (Target::User(name.parse().unwrap()), On::Project(self.project));
+        let (role, ctx) = (self.dice.pick(&PROJECT_ROLES), self.house.change_context());
+        let _ = match self.dice.roll(2) {
+            0 => keystone::grant_role(&ctx, &who, &on, role),
+            _ => keystone::take_role(&ctx, &who, &on, role),
+        };
+        // A role that was taken ends the sessions that were issued before.
+        self.house.clock.advance_seconds(120);
+    }
+
+    fn add_application_credential(&mut self, name: &str) {
+        let role = self.dice.pick(&PROJECT_ROLES);
+        let ctx = self.house.change_context();
+        keystone::grant_role(&ctx, &Target::User(name.parse().unwrap()), &On::Project(self.project), role)
+            .unwrap();
+        let new = NewApplicationCredential {
+            owner: self.ids[name],
+            name: "ci".parse().unwrap(),
+            project: self.project,
+            roles: vec![role.into()],
+            unrestricted: false,
+            rules: Vec::new(),
+            by: None,
+            expires: 0,
+            comment: None,
+            secret: None,
+        };
+        let (_, secret, _) = keystone::create_application_credential(&ctx, &hash_key(), &new).unwrap();
+        self.secrets.insert(format!("{name}!ci"), secret.unwrap());
+    }
+
+    /// Somebody who asks; and whether by a session for the project.
+    fn somebody(&mut self) -> (Authid, Option<ProjectId>) {
+        if self.dice.one_in(200) {
+            return (EVE.parse().unwrap(), None);
+        }
+        let (who, has_session) = self.dice.pick(&ASKING);
+        (who.parse().unwrap(), has_session.then_some(self.project))
+    }
+
+    async fn come_in(&self, who: &Authid, project: Option<ProjectId>) -> Result<Visit, Refusal> {
+        let name = who.to_string();
+        if let Some(project) = project {
+            let now = self.house.clock.now().unix_seconds;
+            let claim = Claim {
+                user: self.ids[&name],
+                methods: Methods::PASSWORD,
+                scope: Scope::Project(project),
+                lent: None,
+                issued_at: now,
+                expires_at: now + 3_600,
+                audit: Audit { own: [1; 16], chain: None },
+            };
+            let sealed = frame::seal(&keys(), u64::try_from(now).unwrap(), [1; 16], &claim.to_payload());
+            return self.house.come_in_by(sealed.unwrap().as_bytes());
+        }
+        let secret = match self.secrets.get(&name) {
+            Some(secret) => secret.as_str(),
+            None if who.token.is_none() => "a password",
+            None => return self.house.admit(who).await,
+        };
+        let secret = Secret::new(secret.as_bytes()).unwrap();
+        self.house.come_in(SecretAsk { authid: who.clone(), secret }).await
     }
 
     fn set_rules(&mut self) {
@@ -236,9 +367,18 @@ impl World {
         }
     }
 
-    /// Changes the rules, a role, the maintenance mode, a user, or the permissions of an entry.
+    /// Changes the rules, a role, the maintenance mode, a user, the project, or the permissions of an entry.
     fn change(&mut self) {
-        match self.dice.roll(8) {
+        match self.dice.roll(11) {
+            8 => self.bind(),
+            9 => {
+                let name = self.dice.pick(&["alice@local", "carol@local"]);
+                self.assign_on_project(name);
+            }
+            // As `revoke user dan@local --everything` does.
+            10 if self.dice.one_in(4) => {
+                withdraw_from(&self.house.change_context(), &self.ids["dan@local"]).unwrap();
+            }
             0 => self.set_rules(),
             1 | 2 => self.assign(),
             3 => {
@@ -262,7 +402,12 @@ impl World {
     }
 
     /// The answer to a request: `permit` or a code. `None` if no request needs only this right.
-    async fn request(&mut self, who: &Authid, path: &str, right: AccessMask) -> Option<&'static str> {
+    async fn request(
+        &mut self,
+        (who, project): (&Authid, Option<ProjectId>),
+        path: &str,
+        right: AccessMask,
+    ) -> Option<&'static str> {
         let (at, meta) = (plain(path), self.on_disk(path).symlink_metadata());
         let (is_file, is_directory) = meta.map_or((false, false), |meta| (meta.is_file(), meta.is_dir()));
         if is_directory && right == AccessMask::TRAVERSE && !self.rules.checks_traverse {
@@ -271,10 +416,11 @@ impl World {
         let kind = if AccessMask::READ.covers(right) { OperationKind::Read } else { OperationKind::Write };
         self.made += 1;
         let below = plain(&format!("{}/new-{}", path.trim_end_matches('/'), self.made));
-        let visit = match self.house.admit(who).await {
+        let visit = match self.come_in(who, project).await {
             Ok(visit) => visit,
             Err(why) => return Some(why.code()),
         };
+        let is_new = !is_file && !is_directory && !right.covers(AccessMask::DELETE);
         let put = |stay: Stay, path: StorePath| stay.upload(path, None)?.finish().map(drop);
         let done = visit.enter(&self.tank, kind, Blocking).and_then(|mut stay| match right {
             AccessMask::READ_DATA if is_file => stay.read(&at, Blocking).map(drop),
@@ -282,6 +428,9 @@ impl World {
             AccessMask::WRITE_DATA if is_file => put(stay, at),
             AccessMask::ADD_FILE if is_directory => put(stay, below),
             AccessMask::ADD_SUBDIRECTORY if is_directory => stay.make_collection(&below, &[]),
+            // Nothing that is served is there: a PUT or a MKCOL would create it.
+            _ if is_new && right.covers(AccessMask::WRITE_DATA) => put(stay, at),
+            AccessMask::ADD_SUBDIRECTORY if is_new => stay.make_collection(&at, &[]),
             AccessMask::DELETE => stay.delete(&at, &[], &|| true).map(drop),
             AccessMask::TRAVERSE if is_directory => stay.find(&below, AccessMask::NONE, Blocking).map(drop),
             AccessMask::WRITE_NAMED_ATTRIBUTES => stay.change_properties(&at, &[], &[]),
@@ -297,23 +446,27 @@ impl World {
         })
     }
 
-    fn explained(&self, who: &Authid, path: &str, right: AccessMask) -> Option<&'static str> {
-        let explanation = self.house.house.explain(who, &self.tank, &plain(path), right);
-        explanation.doors.last().and_then(|door| door.code)
+    fn explain(
+        &self,
+        (who, project): (&Authid, Option<ProjectId>),
+        path: &str,
+        right: AccessMask,
+    ) -> Explanation {
+        self.house.house.explain(who, project.as_ref(), &self.tank, &plain(path), right)
     }
 
     /// Sends a COPY or a MOVE. A COPY needs the right to read the source, a MOVE the right to delete it; both need the right to add a file to the new
     /// directory.
     async fn transfer(&mut self, from: &str, to: &str) -> Result<&'static str, String> {
-        let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
+        let (who, project) = self.somebody();
         let is_move = self.dice.one_in(2);
         let right = if is_move { AccessMask::DELETE } else { AccessMask::READ_DATA };
-        let explained = self.explained(&who, from, right);
-        let explained =
-            explained.or_else(|| self.explained(&who, to, AccessMask::ADD_FILE)).unwrap_or("permit");
+        let explained = code_of(&self.explain((&who, project), from, right));
+        let placed = || code_of(&self.explain((&who, project), to, AccessMask::ADD_FILE));
+        let explained = explained.or_else(placed).unwrap_or("permit");
         self.made += 1;
         let goal = plain(&format!("{}/new-{}", to.trim_end_matches('/'), self.made));
-        let done = match self.house.admit(&who).await {
+        let done = match self.come_in(&who, project).await {
             Ok(visit) => visit.enter(&self.tank, OperationKind::Write, Blocking).and_then(|mut stay| {
                 let placing = Placing { overwrite: false, is_deep: true, tokens: &[], keep_going: &|| true };
                 match is_move {
@@ -328,14 +481,14 @@ impl World {
         match explained == answered {
             true => Ok(answered),
             false => Err(format!(
-                "{who}, {right} on {from} and something new in {to}: explained as {explained}, answered with {answered}; {rules:?}"
+                "{who} ({project:?}), {right} on {from} and something new in {to}: explained as {explained}, answered with {answered}; {rules:?}"
             )),
         }
     }
 
     /// Asks for an explanation and a review, then sends the request. An error describes a difference.
     async fn ask(&mut self) -> Result<&'static str, String> {
-        let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
+        let (who, project) = self.somebody();
         let path = self.dice.roll(self.paths.len());
         let mut path = self.paths[path].clone();
         if self.dice.one_in(12) {
@@ -351,22 +504,22 @@ impl World {
             return self.transfer(&path, &goal).await;
         }
         let (at, right) = (plain(&path), self.dice.pick(&RIGHTS));
-        let explanation = self.house.house.explain(&who, &self.tank, &at, right);
-        let explained = explanation.doors.last().and_then(|door| door.code).unwrap_or("permit");
+        let explanation = self.explain((&who, project), &path, right);
+        let explained = code_of(&explanation).unwrap_or("permit");
         let mut reviewed = None;
         let _ = self.house.house.review(std::slice::from_ref(&who), &self.tank, &at, &mut |met| {
             reviewed.get_or_insert_with(|| met.rights[0]);
         });
-        let Some(answered) = self.request(&who, &path, right).await else { return Ok("nothing") };
+        let Some(answered) = self.request((&who, project), &path, right).await else { return Ok("nothing") };
         let rules = self.rules;
         if explained != answered {
             return Err(format!(
-                "{who}, {right} on {path}: explained as {explained}, answered with {answered}; {rules:?}; {:#?}",
+                "{who} ({project:?}), {right} on {path}: explained as {explained}, answered with {answered}; {rules:?}; {:#?}",
                 explanation.doors.last()
             ));
         }
         match reviewed {
-            Some(rights) if self.is_open && right.0.count_ones() == 1 => {
+            Some(rights) if self.is_open && project.is_none() && right.0.count_ones() == 1 => {
                 let is_granted = rights.covers(right);
                 if is_granted != (answered == "permit") {
                     return Err(format!(
@@ -418,7 +571,7 @@ async fn an_explanation_and_a_review_say_what_the_request_is_answered() {
     differences.truncate(5);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     // Every kind of answer must occur.
-    for code in ["permit", "AC01", "AC02", "AC03", "AC04", "AC06", "CT01", "DS02"] {
+    for code in ["permit", "AC01", "AC02", "AC03", "AC04", "AC06", "CT01", "CT02", "DS02", "ID04"] {
         assert!(n < 3_000 || counts.contains_key(code), "{code} did not come up: {counts:?}");
     }
 }

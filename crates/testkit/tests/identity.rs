@@ -120,7 +120,7 @@ async fn a_login_ends_the_delays_of_its_own_name_only() {
     password(&house, "correct horse");
     let (penalties, now) = (house.house.penalties(), house.clock.now());
     for name in ["alice@local", "alice@local!test", "bob@local"] {
-        penalties.failed([192, 0, 2, 7].into(), &name, now);
+        penalties.failed([192, 0, 2, 7].into(), name, now);
     }
     let delayed = || {
         let mut names: Vec<_> = penalties.list(now).iter().map(|one| one.subject.to_string()).collect();
@@ -147,13 +147,23 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     let mut inside = visit.enter(&main, OperationKind::Read, Blocking).unwrap();
     house.clock.advance_seconds(9);
     assert_eq!(code(&house, right()).await, "permit");
+    assert_eq!(why_no_administrator(&house), None);
     assert!(inside.find(&StorePath::root(), AccessMask::LIST, Blocking).is_ok());
     house.clock.advance_seconds(1);
     assert_eq!(code(&house, right()).await, "ID25");
+    // The API token of the user has the same rights.
+    assert_eq!(why_no_administrator(&house), None);
     let cut = inside.find(&StorePath::root(), AccessMask::LIST, Blocking).map(drop);
     assert_eq!(cut.map_err(|why| why.code()), Err("ID25"));
     // Only a request with the right password learns that the password has expired.
     assert_eq!(code(&house, ask("alice@local", "wrong")).await, "ID05");
+}
+
+/// The code with which door 2 refuses the administrator.
+fn why_no_administrator(house: &TestHouse) -> Option<&'static str> {
+    let now = house.clock.now().unix_seconds;
+    let found = enfilade_admin::administrators(house.facts(), now).unwrap();
+    found.first().unwrap().refused.as_ref().map(Refuse::code)
 }
 
 #[tokio::test]

@@ -402,7 +402,7 @@ fn a_user_may_be_in_as_many_groups_as_the_limit_says() {
     let code = || {
         let (now, authid) = (world.house.clock.now(), Authid::from(world.ann.0.clone()));
         let would = |view: &View<'_>| {
-            enfilade_identity::who_would(view, now, &authid, &memo()).map_err(|why| why.code())
+            enfilade_identity::who_would(view, now, &authid, None, &memo()).map_err(|why| why.code())
         };
         world.house.facts().read(would).unwrap().map(|principal| principal.groups.len())
     };
@@ -429,7 +429,8 @@ fn a_users_file_that_is_not_believed_any_more_refuses_its_users() {
         world.house.facts().commit(change().put(&FileName::Users, &file)).unwrap();
         for (userid, is_refused) in [(&world.bea.0, is_refused), (&world.ann.0, false)] {
             let (now, authid) = (world.house.clock.now(), Authid::from(userid.clone()));
-            let would = |view: &View<'_>| enfilade_identity::who_would(view, now, &authid, &memo()).is_err();
+            let would =
+                |view: &View<'_>| enfilade_identity::who_would(view, now, &authid, None, &memo()).is_err();
             assert_eq!(world.house.facts().read(would).unwrap(), is_refused, "{userid}: {what}");
         }
     }

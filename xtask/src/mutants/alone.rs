@@ -43,7 +43,7 @@ fn run_with<'m>(
     std::fs::write(&config, text).map_err(|why| format!("`{}`: {why}", config.display()))?;
     let mut command = place.cargo(&tree);
     command.args(["mutants", "--in-place", "--baseline", "skip", "--timeout", SECONDS_MAX, "--config"]);
-    command.arg(&config).arg("--output").arg(&output).args(["--test-package", tested]);
+    command.arg(&config).arg("--output").arg(&output).args(["--workspace", "--test-package", tested]);
     // cargo-mutants does not apply `examine_re` to every kind of mutant, so the files are named, too.
     let files: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.file.as_str()).collect();
     command.args(files.into_iter().flat_map(|file| ["--file", file]));

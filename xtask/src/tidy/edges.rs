@@ -48,7 +48,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 56] = [
+const LIBRARIES: [(&str, &[&str], &str); 57] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -155,6 +155,7 @@ const LIBRARIES: [(&str, &[&str], &str); 56] = [
         "answers and output; dumps, token.shadow; what cargo says",
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
+    ("sha2", &["enfilade-facts"], "the digests of names in keys"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
     ("syn", &["xtask"], "expressions that mutants replace"),

@@ -28,10 +28,32 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
         line: 0,
         what: "the file is missing: write it".into(),
     }));
+    findings.extend(sources.iter().filter(|source| source.path.ends_with(".md")).flat_map(check_commands));
     if let Some(map) = sources.iter().find(|source| source.path == "ARCHITECTURE.md") {
         let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
         findings.extend(check_map(map, crates.map(|entry| entry.file_name().to_string_lossy().into_owned())));
     }
+}
+
+/// Finds commands of a page that bash changes: outside of single quotes, it replaces `!` and the word after it by a former command.
+fn check_commands(page: &Source) -> Vec<Finding> {
+    let mut is_shell = false;
+    let mut findings = Vec::new();
+    for (index, line) in page.text.lines().enumerate() {
+        if line.starts_with("```") {
+            is_shell = line.trim_end() == "```sh";
+            continue;
+        }
+        let bare = line.split('\'').step_by(2).collect::<Vec<_>>().join(" ");
+        let command = bare.split(" #").next().unwrap_or_default();
+        if is_shell && command.split('!').skip(1).any(|after| after.starts_with(char::is_alphanumeric)) {
+            findings.push(page.finding(
+                index + 1,
+                "bash replaces `!` and the word after it: write the word in single quotes",
+            ));
+        }
+    }
+    findings
 }
 
 fn check_map(map: &Source, crates: impl Iterator<Item = String>) -> Vec<Finding> {
@@ -64,6 +86,20 @@ mod tests {
         assert_eq!(found(&map.replace("**D4**", "D4")), 1);
         assert_eq!(found(&format!("{map}{}", "\n".repeat(300))), 0);
         assert_eq!(found(&format!("{map}{}", "\n".repeat(301))), 1);
+    }
+
+    #[test]
+    fn a_command_with_a_bare_exclamation_mark() {
+        let found = |line: &str| {
+            let text = format!("a!b\n```sh\n{line}\n```\na!b\n```\na!b\n```\n");
+            check_commands(&Source::new("docs/x.md", text)).iter().map(|found| found.line).collect::<Vec<_>>()
+        };
+        for line in ["token show 'a@local!t'", "x   # so that a!b", "! grep x", "[ a != b ]"] {
+            assert!(found(line).is_empty(), "{line}");
+        }
+        for line in ["token show a@local!t", "token show \"a@local!t\"", "x 'y' a!t"] {
+            assert_eq!(found(line), [3], "{line}");
+        }
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
-    bundles_of_companion, files_of_kinds, is_certificate, list, list_authorities, read_text, with_companions,
+    bundles_of_companion, files_of_kinds, is_certificate, list, list_authorities, passed_over, read_text,
+    with_companions,
 };
 use enfilade_tls::{CertificateFile, CrtList, Digest, DigestedLeaf, Issuers, Line, Options, Policy, Tickets};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,10 @@ struct Lines {
     read: BTreeSet<PathBuf>,
 }
 
+/// The warning about a `.crt` file that contains its key, and that is not read.
+const PASSED_OVER: &str = "it is not served although it contains a private key: a `.crt` file is read only with a `.key` file next to it; give its name the \
+                           ending `.pem`";
+
 /// The maximum number of problems in one error.
 const LISTED_MAX: usize = 100;
 
@@ -92,7 +97,11 @@ impl Listing {
         let list_path = match place {
             CertificatePlace::Directory(base) => {
                 let (base, names) = (base.clone(), list(base)?);
-                return Ok(Listing { base, names, lines: None, warnings: Vec::new(), usual });
+                let warnings = passed_over(&base)?.into_iter().map(|file| BadCertificate {
+                    file: file.display().to_string(),
+                    why: PASSED_OVER.to_owned(),
+                });
+                return Ok(Listing { base, names, lines: None, warnings: warnings.collect(), usual });
             }
             CertificatePlace::List(path) => path,
         };
@@ -155,6 +164,30 @@ impl Listing {
         bad.sort_by_key(|(line, _)| *line);
         let bad: Vec<BadCertificate> = bad.into_iter().map(|(_, bad)| bad).collect();
         Err(io::Error::other(listed(&bad)))
+    }
+
+    /// The warnings at this time, in nanoseconds since the epoch: lines and files that are probably not as intended, and revocation lists.
+    pub(super) fn warnings_at(&self, now: u64) -> Vec<BadCertificate> {
+        [self.warnings.clone(), self.revocations_at(now)].concat()
+    }
+
+    /// What is wrong with revocation lists at this time, in nanoseconds since the epoch. Each policy is named by its first line.
+    pub(super) fn revocations_at(&self, now: u64) -> Vec<BadCertificate> {
+        let seconds = i64::try_from(now / super::NANOS).unwrap_or(i64::MAX);
+        let mut policies: BTreeMap<&[u8; 32], (u32, &Policy)> = BTreeMap::new();
+        for (line, policy) in self.lines.iter().flat_map(|lines| lines.of.values().flatten()) {
+            let (first, _) = policies.entry(policy.epoch()).or_insert((line.number, policy));
+            *first = line.number.min(*first);
+        }
+        let list = self.base.join(self.lines.as_ref().map_or("", |lines| &lines.list));
+        let at = |number: u32, why: &str| BadCertificate {
+            file: format!("{}:{number}", list.display()),
+            why: why.to_owned(),
+        };
+        let of = |(number, policy): &(u32, &Policy)| {
+            policy.faults(seconds).into_iter().map(|why| at(*number, why)).collect()
+        };
+        policies.values().flat_map(|row| -> Vec<BadCertificate> { of(row) }).collect()
     }
 
     /// The names of the files to read. If a file in a crt-list does not exist, the name may stand for several files, one for each kind of key

@@ -1,5 +1,9 @@
 //! Recognises chunk stores: directories into which a Proxmox Backup Server writes deduplicated backups.
 
+use crate::error::Error;
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::{Read, Source};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -16,6 +20,18 @@ pub(crate) fn is_chunk_store(root: &Path) -> io::Result<bool> {
         Err(why) if why.kind() == ErrorKind::NotFound && root.is_dir() => Ok(false),
         Err(why) => Err(why),
     }
+}
+
+/// The datastores that are chunk stores and have no maintenance mode: a client with a write role can change their backups.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn writable_chunk_stores(source: &dyn Source) -> Result<Vec<DatastoreName>, Error> {
+    let stores = source.read(|view| view.list::<Datastore>(&[]))??;
+    let is_one = |(name, row): &(DatastoreName, Datastore)| {
+        row.maintenance.is_none() && is_chunk_store(Path::new(&row.root(name))).unwrap_or(false)
+    };
+    Ok(stores.into_iter().filter(is_one).map(|(name, _)| name).collect())
 }
 
 #[cfg(test)]

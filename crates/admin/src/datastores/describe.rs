@@ -3,14 +3,15 @@
 use super::chunks::is_chunk_store;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
-use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage};
-use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, Project};
+use crate::keystone::full_name;
+use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage, real_path};
+use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A datastore, for listing.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub struct DatastoreDetails {
     pub row: Datastore,
     /// The path of the content.
     pub root: String,
-    /// The name of the project to which the datastore is bound.
+    /// The full name of the project to which the datastore is bound: `NAME@DOMAIN`.
     pub project: Option<String>,
     /// Properties that are not in `datastore.cfg`.
     pub profile: DatastoreProfile,
@@ -72,7 +73,7 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
             hint: "see `enfilade datastore list`",
         })?;
         let project = match view.get::<Binding>(name)? {
-            Some(binding) => view.get::<Project>(&binding.project)?.map(|project| project.name),
+            Some(binding) => Some(full_name(view, &binding.project)?),
             None => None,
         };
         Ok::<_, Error>((row, view.get::<DatastoreProfile>(name)?.unwrap_or_default(), project))
@@ -89,20 +90,17 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
     Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
 }
 
-/// Every datastore with the path of its content.
-pub(crate) fn roots(source: &dyn Source) -> Result<Vec<(DatastoreName, String)>, Error> {
-    let stores = source.read(|view| view.list::<Datastore>(&[]))??;
-    Ok(stores.into_iter().map(|(name, row)| (name.clone(), row.root(&name))).collect())
-}
-
 /// An error text that names the datastore with which a path shares files.
 pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
 ) -> Option<String> {
+    // A link can lead from one path to the other.
+    let spellings = |path: &Path| [path.to_owned(), real_path(path)];
+    let paths = spellings(path);
+    let overlaps = |root: &PathBuf| paths.iter().any(|path| path.starts_with(root) || root.starts_with(path));
     let mut others = others.into_iter();
-    let (other, root) =
-        others.find(|(_, root)| path.starts_with(root) || Path::new(root).starts_with(path))?;
+    let (other, root) = others.find(|(_, root)| spellings(Path::new(root)).iter().any(overlaps))?;
     Some(format!(
         "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
         path.display()

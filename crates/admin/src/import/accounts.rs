@@ -1,14 +1,16 @@
 //! Imports accounts: realms, users with passwords, tokens with hashes, and roles on paths. All of it is one change.
 
 use super::passwords::Passwords;
-use super::source::{Files, ProxmoxTerms};
-use super::{HERE, Imported};
+use super::source::{ProxmoxFiles, ProxmoxTerms};
+use super::stores::Stores;
+use super::{HAS_PASSWORD, HERE, Imported, existed, no_sid_left, removed};
+use crate::access::name_of_user;
 use crate::change_context::random;
 use crate::error::Error;
 use crate::resolve::{Target, dangling, token_id, user_id, who};
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Credential, Domain, FileName, Name, NameKey, Password, SidSpace, SidSpaceKey,
-    User, Verifier, Who,
+    Assignment, AssignmentKey, Credential, Domain, FileName, Name, NameKey, Password, Revocation, Revoked,
+    SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, Realm, Role, RolePath, Ugid, UserId, Userid,
@@ -18,15 +20,20 @@ use enfilade_sources::files::acl_cfg::Roles;
 use enfilade_sources::files::section_config::LineError;
 use enfilade_sources::files::user_cfg::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 pub(super) struct Import<'c, 'v, 's> {
     view: &'v View<'s>,
     change: &'c mut Change,
-    files: &'c Files,
+    files: &'c ProxmoxFiles,
+    /// The datastores of the source; `None` if the server already follows these files. Then only passwords and realms are imported.
+    stores: Option<&'c Stores>,
     passwords: Passwords<'c>,
     report: Vec<Imported>,
+    /// The users of the source here: those that this change creates, and existing users that are certainly the same.
     users: BTreeMap<Userid, UserId>,
     domains: BTreeMap<Realm, DomainId>,
+    /// The tokens of the source here, as in `users`.
     tokens: BTreeMap<Authid, CredentialId>,
     space: Option<(SidSpace, SidSpace)>,
     now: i64,
@@ -36,7 +43,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     pub(super) fn new(
         view: &'v View<'s>,
         change: &'c mut Change,
-        files: &'c Files,
+        files: &'c ProxmoxFiles,
+        stores: Option<&'c Stores>,
         terms: ProxmoxTerms,
         now: i64,
     ) -> Self {
@@ -44,6 +52,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             view,
             change,
             files,
+            stores,
             passwords: Passwords { files, terms },
             report: Vec::new(),
             users: BTreeMap::new(),
@@ -57,15 +66,16 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     /// Puts the records into the change. Returns a result for each record of the files.
     pub(super) fn run(mut self) -> Result<Vec<Imported>, Error> {
         self.realms()?;
-        match self.files.is_followed {
-            true => self.passwords_of_followed()?,
-            false => {
+        match self.stores {
+            None => self.passwords_of_followed()?,
+            Some(stores) => {
                 self.accounts()?;
-                self.roles_on_paths()?;
+                self.roles_on_paths(stores)?;
             }
         }
         self.report.extend(self.passwords.of_nobody());
-        self.report.extend(self.passwords.second_factors());
+        let factors = self.passwords.second_factors(&self.report);
+        self.report.extend(factors);
         if let Some((before, after)) = self.space {
             self.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &after);
         }
@@ -75,9 +85,13 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     fn realms(&mut self) -> Result<(), Error> {
         let files = self.files;
         for (realm, section) in &files.realms.realms {
-            let is_here = self.view.get::<Name>(&NameKey::domain(realm))?.is_some();
+            let before = self.view.get::<Name>(&NameKey::domain(realm))?.is_some();
             let row = Domain { description: section.comment.clone(), ..Domain::new(realm.clone()) };
-            self.domain(realm, row)?;
+            let id = self.domain(realm, row)?;
+            // A file that the server follows has made the realm. The import then only adds the comment.
+            let is_followed = before && self.stores.is_none();
+            let is_described = is_followed && self.describe(&id, section.comment.as_ref())?;
+            let is_here = before && !is_described;
             let kind = section.kind.as_str();
             let differs = (kind != "pbs").then(|| format!("this server does not check logins with {kind}"));
             self.report
@@ -88,6 +102,15 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             self.report.push(Imported::left("realm", id, format!("domains.cfg, line {line}: {reason}")));
         }
         Ok(())
+    }
+
+    /// Gives an existing domain without a description the comment of its realm. Returns whether the domain changed.
+    fn describe(&mut self, id: &DomainId, comment: Option<&String>) -> Result<bool, Error> {
+        let before = self.view.get::<Domain>(id)?.ok_or_else(|| dangling("domain", id))?;
+        let Some(comment) = comment.filter(|_| before.description.is_none()) else { return Ok(false) };
+        let after = Domain { description: Some(comment.clone()), ..before.clone() };
+        self.change.expect_same(id, &before).put(id, &after);
+        Ok(true)
     }
 
     fn accounts(&mut self) -> Result<(), Error> {
@@ -119,12 +142,20 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    fn roles_on_paths(&mut self) -> Result<(), Error> {
+    fn roles_on_paths(&mut self, stores: &Stores) -> Result<(), Error> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
+        let others = self.other_user()?;
+        // A line that cannot be read may take rights away that another line gives.
+        let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
             let there = files_of(path);
-            let left_out = self.roles(there.as_ref().unwrap_or(path), ugid, roles)?;
+            let more = gives_more((stores, self.passwords.terms.same_source), others.as_ref(), path);
+            let more = more.or_else(|| unread.contains(ugid).then(in_doubt));
+            let was_added = self.files.was_added(KIND, &format!("{ugid} on {path}"));
+            let more = more.or_else(|| was_added.then(|| removed(KIND)));
+            let more = more.filter(|_| !only_takes_away(roles));
+            let left_out = self.roles(there.as_ref().unwrap_or(path), ugid, roles, more)?;
             let moved = there.map(|there| format!("on this server the files of this namespace are in {there}, so the roles are assigned on that path"));
             let differs = moved.into_iter().chain(reads_all(roles)).collect::<Vec<_>>().join("; ");
             let differs = (!differs.is_empty()).then_some(differs);
@@ -150,7 +181,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let moved = files_of(path)
                 .map(|there| format!("on this server the files of this namespace are in {there}, so assign the roles on that path"));
             for differs in moved.into_iter().chain(reads_all(roles)) {
-                self.report.push(Imported::taken("roles", format!("{ugid} on {path}")).but(Some(differs)));
+                self.report.push(Imported::remark("roles", format!("{ugid} on {path}"), differs));
             }
         }
         // The administrator root@pam exists even without a section in `user.cfg`.
@@ -168,18 +199,25 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Gives an existing user without a password the password in `shadow.json`.
+    /// Gives an existing user without a password the password in `shadow.json`, unless the user may be another one than the user of this name in the
+    /// source: a stranger could then log in as this user.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
-        if let (true, None, Err(why)) = (self.files.is_followed, &user.password, self.passwords.of(userid)) {
-            let differs = Some(format!("without a password: {why}"));
-            self.report.push(Imported::taken("user", userid.to_string()).but(differs));
+        let offered = match self.was_revoked(id)? {
+            Some(why) => self.passwords.of(userid).and(Err(why)),
+            None => self.passwords.offered(userid),
+        };
+        if let (None, None, Err(why)) = (self.stores, &user.password, &offered) {
+            let why = format!("without a password: {why}");
+            self.report.push(Imported::remark("user", userid.to_string(), why));
         }
         if !self.passwords.has(userid) {
             return Ok(());
         }
-        let left_out = match self.passwords.of(userid) {
-            _ if user.password.is_some() => Some("the user already has a password on this server".to_owned()),
+        let is_same = self.stores.is_none() || self.users.contains_key(userid);
+        let left_out = match offered {
+            _ if user.password.is_some() => Some(HAS_PASSWORD.to_owned()),
+            _ if !is_same => Some(existed("the user")),
             Err(why) => Some(why),
             Ok(hash) => {
                 let with = User { password: Some(Password::of(hash.to_owned())), ..user.clone() };
@@ -191,17 +229,37 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
+    /// Why a user without a password gets none: everything of the user was revoked here. The mark of the revocation is purged at some time; after that,
+    /// the record of earlier imports says the same.
+    fn was_revoked(&self, id: &UserId) -> Result<Option<String>, Error> {
+        let mark = self.view.get::<Revocation>(&Revoked::User(*id))?;
+        Ok(mark.map(|_| {
+            "the sessions of the user were revoked on this server; set a new password with `enfilade user passwd`"
+                .to_owned()
+        }))
+    }
+
     fn user(&mut self, userid: &Userid, entry: &Entry) -> Result<(), Error> {
         match user_id(self.view, userid) {
             Ok(id) => {
-                self.users.insert(userid.clone(), id);
+                if self.is_same(userid, &id)? {
+                    self.users.insert(userid.clone(), id);
+                }
                 self.report.push(Imported::left("user", userid.to_string(), HERE));
                 return self.password(userid, &id);
             }
             Err(Error::Missing { .. }) => {}
             Err(why) => return Err(why),
         }
-        let password = self.passwords.of(userid);
+        if self.files.was_added("user", &userid.to_string()) {
+            self.report.push(Imported::left("user", userid.to_string(), removed("user")));
+            if self.passwords.has(userid) {
+                let why = format!("there is no user `{userid}`");
+                self.report.push(Imported::left("password", userid.to_string(), why));
+            }
+            return Ok(());
+        }
+        let password = self.passwords.offered(userid);
         self.new_user(userid, entry, password.as_ref().ok().map(|hash| Password::of((*hash).to_owned())))?;
         let differs = password.as_ref().err().map(|why| format!("without a password: {why}"));
         self.report.push(Imported::taken("user", userid.to_string()).but(differs));
@@ -222,8 +280,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
                 space
             }
         };
-        let full = || Error::Invalid("no SID is left in this store".into());
-        let (sid, rest) = space.take().ok_or_else(full)?;
+        let (sid, rest) = space.take(self.view.at().store).ok_or_else(no_sid_left)?;
         self.space = self.space.map(|(before, _)| (before, rest));
         let id = random()?;
         let Entry { enabled, expires, comment } = entry.clone();
@@ -266,21 +323,73 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(id)
     }
 
+    /// Whether an existing user is certainly the user of this name in the source: the operator says so, or it has the same salted hash of a password or
+    /// of a token's secret.
+    fn is_same(&self, userid: &Userid, id: &UserId) -> Result<bool, Error> {
+        if self.passwords.terms.same_source {
+            return Ok(true);
+        }
+        let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
+        if user.password.is_some_and(|password| self.passwords.is(userid, &password.hash)) {
+            return Ok(true);
+        }
+        let first = Authid::from(userid.clone());
+        let theirs = self.files.users.entries.range(first..).take_while(|(authid, _)| authid.user == *userid);
+        for (authid, _) in theirs {
+            if let Some(name) = &authid.token
+                && let Ok(id) = token_id(self.view, userid, name)
+                && self.is_same_token(authid, &id)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_same_token(&self, authid: &Authid, id: &CredentialId) -> Result<bool, Error> {
+        if self.passwords.terms.same_source {
+            return Ok(true);
+        }
+        let token = self.view.get::<Credential>(id)?.ok_or_else(|| dangling("token", id))?;
+        let (Verifier::Crypt(here) | Verifier::Upgrading(here)) = token.verifier else { return Ok(false) };
+        Ok(self.files.hashes.hashes.get(&authid.to_proxmox()) == Some(&here))
+    }
+
+    /// A user here that is not in the source, if there is one.
+    fn other_user(&self) -> Result<Option<Userid>, Error> {
+        let same: BTreeSet<&UserId> = self.users.values().collect();
+        let (mut other, root) = (Ok(None), Userid::root_pam());
+        self.view.page::<User>(&[], None, |id, _| {
+            if !same.contains(&id) {
+                other = name_of_user(self.view, &id).map(|name| name.filter(|name| *name != root));
+            }
+            match other {
+                Ok(None) => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
+        })?;
+        other
+    }
+
     fn token(&mut self, authid: &Authid, entry: &Entry) -> Result<Option<String>, Error> {
         let Some(name) = &authid.token else { return Ok(None) };
-        let owner = match self.users.get(&authid.user) {
-            Some(owner) => *owner,
-            None => match user_id(self.view, &authid.user) {
-                Ok(owner) => owner,
-                Err(Error::Missing { .. }) => return Ok(Some(format!("there is no user `{}`", authid.user))),
-                Err(why) => return Err(why),
-            },
-        };
         if let Ok(id) = token_id(self.view, &authid.user, name) {
-            self.tokens.insert(authid.clone(), id);
+            if self.is_same_token(authid, &id)? {
+                self.tokens.insert(authid.clone(), id);
+            }
             return Ok(Some(HERE.to_owned()));
         }
-        let Some(hash) = self.files.hashes.hashes.get(&authid.to_string()) else {
+        let Some(owner) = self.users.get(&authid.user).copied() else {
+            return Ok(Some(match user_id(self.view, &authid.user) {
+                Ok(_) => existed(&format!("the user `{}`", authid.user)),
+                Err(Error::Missing { .. }) => format!("there is no user `{}`", authid.user),
+                Err(why) => return Err(why),
+            }));
+        };
+        if self.files.was_added("token", &authid.to_string()) {
+            return Ok(Some(removed("token")));
+        }
+        let Some(hash) = self.files.hashes.hashes.get(&authid.to_proxmox()) else {
             return Ok(Some("token.shadow has no hash of the token's secret".to_owned()));
         };
         if let Err(why) = enfilade_identity::check_hash(hash) {
@@ -309,38 +418,97 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(None)
     }
 
-    fn roles(&mut self, path: &RolePath, ugid: &Ugid, roles: &Roles) -> Result<Option<String>, Error> {
-        let found = match ugid {
+    /// Imports roles, or says why they are left out. `more` says why the roles would give rights that they do not give in the source.
+    fn roles(
+        &mut self,
+        path: &RolePath,
+        ugid: &Ugid,
+        roles: &Roles,
+        more: Option<String>,
+    ) -> Result<Option<String>, Error> {
+        let same = match ugid {
             Ugid::Authid(authid) => match &authid.token {
                 None => self.users.get(&authid.user).map(|id| Who::User(*id)),
                 Some(_) => self.tokens.get(authid).map(|id| Who::Token(*id)),
             },
             Ugid::Group(_) => None,
         };
-        let who = match found {
-            Some(who) => who,
-            None => match ugid.to_string().parse::<Target>().and_then(|target| who(self.view, &target)) {
-                Ok(who) => who,
-                // The error can say that the realm of a user or token does not exist, although this change creates the realm. So the reason names the
-                // user or token.
-                Err(Error::Missing { what, name, .. }) => {
-                    return Ok(Some(match ugid {
-                        Ugid::Authid(id) if id.token.is_some() => format!("there is no token `{id}`"),
-                        Ugid::Authid(id) => format!("there is no user `{id}`"),
-                        Ugid::Group(_) => format!("there is no {what} `{name}`"),
-                    }));
-                }
+        // A user, token or group with this name here may be another one.
+        let is_same = same.is_some();
+        let here = match same {
+            Some(who) => Some(who),
+            None => match who(self.view, &Target::from(ugid.clone())) {
+                Ok(who) => Some(who),
+                Err(Error::Missing { .. }) => None,
                 Err(why) => return Err(why),
             },
         };
-        let key = AssignmentKey { path: path.clone(), who };
-        if self.view.get::<Assignment>(&key)?.is_some() {
-            return Ok(Some(HERE.to_owned()));
+        let named = match ugid {
+            Ugid::Authid(id) if id.token.is_some() => format!("token `{id}`"),
+            Ugid::Authid(id) => format!("user `{id}`"),
+            Ugid::Group(group) => format!("group `{group}`"),
+        };
+        let Some(here) = here else { return Ok(Some(format!("there is no {named}"))) };
+        let key = AssignmentKey { path: path.clone(), who: here };
+        if let Some(before) = self.view.get::<Assignment>(&key)? {
+            let takes_away = is_same
+                && only_takes_away(roles)
+                && before.roles.iter().any(|(role, _)| *role != Role::NoAccess);
+            return Ok(Some(match takes_away {
+                true => still_has(&named, path, &before),
+                false => HERE.to_owned(),
+            }));
+        }
+        if !is_same {
+            return Ok(Some(match ugid {
+                Ugid::Authid(_) => existed(&format!("the {named}")),
+                Ugid::Group(_) => {
+                    format!("the {named} of this server is not in the source, which has no groups")
+                }
+            }));
+        }
+        if more.is_some() {
+            return Ok(more);
         }
         let roles = roles.iter().map(|(role, propagate)| (*role, *propagate)).collect();
         self.change.expect_absent::<Assignment>(&key).put(&key, &Assignment { roles, fault: None });
         Ok(None)
     }
+}
+
+/// Why roles on this path would give rights here that they do not give in the source; `None` if they do not. `other` is a user here that is not in the
+/// source.
+fn gives_more(
+    (stores, is_same_source): (&Stores, bool),
+    other: Option<&Userid>,
+    path: &RolePath,
+) -> Option<String> {
+    let users = || {
+        let other = other.filter(|_| !path.as_str().starts_with("/datastore"))?;
+        Some(format!(
+            "the path is not one of a datastore, and users of this server are not in the source, such as {other}"
+        ))
+    };
+    stores.gives_more(path, is_same_source).or_else(users)
+}
+
+fn in_doubt() -> String {
+    "another line of acl.cfg about this user, token or group cannot be read, and may take the rights away: correct it, and import again".to_owned()
+}
+
+/// Why the NoAccess of the source was left out, although rights stay that the source takes away.
+fn still_has(named: &str, path: &RolePath, before: &Assignment) -> String {
+    let roles: Vec<&str> = before.roles.iter().map(|(role, _)| role.name()).collect();
+    format!(
+        "the source takes all rights away there, but the {named} has {} on {path} here, which was not changed: remove it with `enfilade role remove`, \
+         and assign NoAccess",
+        roles.join(", ")
+    )
+}
+
+/// Whether the roles only take rights away.
+fn only_takes_away(roles: &Roles) -> bool {
+    roles.keys().all(|role| *role == Role::NoAccess)
 }
 
 /// A note if roles on a datastore give more rights here than in Proxmox Backup Server.

@@ -1,17 +1,19 @@
 //! Decides which users of a Proxmox Backup Server get a password on this server, and says why the other users get no password.
 
-use super::Imported;
-use super::source::{Files, ProxmoxTerms};
-use enfilade_facts::vocabulary::Userid;
+use super::source::{ProxmoxFiles, ProxmoxTerms};
+use super::{Imported, removed};
+use enfilade_facts::vocabulary::{Authid, Userid};
 use std::collections::BTreeMap;
 
 /// The realm whose passwords are in `shadow.json`.
 const REALM_OF_SHADOW: &str = "pbs";
 
+const NO_SUCH_USER: &str = "user.cfg has no such user";
+
 /// The passwords of the source, and the options of the import.
 #[derive(Clone, Copy)]
 pub(super) struct Passwords<'f> {
-    pub(super) files: &'f Files,
+    pub(super) files: &'f ProxmoxFiles,
     pub(super) terms: ProxmoxTerms,
 }
 
@@ -51,6 +53,21 @@ impl<'f> Passwords<'f> {
         }
     }
 
+    /// As [`Passwords::of`], but without a password that an earlier import gave the user, and that the user has no longer.
+    pub(super) fn offered(&self, user: &Userid) -> Result<&'f str, String> {
+        let hash = self.of(user)?;
+        match self.files.was_added("password", &user.to_string()) {
+            true => Err(removed("password")),
+            false => Ok(hash),
+        }
+    }
+
+    /// Whether the user has this hash in `shadow.json`.
+    pub(super) fn is(&self, user: &Userid, hash: &str) -> bool {
+        let known = self.files.passwords.as_ref().filter(|_| user.realm().as_str() == REALM_OF_SHADOW);
+        known.is_some_and(|known| matches!(known.get(user.name()), Some(Some(there)) if there == hash))
+    }
+
     /// Whether `shadow.json` has an entry for the user.
     pub(super) fn has(&self, user: &Userid) -> bool {
         let known = self.files.passwords.as_ref();
@@ -61,21 +78,28 @@ impl<'f> Passwords<'f> {
     pub(super) fn of_nobody(&self) -> Vec<Imported> {
         let known =
             self.files.passwords.iter().flatten().map(|(name, _)| format!("{name}@{REALM_OF_SHADOW}"));
-        let is_user = |id: &String| id.parse().is_ok_and(|id| self.files.users.entries.contains_key(&id));
-        let nobody = known.filter(|id| !is_user(id));
-        nobody.map(|id| Imported::left("password", id, "user.cfg has no such user")).collect()
+        let nobody = known.filter_map(|id| match Authid::from_proxmox(&id) {
+            Ok(user) => (!self.files.users.entries.contains_key(&user)).then(|| user.to_string()),
+            Err(_) => Some(id),
+        });
+        nobody.map(|name| Imported::left("password", name, NO_SUCH_USER)).collect()
     }
 
-    /// A result for each user with a second factor, because no second factor is checked here.
-    pub(super) fn second_factors(&self) -> Vec<Imported> {
+    /// A result for each user with a second factor, because no second factor is checked here. `report` has the results for passwords.
+    pub(super) fn second_factors(&self, report: &[Imported]) -> Vec<Imported> {
+        let has_one = |user: &Userid| {
+            let name = user.to_string();
+            let is_given = |item: &Imported| item.left_out.is_none() || item.has_password_here();
+            report.iter().any(|item| item.kind == "password" && item.name == name && is_given(item))
+        };
         let each = self.files.factors.iter().map(|(user, kinds)| {
             let is_user =
                 self.files.users.entries.contains_key(&user.clone().into()) || *user == Userid::root_pam();
-            let then = match self.of(user) {
-                _ if !is_user => "user.cfg has no such user",
-                Ok(_) => "the user can log in with the password alone",
-                Err(_) if self.has(user) => "the user's password was left out, too",
-                Err(_) => "no password was imported for the user",
+            let then = match () {
+                () if !is_user => NO_SUCH_USER,
+                () if has_one(user) => "the user can log in with the password alone",
+                () if self.has(user) => "the user's password was left out, too",
+                () => "no password was imported for the user",
             };
             let why = format!("{}: no second factor is checked here; {then}", counted(kinds));
             Imported::left("second factor", user.to_string(), why)

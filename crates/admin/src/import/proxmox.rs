@@ -1,9 +1,10 @@
 //! Imports the files of a Proxmox Backup Server, once. To go on editing the files, put them into the data directory instead. Then an import from the
 //! data directory adds only realms and the passwords of `shadow.json`.
 
+use super::Imported;
 use super::accounts::Import;
-use super::source::{ProxmoxTerms, read};
-use super::{Imported, stores};
+use super::source::{ProxmoxFiles, ProxmoxTerms};
+use super::stores::Stores;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_facts::tables::FileName;
@@ -36,35 +37,36 @@ const OTHERS: [(&str, &str); 14] = [
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
-/// change, except that a user without a password gets the password in `shadow.json`. A user with a second factor gets a password only if
-/// `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only.
+/// change, except that a user without a password gets the password in `shadow.json` if it is certainly the same user. A user with a second factor gets a password only if
+/// `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles are left out if they would give rights on
+/// other records than in the source: on an existing datastore with another path, or to an existing user.
 ///
 /// # Errors
 /// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts
-/// and roles are imported in one change: after an error in this change, no account and no role is imported.
+/// and roles are imported in one change, after the datastores: after an error in this change, no account and no role is imported.
 pub fn import_proxmox(
     ctx: &ChangeContext<'_>,
-    from: &FileSet,
+    files: &ProxmoxFiles,
     terms: ProxmoxTerms,
 ) -> Result<(Vec<Imported>, At), Error> {
-    let is_followed = is_followed(ctx, from)?;
-    let files = read(from, terms, is_followed)?;
+    let from = &files.from;
+    let stores = match is_followed(ctx, from)? {
+        true => None,
+        false => Some(Stores::judge(ctx, &files.datastores)?),
+    };
     let what = format!("import proxmox {}", from.directory().display());
     let build = |view: &View<'_>, change: &mut Change| {
-        Import::new(view, change, &files, terms, ctx.now.unix_seconds).run()
+        Import::new(view, change, files, stores.as_ref(), terms, ctx.now.unix_seconds).run()
     };
-    let (mut report, mut at) = match terms.pretend {
-        false => ctx.commit(&what, build)?,
-        true => {
-            let mut change = Change::requested_by(ctx.requester, ctx.audit(&what));
-            (ctx.facts.read(|view| build(view, &mut change))??, ctx.facts.at())
+    let mut rehearsed = Change::requested_by(ctx.requester, ctx.audit(&what));
+    let (mut report, mut at) = (ctx.facts.read(|view| build(view, &mut rehearsed))??, ctx.facts.at());
+    if !terms.pretend {
+        if let Some(stores) = &stores {
+            stores.add(ctx, &what)?;
         }
-    };
-    if !is_followed {
-        let (stores, changed) = stores::import(ctx, &what, &files.datastores, terms.pretend)?;
-        report.extend(stores);
-        at = changed.unwrap_or(at);
+        (report, at) = ctx.commit(&what, build)?;
     }
+    report.extend(stores.into_iter().flat_map(|stores| stores.report));
     let others = OTHERS.into_iter().filter(|(name, _)| from.directory().join(name).exists());
     report.extend(others.map(|(name, why)| Imported::left("file", name, why)));
     Ok((report, at))

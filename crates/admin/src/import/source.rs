@@ -2,12 +2,15 @@
 
 use crate::error::Error;
 use enfilade_facts::tables::FileName;
+use enfilade_facts::vocabulary::{Realm, Userid};
 use enfilade_sources::files::acl_cfg::AclCfg;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::proxmox_logins::{self, Passwords, Realms, SecondFactors};
 use enfilade_sources::files::section_config::{self, LineError, Section};
 use enfilade_sources::files::token_shadow::{Hashes, TokenShadow};
 use enfilade_sources::files::user_cfg::{self, UserCfg};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The options of an import from Proxmox Backup Server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,10 +19,13 @@ pub struct ProxmoxTerms {
     pub pretend: bool,
     /// Whether users with a second factor in the source get their password here, although no second factor is checked here.
     pub without_second_factor: bool,
+    /// Whether the users, tokens and datastores that exist here under the names of the source are those of the source, from an earlier import.
+    pub same_source: bool,
 }
 
-/// The parsed files.
-pub(super) struct Files {
+/// The parsed files of a Proxmox Backup Server.
+pub struct ProxmoxFiles {
+    pub(super) from: FileSet,
     pub(super) users: UserCfg,
     pub(super) hashes: Hashes,
     pub(super) acl: AclCfg,
@@ -28,12 +34,66 @@ pub(super) struct Files {
     /// `None` if `shadow.json` does not exist.
     pub(super) passwords: Option<Passwords>,
     pub(super) factors: SecondFactors,
-    /// Whether the server already follows these files. Then only passwords and realms are imported from them.
-    pub(super) is_followed: bool,
+    /// What earlier imports added, by kind and name.
+    earlier: BTreeSet<String>,
 }
 
-/// Reads the files. A file that does not exist counts as empty, but one of the four files that the server could follow must exist.
-pub(super) fn read(from: &FileSet, terms: ProxmoxTerms, is_followed: bool) -> Result<Files, Error> {
+impl ProxmoxFiles {
+    /// Reads the files. A file that does not exist counts as empty, but one of the four files that the server could follow must exist.
+    ///
+    /// # Errors
+    /// When the directory or a file cannot be read. If `tfa.json` cannot be read, it is unknown which users need a second factor, so this is an error,
+    /// too, unless `terms.without_second_factor` is set.
+    pub fn read(from: &FileSet, terms: ProxmoxTerms) -> Result<Self, Error> {
+        check_directory(from.directory())?;
+        read(from, terms)
+    }
+
+    /// The directory of the files.
+    pub fn directory(&self) -> &Path {
+        self.from.directory()
+    }
+
+    /// Names what earlier imports added. Of this, what is not here any more was removed or revoked, and is not added again.
+    #[must_use]
+    pub fn after(self, earlier: BTreeSet<String>) -> Self {
+        ProxmoxFiles { earlier, ..self }
+    }
+
+    /// What earlier imports added, by kind and name.
+    pub fn earlier(&self) -> &BTreeSet<String> {
+        &self.earlier
+    }
+
+    pub(super) fn was_added(&self, kind: &str, name: &str) -> bool {
+        self.earlier.contains(&format!("{kind} {name}"))
+    }
+
+    /// The users with a second factor.
+    pub fn with_second_factor(&self) -> impl Iterator<Item = &Userid> {
+        self.factors.keys()
+    }
+
+    /// The realms, each with its comment.
+    pub fn realms(&self) -> impl Iterator<Item = (&Realm, Option<&str>)> {
+        self.realms.realms.iter().map(|(realm, section)| (realm, section.comment.as_deref()))
+    }
+}
+
+fn check_directory(directory: &Path) -> Result<(), Error> {
+    let wrong = |what: String| {
+        Err(Error::File(format!(
+            "{what}: expected the directory with the files of a Proxmox Backup Server, for instance a copy of /etc/proxmox-backup"
+        )))
+    };
+    match std::fs::metadata(directory) {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => wrong(format!("`{}` is not a directory", directory.display())),
+        Err(why) => wrong(format!("`{}` cannot be opened: {why}", directory.display())),
+    }
+}
+
+fn read(from: &FileSet, terms: ProxmoxTerms) -> Result<ProxmoxFiles, Error> {
     let bytes = |name: &str| {
         from.read_named(name)
             .map_err(|why| Error::File(format!("`{}`: {why}", from.directory().join(name).display())))
@@ -68,12 +128,12 @@ pub(super) fn read(from: &FileSet, terms: ProxmoxTerms, is_followed: bool) -> Re
         Some(bytes) => match proxmox_logins::second_factors(&bytes) {
             Ok(factors) => factors,
             Err(_) if terms.without_second_factor => SecondFactors::new(),
-            // It is unknown which users need a second factor, so no password may be imported.
             Err(why) => return Err(wrong(proxmox_logins::SECOND_FACTORS, why)),
         },
     };
     let sections = |bytes: &Option<Vec<u8>>| section_config::parse(bytes.as_deref().unwrap_or_default());
-    Ok(Files {
+    Ok(ProxmoxFiles {
+        from: from.clone(),
         users: user_cfg::read(&sections(users)),
         hashes: hashes.hashes(),
         acl: AclCfg::parse(acl.as_deref().unwrap_or_default()),
@@ -81,6 +141,6 @@ pub(super) fn read(from: &FileSet, terms: ProxmoxTerms, is_followed: bool) -> Re
         realms: proxmox_logins::realms(&bytes(proxmox_logins::DOMAINS)?.unwrap_or_default()),
         passwords,
         factors,
-        is_followed,
+        earlier: BTreeSet::new(),
     })
 }

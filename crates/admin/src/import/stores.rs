@@ -1,54 +1,127 @@
 //! Imports datastores into `datastore.cfg`. A datastore that may be a chunk store of a running Proxmox Backup Server becomes read-only.
 
-use super::{HERE, Imported};
+use super::{HERE, Imported, existed};
 use crate::change_context::ChangeContext;
 use crate::datastores::{is_chunk_store, overlap, roots};
 use crate::error::Error;
 use enfilade_facts::At;
 use enfilade_facts::tables::{Datastore, FileName};
-use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
+use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, RolePath};
 use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{LineError, Section};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 const KIND: &str = "datastore";
+/// The maximum number of names in one reason.
+const NAMED_MAX: usize = 5;
 
-/// Imports the sections. Returns a result for each section, and the revision if a datastore was imported.
-pub(super) fn import(
-    ctx: &ChangeContext<'_>,
-    what: &str,
-    sections: &[Section],
-    pretend: bool,
-) -> Result<(Vec<Imported>, Option<At>), Error> {
-    let mut here = roots(ctx.facts)?;
-    let (mut report, mut new) = (Vec::new(), Vec::new());
-    for section in sections {
-        let row = match readable(ctx, section, &here) {
-            Ok(row) => row,
-            Err(why) => {
-                report.push(Imported::left(KIND, &section.id, why));
-                continue;
-            }
+/// What becomes of the datastores of the source. Roles are imported only for datastores that have the content of the source.
+#[derive(Default)]
+pub(super) struct Stores {
+    /// The result for each section.
+    pub(super) report: Vec<Imported>,
+    /// The sections to add to `datastore.cfg`.
+    new: Vec<Section>,
+    /// The datastores of the source that are imported.
+    imported: BTreeSet<DatastoreName>,
+    /// The datastores of the source whose name and path a datastore here has. If the source is another machine, it can be another datastore.
+    known: BTreeSet<DatastoreName>,
+    /// The datastores of the source that are left out.
+    left: BTreeSet<DatastoreName>,
+    /// The datastores of this server that are not in the source.
+    others: BTreeSet<DatastoreName>,
+}
+
+impl Stores {
+    /// Decides on each section. Changes nothing.
+    pub(super) fn judge(ctx: &ChangeContext<'_>, sections: &[Section]) -> Result<Self, Error> {
+        let mut here = roots(ctx.facts)?;
+        let mut stores =
+            Stores { others: here.iter().map(|(name, _)| name.clone()).collect(), ..Stores::default() };
+        for section in sections {
+            let (name, row) = match readable(ctx, section, &here) {
+                Ok(row) => row,
+                Err(why) => {
+                    stores.report.push(Imported::left(KIND, &section.id, why.reason));
+                    let name = section.id.parse::<DatastoreName>().ok();
+                    match (name, why.is_same) {
+                        (Some(name), true) => drop(stores.known.insert(name)),
+                        (Some(name), false) => drop(stores.left.insert(name)),
+                        (None, _) => {}
+                    }
+                    continue;
+                }
+            };
+            let root = row.root(&name);
+            let mut properties = section.properties.clone();
+            let why = if row.maintenance.is_none() { why_read_only(&root) } else { None };
+            properties.extend(why.as_ref().map(|_| ("maintenance-mode".to_owned(), read_only())));
+            stores.report.push(Imported::taken(KIND, &section.id).but(why));
+            stores.new.push(Section::new(&section.kind, &section.id, properties));
+            stores.imported.insert(name.clone());
+            here.push((name, root));
+        }
+        stores.others.retain(|name| !stores.known.contains(name));
+        Ok(stores)
+    }
+
+    /// Adds the new sections to `datastore.cfg`. Returns the revision if there are any.
+    pub(super) fn add(&self, ctx: &ChangeContext<'_>, what: &str) -> Result<Option<At>, Error> {
+        if self.new.is_empty() {
+            return Ok(None);
+        }
+        let at = ctx.write_through(what, &[FileName::Datastores], |files| {
+            files.sections(FileName::Datastores, |sections| {
+                sections.extend(self.new.iter().cloned());
+                Ok(())
+            })
+        })?;
+        Ok(Some(at))
+    }
+
+    /// Why roles on this path would give rights on content that is not the content of the source; `None` if they do not. `is_same_source` says that
+    /// an earlier import was from this source.
+    pub(super) fn gives_more(&self, path: &RolePath, is_same_source: bool) -> Option<String> {
+        const ALL_DATASTORES: [&str; 2] = ["/", "/datastore"];
+        let doubtful = self.known.iter().filter(|_| !is_same_source);
+        let others: BTreeSet<&DatastoreName> = self.others.iter().chain(doubtful).collect();
+        if ALL_DATASTORES.contains(&path.as_str()) && !others.is_empty() {
+            return Some(format!(
+                "the path also covers datastores of this server that existed before the import: {}",
+                some(&others)
+            ));
+        }
+        let name = path.as_str().strip_prefix("/datastore/")?.split('/').next()?;
+        let Ok(known) = name.parse::<DatastoreName>() else {
+            return Some(format!("`{name}` is not a name of a datastore here"));
         };
-        let (name, row) = row;
-        let root = row.root(&name);
-        let mut properties = section.properties.clone();
-        let why = if row.maintenance.is_none() { why_read_only(&root) } else { None };
-        properties.extend(why.as_ref().map(|_| ("maintenance-mode".to_owned(), read_only())));
-        report.push(Imported::taken(KIND, &section.id).but(why));
-        new.push(Section::new(&section.kind, &section.id, properties));
-        here.push((name, root));
-    }
-    if pretend || new.is_empty() {
-        return Ok((report, None));
-    }
-    let at = ctx.write_through(what, &[FileName::Datastores], |files| {
-        files.sections(FileName::Datastores, |sections| {
-            sections.extend(new);
-            Ok(())
+        if self.imported.contains(&known) {
+            return None;
+        }
+        if self.known.contains(&known) {
+            return (!is_same_source).then(|| existed(&format!("the datastore `{name}`")));
+        }
+        Some(match (self.left.contains(&known), self.others.contains(&known)) {
+            (true, true) => format!(
+                "the datastore `{name}` of the source was left out, and the datastore `{name}` of this server is another one"
+            ),
+            (true, false) => format!("the datastore `{name}` of the source was left out"),
+            (false, true) => format!(
+                "the source has no datastore `{name}`, and the datastore `{name}` of this server is another one"
+            ),
+            (false, false) => format!("there is no datastore `{name}`"),
         })
-    })?;
-    Ok((report, Some(at)))
+    }
+}
+
+/// Some names, such as `a, b and 7 more`.
+fn some(names: &BTreeSet<&DatastoreName>) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMED_MAX).map(|name| name.as_str()).collect();
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// Why the imported datastore is read-only; `None` if its directory is certainly no chunk store.
@@ -65,32 +138,57 @@ fn read_only() -> String {
     Maintenance { mode: MaintenanceMode::from_name("read-only"), message }.to_property()
 }
 
+/// Why a section is left out.
+struct Left {
+    reason: String,
+    /// Whether a datastore with the same name and the same directory exists here.
+    is_same: bool,
+}
+
+impl From<String> for Left {
+    fn from(reason: String) -> Self {
+        Left { reason, is_same: false }
+    }
+}
+
 /// The datastore of a section, or why it is left out.
 fn readable(
     ctx: &ChangeContext<'_>,
     section: &Section,
     here: &[(DatastoreName, String)],
-) -> Result<(DatastoreName, Datastore), String> {
+) -> Result<(DatastoreName, Datastore), Left> {
     let read = datastore_cfg::read(section);
     let (name, row) =
         read.map_err(|LineError { line, reason }| format!("datastore.cfg, line {line}: {reason}"))?;
-    if here.iter().any(|(store, _)| *store == name) {
-        return Err(HERE.to_owned());
+    let root = row.root(&name);
+    if let Some((_, own)) = here.iter().find(|(store, _)| *store == name) {
+        return Err(match real(own) == real(&root) {
+            true => Left { reason: HERE.to_owned(), is_same: true },
+            false => Left::from(format!(
+                "another datastore has this name here, with the path `{own}`; to serve this one, too, choose another name: `enfilade datastore create NAME --path {root}`"
+            )),
+        });
     }
     let backend = row.other.iter().find(|(key, _)| key == "backend");
     if backend.is_some_and(|(_, value)| value.split(',').any(|part| part.trim() == "type=s3" || part == "s3"))
     {
-        return Err("the content of the datastore is in S3, and the directory is only a cache".to_owned());
+        return Err("the content of the datastore is in S3, and the directory is only a cache"
+            .to_owned()
+            .into());
     }
-    let root = row.root(&name);
     if let Some(own) = ctx.reserved.overlap_of_path(Path::new(&root)) {
         let own = own.display();
         return Err(format!(
             "the path `{root}` overlaps with `{own}`, which the server reserves for its own files"
-        ));
+        )
+        .into());
     }
     match overlap(Path::new(&root), here.iter().cloned()) {
-        Some(why) => Err(why),
+        Some(why) => Err(why.into()),
         None => Ok((name, row)),
     }
+}
+
+fn real(path: &str) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.into())
 }

@@ -1,9 +1,10 @@
 //! The first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` creates them; existing records stay.
 
-use super::catalog::{add_endpoint, add_service};
+use super::catalog::{add_endpoint, add_service, check_url};
 use super::domains::add_domain;
 use super::extra::{IMMUTABLE, put_extra};
 use super::grants::{On, grant_role};
+use super::names::{check_name, check_region_id, check_role_name};
 use super::projects::{add_project, find_project};
 use super::roles::{add_implication, add_role};
 use crate::change_context::ChangeContext;
@@ -11,8 +12,10 @@ use crate::error::Error;
 use crate::passwords::PasswordRules;
 use crate::resolve::Target;
 use crate::users::{NewUser, add_user, set_password};
-use enfilade_facts::tables::{Interface, NamedRole, ResourceKind};
+use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, NAME_CHARS_MAX};
+use enfilade_facts::tables::{Domain, Interface, Name, NameKey, NamedRole, ResourceKind, User};
 use enfilade_facts::vocabulary::{DomainId, NameInDomain, ProjectId, RoleId, Secret, Userid};
+use enfilade_facts::{Read as _, Source, View};
 
 /// The records to create.
 #[derive(Clone, Debug)]
@@ -36,11 +39,57 @@ pub struct Bootstrap {
 /// Roles that every cloud has. Each role implies the next one, as in Keystone.
 const ROLES: [&str; 3] = ["manager", "member", "reader"];
 
+impl Bootstrap {
+    /// Checks the names and URLs, so that a wrong one changes nothing.
+    ///
+    /// # Errors
+    /// When a name or URL is not accepted.
+    pub fn check(&self) -> Result<(), Error> {
+        check_name("project", &self.project, DOMAIN_NAME_CHARS_MAX)?;
+        check_role_name(&self.role)?;
+        check_name("service", &self.service, NAME_CHARS_MAX)?;
+        self.region.as_deref().map_or(Ok(()), check_region_id)?;
+        self.urls.iter().try_for_each(|(_, url)| check_url(url))
+    }
+
+    /// Checks that the administrator can log in afterwards: that it does not exist yet, or is enabled and has not expired.
+    ///
+    /// # Errors
+    /// When it cannot, or the facts cannot be read.
+    pub fn check_user(&self, source: &dyn Source, now: i64) -> Result<(), Error> {
+        source.read(|view| self.check_user_in(view, now))?
+    }
+
+    fn check_user_in(&self, view: &View<'_>, now: i64) -> Result<(), Error> {
+        let (user, realm) = (&self.user, self.user.realm());
+        let domain = view.get::<Name>(&NameKey::domain(realm))?.map(|name| name.domain());
+        let Some(domain) = domain else { return Ok(()) };
+        if !view.get::<Domain>(&domain)?.is_some_and(|row| row.enabled) {
+            return Err(Error::Refused(format!(
+                "the domain `{realm}` is disabled, so nothing was changed: enable it first with `enfilade domain enable`"
+            )));
+        }
+        let id = view.get::<Name>(&NameKey::user(&domain, user.name()))?.map(|name| name.user());
+        let Some(row) = id.map(|id| view.get::<User>(&id)).transpose()?.flatten() else { return Ok(()) };
+        let why = match () {
+            () if !row.enabled => ("is disabled", "enable"),
+            () if row.expires != 0 && row.expires <= now => ("has expired", "set --expires never"),
+            () => return Ok(()),
+        };
+        Err(Error::Refused(format!(
+            "the user {user} {}, so nothing was changed: first run `enfilade user {} {user}`",
+            why.0, why.1
+        )))
+    }
+}
+
 /// Creates the records.
 ///
 /// # Errors
-/// When the facts cannot be changed.
+/// When a name or URL is not accepted, the user is disabled or expired, or the facts cannot be changed.
 pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
+    new.check()?;
+    new.check_user(ctx.facts, ctx.now.unix_seconds)?;
     // The operator chooses this password, so it need not be changed at the first login.
     let passwords = &PasswordRules { change_given: false, ..*ctx.passwords };
     let ctx = &ChangeContext { passwords, ..*ctx };
@@ -83,7 +132,7 @@ pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, 
     grant_role(ctx, &who, &On::System, &new.role)?;
     let (service, _) = add_service(ctx, "identity", &new.service)?;
     for (interface, url) in &new.urls {
-        add_endpoint(ctx, &service, *interface, new.region.as_deref(), url)?;
+        add_endpoint(ctx, &service.id, *interface, new.region.as_deref(), url)?;
     }
     Ok(project)
 }

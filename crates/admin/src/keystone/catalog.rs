@@ -1,7 +1,7 @@
 //! The catalog: services, regions and endpoints.
 
 use super::endpoint_filters::forget_selected;
-use super::names::check_name;
+use super::names::{check_name, check_region_id};
 use super::policies::{forget_associations, regions_in};
 use super::resource::{Saving, StoredResource, claim, delete};
 use super::unified_limits::unless_limited;
@@ -22,6 +22,10 @@ impl StoredResource for Service {
     const NAME: &'static str = "service";
     const KIND: ResourceKind = ResourceKind::Service;
     const DELETE: &'static str = "remove";
+
+    fn called(&self) -> &str {
+        &self.name
+    }
 
     fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_name("service's kind", &self.kind, NAME_CHARS_MAX)?;
@@ -52,6 +56,10 @@ impl StoredResource for Endpoint {
     const KIND: ResourceKind = ResourceKind::Endpoint;
     const DELETE: &'static str = "remove";
 
+    fn called(&self) -> &str {
+        &self.url
+    }
+
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_url(&self.url)?;
         at.view.get::<Service>(&self.service)?.ok_or_else(|| missing("service", self.service))?;
@@ -81,11 +89,7 @@ impl StoredResource for Region {
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         let id = at.id;
-        if id.0.is_empty() || id.0.len() > 255 || id.0.chars().any(char::is_control) {
-            return Err(Error::Invalid(
-                "a region's id must have 1 to 255 bytes and no control characters".to_owned(),
-            ));
-        }
+        check_region_id(&id.0)?;
         check_comment(self.description.as_deref())?;
         // A region must not contain itself, directly or through other regions.
         let mut above = self.parent.clone();
@@ -143,23 +147,59 @@ pub struct CatalogEntry {
     pub endpoint: Endpoint,
 }
 
+/// A service that [`add_service`] created or found.
+#[derive(Clone, Copy, Debug)]
+pub struct AddedService {
+    /// The id of the service.
+    pub id: ServiceId,
+    /// Whether the service was created; otherwise it existed before.
+    pub is_new: bool,
+}
+
 /// Creates a service, or returns the existing one of this type and name.
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(ServiceId, At), Error> {
+pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(AddedService, At), Error> {
     check_name("service", name, NAME_CHARS_MAX)?;
     check_name("service's kind", kind, NAME_CHARS_MAX)?;
     ctx.commit(&format!("service add {kind} {name}"), |view, change| {
         let same = |(_, row): &(ServiceId, Service)| row.kind == kind && row.name == name;
         if let Some((id, _)) = view.list::<Service>(&[])?.into_iter().find(same) {
-            return Ok(id);
+            return Ok(AddedService { id, is_new: false });
         }
         let id = ServiceId::from_bytes(random()?);
         let row = Service { kind: kind.into(), name: name.into(), enabled: true, description: None };
         change.put(&id, &row);
-        Ok(id)
+        Ok(AddedService { id, is_new: true })
     })
+}
+
+/// Finds a service by id, or by a name that only one service has.
+///
+/// # Errors
+/// When no service or more than one matches, or the facts cannot be read.
+pub fn find_service(source: &dyn Source, text: &str) -> Result<ServiceId, Error> {
+    let services = source.read(|view| view.list::<Service>(&[]))??;
+    if let Some((id, _)) = services.iter().find(|(id, _)| id.to_string() == text) {
+        return Ok(*id);
+    }
+    let named: Vec<_> = services.iter().filter(|(_, row)| row.name == text).collect();
+    match named.as_slice() {
+        [] => Err(Error::Missing {
+            what: "service",
+            name: text.to_owned(),
+            hint: "see `enfilade catalog list`; expected a name or an id",
+        }),
+        [(id, _)] => Ok(*id),
+        all => {
+            let ids: Vec<String> = all.iter().map(|(id, row)| format!("{id} ({})", row.kind)).collect();
+            Err(Error::Invalid(format!(
+                "several services have the name `{text}`; expected one of these ids: {}",
+                ids.join(", ")
+            )))
+        }
+    }
 }
 
 /// Creates a region, if it does not exist.
@@ -167,7 +207,7 @@ pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(S
 /// # Errors
 /// When the facts cannot be changed.
 pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
-    check_name("region", id, NAME_CHARS_MAX)?;
+    check_region_id(id)?;
     let key = RegionId(id.to_owned());
     let ((), at) = ctx.commit(&format!("region add {id}"), |view, change| {
         if view.get::<Region>(&key)?.is_none() {

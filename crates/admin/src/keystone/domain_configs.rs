@@ -14,9 +14,9 @@ pub fn set_domain_config(
     id: &DomainId,
     edit: impl Fn(&mut DomainConfig) -> Result<(), Error>,
 ) -> Result<(DomainConfig, bool), Error> {
-    let (done, _) = ctx.commit(&format!("domain {} configure", id.to_keystone()), |view, change| {
-        view.get::<Domain>(id)?.ok_or_else(|| missing("domain", id.to_keystone()))?;
-        change.expect_present::<Domain>(id);
+    let (done, _) = ctx.commit("domain configure", |view, change| {
+        let domain = view.get::<Domain>(id)?.ok_or_else(|| missing("domain", id.to_keystone()))?;
+        change.describe(format!("domain configure {}", domain.name)).expect_present::<Domain>(id);
         let before = view.get::<DomainConfig>(id)?;
         let mut config = before.clone().unwrap_or_default();
         edit(&mut config)?;

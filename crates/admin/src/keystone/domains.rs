@@ -15,6 +15,10 @@ impl StoredResource for Domain {
     const NAME: &'static str = "domain";
     const KIND: ResourceKind = ResourceKind::Domain;
 
+    fn called(&self) -> &str {
+        self.name.as_str()
+    }
+
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.description.as_deref())?;
         at.take_name(|row| NameKey::domain(&row.name), self, self.name.as_str(), *at.id.bytes())
@@ -52,9 +56,11 @@ pub struct DomainSummary {
     pub name: Realm,
     /// Whether users of the domain may log in.
     pub enabled: bool,
+    /// The description of the domain: the comment of the realm.
+    pub description: Option<String>,
 }
 
-/// Creates a domain; its id is random unless one is given.
+/// Creates a domain. Unless an id is given, the domain `Default` gets the id `default`, and another domain a random one.
 ///
 /// # Errors
 /// When the name or id is taken, or the facts cannot be changed.
@@ -65,7 +71,10 @@ pub fn add_domain(
 ) -> Result<(DomainId, At), Error> {
     ctx.commit(&format!("domain add {name}"), |view, change| {
         let by_name = NameKey::domain(name);
-        let id = id.map_or_else(|| random().map(DomainId::from_bytes), Ok)?;
+        // The domain `Default` gets the id that is usual in the configuration of clients, if no other domain has it.
+        let usual = (name.as_str() == "Default" && view.get::<Domain>(&DomainId::DEFAULT)?.is_none())
+            .then_some(DomainId::DEFAULT);
+        let id = id.or(usual).map_or_else(|| random().map(DomainId::from_bytes), Ok)?;
         if view.get::<Name>(&by_name)?.is_some() || view.get::<Domain>(&id)?.is_some() {
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
@@ -89,7 +98,8 @@ pub fn add_domain(
 /// # Errors
 /// When the domain does not exist, or the facts cannot be changed.
 pub fn set_domain(ctx: &ChangeContext<'_>, name: &Realm, enabled: bool) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("domain set {name}"), |view, change| {
+    let verb = if enabled { "enable" } else { "disable" };
+    let ((), at) = ctx.commit(&format!("domain {verb} {name}"), |view, change| {
         let id = domain_id(view, name)?;
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
         change.replace(&id, &row, &Domain { enabled, ..row.clone() });
@@ -132,7 +142,12 @@ pub fn list_domains(source: &dyn Source) -> Result<Vec<DomainSummary>, Error> {
     let mut domains: Vec<_> = source
         .read(|view| view.list::<Domain>(&[]))??
         .into_iter()
-        .map(|(id, row)| DomainSummary { id, name: row.name, enabled: row.enabled })
+        .map(|(id, row)| DomainSummary {
+            id,
+            name: row.name,
+            enabled: row.enabled,
+            description: row.description,
+        })
         .collect();
     domains.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(domains)

@@ -1,11 +1,10 @@
 //! Endpoint groups, and the endpoints and groups that the catalog of a project contains.
 
-use super::names::check_name;
+use super::names::check_name_with_blanks;
 use super::resource::{Saving, StoredResource};
 use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use crate::users::check_comment;
-use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Leaving, LeavingKey, Project, ResourceKind,
     Reverse, ReverseKey, Selected,
@@ -22,8 +21,12 @@ impl StoredResource for EndpointGroup {
     const NAME: &'static str = "endpoint group";
     const KIND: ResourceKind = ResourceKind::EndpointGroup;
 
+    fn called(&self) -> &str {
+        &self.name
+    }
+
     fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
-        check_name("endpoint group", &self.name, NAME_CHARS_MAX)?;
+        check_name_with_blanks("endpoint group", &self.name)?;
         check_comment(self.description.as_deref())
     }
 

@@ -6,7 +6,6 @@ use crate::resolve::{Names, Target, dangling, domain_id, group_id, role_id, user
 use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Group, NamedRole, Project, User};
 use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, RoleId, UserId};
 use enfilade_facts::{At, Read, Source, View};
-use std::collections::BTreeSet;
 
 /// The scope of a role assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +16,37 @@ pub enum On {
     Domain(Realm),
     /// The whole system.
     System,
+    /// The projects below a project, which inherit the role.
+    BelowProject(ProjectId),
+    /// The projects of a domain, by its name, which inherit the role.
+    BelowDomain(Realm),
+}
+
+impl On {
+    /// The projects that inherit a role from this project or domain.
+    ///
+    /// # Errors
+    /// For the system, from which no project inherits roles.
+    pub fn inherited(self) -> Result<Self, Error> {
+        match self {
+            On::Project(id) | On::BelowProject(id) => Ok(On::BelowProject(id)),
+            On::Domain(realm) | On::BelowDomain(realm) => Ok(On::BelowDomain(realm)),
+            On::System => Err(Error::Invalid(
+                "no project inherits a role on the system; expected a project or a domain".to_owned(),
+            )),
+        }
+    }
+
+    /// The scope as the log of changes names it.
+    fn said(&self, view: &View<'_>) -> Result<String, Error> {
+        match self {
+            On::Project(id) => name_of_scope(view, &GrantScope::Project(*id)),
+            On::Domain(realm) => Ok(format!("domain {realm}")),
+            On::System => Ok("system".to_owned()),
+            On::BelowProject(id) => name_of_scope(view, &GrantScope::BelowProject(*id)),
+            On::BelowDomain(realm) => Ok(format!("domain {realm}, inherited")),
+        }
+    }
 }
 
 /// A role assignment, for listing.
@@ -33,6 +63,38 @@ pub struct GrantSummary {
 }
 
 fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {
+    let (who, scope) = grantee_and_scope(view, who, on)?;
+    Ok(GrantKey { who, scope, role: role_id(view, role)? })
+}
+
+/// The existing assignment of a role, which is named by its id or by its name. A role of a domain is found, too.
+fn held_key(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {
+    let (grantee, scope) = grantee_and_scope(view, who, on)?;
+    let mut found = Vec::new();
+    for (key, _) in view.list::<Grant>(&GrantKey::of_on(&grantee, &scope))? {
+        let row = view.get::<NamedRole>(&key.role)?;
+        if key.role.to_string() == role || row.is_some_and(|row| row.name == role) {
+            found.push(key);
+        }
+    }
+    match found.as_slice() {
+        [key] => Ok(*key),
+        [] => {
+            role_id(view, role)?;
+            let hint = "see `enfilade role list --named`; an inherited assignment needs --inherited";
+            Err(Error::Missing { what: "assignment", name: format!("{role} of {who}"), hint })
+        }
+        several => {
+            let ids: Vec<String> = several.iter().map(|key| key.role.to_string()).collect();
+            Err(Error::Invalid(format!(
+                "{who} has several roles named `{role}` there; expected one of these ids: {}",
+                ids.join(", ")
+            )))
+        }
+    }
+}
+
+fn grantee_and_scope(view: &View<'_>, who: &Target, on: &On) -> Result<(Grantee, GrantScope), Error> {
     let who = match who {
         Target::User(user) => Grantee::User(user_id(view, user)?),
         Target::Group(group) => Grantee::Group(group_id(view, group)?),
@@ -41,15 +103,18 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
             return Err(Error::Invalid(why.into()));
         }
     };
+    let existing = |project: &ProjectId| match view.get::<Project>(project)? {
+        Some(_) => Ok(*project),
+        None => Err(dangling("project", project)),
+    };
     let scope = match on {
-        On::Project(project) => {
-            view.get::<Project>(project)?.ok_or_else(|| dangling("project", project))?;
-            GrantScope::Project(*project)
-        }
+        On::Project(project) => GrantScope::Project(existing(project)?),
+        On::BelowProject(project) => GrantScope::BelowProject(existing(project)?),
         On::Domain(realm) => GrantScope::Domain(domain_id(view, realm)?),
+        On::BelowDomain(realm) => GrantScope::BelowDomain(domain_id(view, realm)?),
         On::System => GrantScope::System,
     };
-    Ok(GrantKey { who, scope, role: role_id(view, role)? })
+    Ok((who, scope))
 }
 
 /// Assigns a role; assigning it again is no error.
@@ -57,7 +122,8 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
 /// # Errors
 /// When the user, group, scope or role does not exist, or the facts cannot be changed.
 pub fn grant_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("role {role} for {who}"), |view, change| {
+    let on_it = ctx.facts.read(|view| on.said(view))??;
+    let ((), at) = ctx.commit(&format!("role assign {role} to {who} on {on_it}"), |view, change| {
         change.put(&key_of(view, who, on, role)?, &Grant);
         Ok(())
     })?;
@@ -69,13 +135,9 @@ pub fn grant_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) ->
 /// # Errors
 /// When the role assignment does not exist, or the facts cannot be changed.
 pub fn take_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("role {role} from {who}"), |view, change| {
-        let key = key_of(view, who, on, role)?;
-        if view.get::<Grant>(&key)?.is_none() {
-            let hint = "see `enfilade role list --named`";
-            return Err(Error::Missing { what: "assignment", name: format!("{role} of {who}"), hint });
-        }
-        change.remove::<Grant>(&key);
+    let on_it = ctx.facts.read(|view| on.said(view))??;
+    let ((), at) = ctx.commit(&format!("role remove {role} from {who} on {on_it}"), |view, change| {
+        change.remove::<Grant>(&held_key(view, who, on, role)?);
         Ok(())
     })?;
     Ok(at)
@@ -169,25 +231,5 @@ pub fn held_roles(
     source.read(|view| {
         let held = enfilade_identity::roles_of(view, user, project, None)?;
         Ok(held.into_iter().map(|role| (role.id, role.name)).collect())
-    })?
-}
-
-/// The ids of the roles that are assigned to a user on a project, directly or by a group, without implied roles.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn roles_on_project(
-    source: &dyn Source,
-    user: &UserId,
-    project: &ProjectId,
-) -> Result<Vec<String>, Error> {
-    source.read(|view| {
-        let scope = GrantScope::Project(*project);
-        let mut roles = BTreeSet::new();
-        for grantee in super::describe::grantees_of(view, user)? {
-            let given = view.list::<Grant>(&GrantKey::of_on(&grantee, &scope))?;
-            roles.extend(given.into_iter().map(|(key, _)| key.role.to_string()));
-        }
-        Ok(roles.into_iter().collect())
     })?
 }

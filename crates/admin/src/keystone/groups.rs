@@ -17,6 +17,10 @@ impl StoredResource for Group {
     const NAME: &'static str = "group";
     const KIND: ResourceKind = ResourceKind::Group;
 
+    fn called(&self) -> &str {
+        &self.name
+    }
+
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.comment.as_deref())?;
         check_name("group", &self.name, NAME_CHARS_MAX)?;

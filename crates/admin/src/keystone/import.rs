@@ -1,10 +1,18 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
+mod spelled;
+mod taken;
+mod ways;
+
+use self::spelled::{Spell, names_of, spelled};
+pub use self::taken::taken_names;
+use self::taken::{Plan, has_other};
+use self::ways::Ways;
 use super::extra::IMMUTABLE;
-use super::names::{check_name, check_role_name};
+use super::names::{check_name, check_region_id, check_role_name};
 use crate::change_context::ChangeContext;
-use crate::error::{Error, missing};
-use crate::import::Imported;
+use crate::error::Error;
+use crate::import::{Imported, no_sid_left};
 use crate::resolve::dangling;
 use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
@@ -13,11 +21,11 @@ use enfilade_facts::tables::{
     RegionId, ResourceKind, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, EndpointId, GroupId, GroupName, NameInDomain, ProjectId, Realm, RoleId,
-    ServiceId, TokenName, UserId, Userid, to_rfc3339,
+    Authid, CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, Realm, RoleId, ServiceId,
+    TokenName, UserId, Userid, to_rfc3339,
 };
-use enfilade_facts::{Change, Read, Source, View};
-use std::collections::HashMap;
+use enfilade_facts::{Change, Read, View};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
 /// A record of a Keystone server. Keystone has no SIDs, so imported users and groups get new SIDs.
@@ -105,36 +113,6 @@ pub struct CloudCredential {
 /// The number of records in one commit.
 const AT_ONCE: usize = 200;
 
-/// The domains, roles and projects of the source whose names already belong to other records in this store. An import would leave out these records,
-/// and all records that refer to them. The domain `local` is not reported, because every server has its own.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<String>, Error> {
-    let own = Realm::local();
-    facts.read(|view| {
-        let mut taken = Vec::new();
-        for thing in things {
-            let (kind, name, key, id) = match thing {
-                CloudRecord::Domain(id, row) if row.name != own => {
-                    ("domain", row.name.as_str(), NameKey::domain(&row.name), id.bytes())
-                }
-                CloudRecord::Role(id, row) => {
-                    let key = NameKey::role_of(row.domain.as_ref(), &row.name);
-                    ("role", row.name.as_str(), key, id.bytes())
-                }
-                CloudRecord::Project(id, row) => {
-                    ("project", row.name.as_str(), NameKey::project(&row.domain, &row.name), id.bytes())
-                }
-                _ => continue,
-            };
-            let here = view.get::<Name>(&key)?;
-            taken.extend(here.filter(|here| here.id != *id).map(|_| format!("{kind} {name}")));
-        }
-        Ok(taken)
-    })?
-}
-
 /// Imports the records in their order, and reports on each. With `pretend` nothing is changed.
 ///
 /// # Errors
@@ -155,13 +133,15 @@ pub fn import_cloud(
         _ => None,
     });
     let domains: HashMap<DomainId, Realm> = domains.collect();
-    let (names, mut done) = (names_of(things, &domains), 0);
+    let (names, ways, mut done) = (names_of(things, &domains), Ways::of(things), 0);
+    let plan = &Plan::of(ctx.facts, things)?;
     // Later records refer to earlier records. So with `pretend`, all records are put into one change, and this change is not committed.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
-            let (domains, names) = (&domains, &names);
-            let mut taking = Taking { view, change, domains, names, space: None, taken: Vec::new() };
+            let (domains, names, ways) = (&domains, &names, &ways);
+            let mut taking =
+                Taking { view, change, domains, names, ways, plan, space: None, taken: HashSet::new() };
             let mut report = Vec::with_capacity(some.len());
             for thing in some {
                 let imported = taking.one(thing)?;
@@ -183,38 +163,6 @@ pub fn import_cloud(
         progress(done);
     }
     Ok(report)
-}
-
-/// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept.
-fn names_of(things: &[CloudRecord], domains: &HashMap<DomainId, Realm>) -> HashMap<[u8; 16], String> {
-    let full = |spell: Spell, name: &str, domain: &DomainId| spelled(spell, name, domains.get(domain));
-    let named = things.iter().filter_map(|thing| match thing {
-        CloudRecord::Domain(id, row) => Some((*id.bytes(), row.name.to_string())),
-        CloudRecord::Role(id, row) => Some((*id.bytes(), row.name.clone())),
-        CloudRecord::Project(id, row) => Some((*id.bytes(), full(Spell::Project, &row.name, &row.domain))),
-        CloudRecord::User(id, user) => Some((*id.bytes(), full(Spell::User, &user.name, &user.domain))),
-        CloudRecord::Group(id, domain, name, _) => Some((*id.bytes(), full(Spell::Group, name, domain))),
-        _ => None,
-    });
-    named.collect()
-}
-
-/// The kinds of records whose names are unique in a domain.
-#[derive(Clone, Copy)]
-enum Spell {
-    Project,
-    User,
-    Group,
-}
-
-/// The name in the form that commands accept; the name alone if the domain is unknown or the name is not valid.
-fn spelled(spell: Spell, name: &str, realm: Option<&Realm>) -> String {
-    let whole = realm.cloned().and_then(|domain| match spell {
-        Spell::Project => Some(NameInDomain { name: name.to_owned(), domain }.to_string()),
-        Spell::User => Userid::new(name, domain).ok().map(|user| user.to_string()),
-        Spell::Group => GroupName::new(name, domain).ok().map(|group| group.to_string()),
-    });
-    whole.unwrap_or_else(|| name.to_owned())
 }
 
 /// The result for the password that comes with a user.
@@ -243,9 +191,11 @@ struct Taking<'a, 'v> {
     domains: &'a HashMap<DomainId, Realm>,
     /// The names of records in the source, for the report.
     names: &'a HashMap<[u8; 16], String>,
+    ways: &'a Ways,
+    plan: &'a Plan,
     space: Option<(SidSpace, SidSpace)>,
     /// The keys of the records that this change creates.
-    taken: Vec<Vec<u8>>,
+    taken: HashSet<Vec<u8>>,
 }
 
 type Left = Result<(), String>;
@@ -262,15 +212,7 @@ impl Taking<'_, '_> {
                 )?;
                 ("domain", row.name.to_string(), left)
             }
-            CloudRecord::Role(id, row) => {
-                let fits = check_role_name(&row.name).map_err(|why| why.to_string());
-                let name = NameKey::role_of(row.domain.as_ref(), &row.name);
-                let left = match fits {
-                    Ok(()) => self.named(id, row, &name, Name::new(*id.bytes(), row.name.as_str()))?,
-                    left => left,
-                };
-                ("role", row.name.clone(), left)
-            }
+            CloudRecord::Role(id, row) => return self.role(id, row),
             CloudRecord::Project(id, row) => ("project", row.name.clone(), self.project(id, row)?),
             CloudRecord::Immutable(id) => {
                 let (name, left) = self.immutable(id)?;
@@ -292,9 +234,19 @@ impl Taking<'_, '_> {
                 ("member of group", format!("{group}: {member}"), self.member(key)?)
             }
             CloudRecord::Grant(key) => ("role assignment", self.grant_in_words(key), self.grant(key)?),
-            CloudRecord::Region(id, row) => ("region", id.0.clone(), self.add(id, row)?),
+            CloudRecord::Region(id, row) => {
+                let left = match check_region_id(&id.0) {
+                    Ok(()) => self.add(id, row)?,
+                    Err(why) => Err(why.to_string()),
+                };
+                ("region", id.0.clone(), left)
+            }
             CloudRecord::Service(id, row) => {
-                ("service", format!("{} {}", row.kind, row.name), self.add(id, row)?)
+                let left = match has_other(self.view, row, &self.plan.services)? {
+                    false => self.add(id, row)?,
+                    true => Err("another service in this store has this type and name".to_owned()),
+                };
+                ("service", format!("{} {}", row.kind, row.name), left)
             }
             CloudRecord::Endpoint(id, row) => {
                 let left = match self.has::<Service>(&row.service)? {
@@ -348,7 +300,7 @@ impl Taking<'_, '_> {
         if self.has::<R>(key)? {
             return Ok(Err("the record already exists in this store".to_owned()));
         }
-        self.taken.push(mark::<R>(key));
+        self.taken.insert(mark::<R>(key));
         self.change.expect_absent::<R>(key).put(key, row);
         Ok(Ok(()))
     }
@@ -364,6 +316,30 @@ impl Taking<'_, '_> {
             Ok(()) => self.add(key, row),
             left => Ok(left),
         }
+    }
+
+    /// Imports a role. An implied role that is neither in this store nor imported is removed from it: a later role must not be implied by accident.
+    fn role(&mut self, id: &RoleId, row: &NamedRole) -> Result<Imported, Error> {
+        let (mut row, mut lost) = (row.clone(), Vec::new());
+        for implied in std::mem::take(&mut row.implies) {
+            match self.plan.roles.contains(&implied) || self.has::<NamedRole>(&implied)? {
+                true => row.implies.push(implied),
+                false => lost.push(self.called(implied.bytes(), &implied)),
+            }
+        }
+        let left = match (check_role_name(&row.name), &row.domain) {
+            (Err(why), _) => Err(why.to_string()),
+            (_, Some(domain)) if !self.has::<Domain>(domain)? => {
+                Err(format!("domain {} does not exist in this store", domain.to_keystone()))
+            }
+            _ => {
+                let name = NameKey::role_of(row.domain.as_ref(), &row.name);
+                self.named(id, &row, &name, Name::new(*id.bytes(), row.name.as_str()))?
+            }
+        };
+        let differs = (!lost.is_empty())
+            .then(|| format!("without implied roles that are not in this store: {}", lost.join(", ")));
+        Ok(Imported::of("role", row.name, left.err()).but(differs))
     }
 
     fn project(&mut self, id: &ProjectId, row: &Project) -> Result<Left, Error> {
@@ -535,6 +511,25 @@ impl Taking<'_, '_> {
         )))
     }
 
+    /// Whether an assignment of the source that gives the user a role on the project is in this store.
+    fn has_role(&self, user: &UserId, project: ProjectId) -> Result<bool, Error> {
+        let ways = self.ways;
+        let mut grantees = vec![Grantee::User(*user)];
+        for group in ways.groups_of(user) {
+            if self.has::<Membership>(&MembershipKey { member: Member::User(*user), group: *group })? {
+                grantees.push(Grantee::Group(*group));
+            }
+        }
+        for who in grantees {
+            for key in ways.grants(who, project) {
+                if self.has::<Grant>(key)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     fn credential(&mut self, id: &CredentialId, row: &CloudCredential) -> Result<Left, Error> {
         let name: TokenName = match row.name.parse() {
             Ok(name) => name,
@@ -542,6 +537,9 @@ impl Taking<'_, '_> {
         };
         if !self.has::<User>(&row.owner)? || !self.has::<Project>(&row.delegation.project)? {
             return Ok(Err("the credential's user or project does not exist in this store".to_owned()));
+        }
+        if !self.has_role(&row.owner, row.delegation.project)? {
+            return Ok(Err("the credential's user has no role on its project in this store".to_owned()));
         }
         let key = NameKey::token(&row.owner, &name);
         let credential = Credential {
@@ -573,7 +571,7 @@ impl Taking<'_, '_> {
                 (space, space)
             }
         };
-        let (sid, rest) = now.take().ok_or_else(|| missing("SID", "free"))?;
+        let (sid, rest) = now.take(self.view.at().store).ok_or_else(no_sid_left)?;
         self.space = Some((before, rest));
         Ok(sid)
     }

@@ -1,5 +1,6 @@
 //! Projects.
 
+use super::grants::name_of_scope;
 use super::leaving::{forget_project, of_project};
 use super::names::check_name;
 use super::resource::{Saving, StoredResource, put_and_end};
@@ -7,19 +8,22 @@ use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
-use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
-use enfilade_facts::limits::PROJECT_DEPTH_MAX;
+use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
-    Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, ResourceKind, Reverse,
-    ReverseKey,
+    Binding, Datastore, Domain, GrantScope, Leaving, LeavingKey, Name, NameKey, Profile, Project,
+    ResourceKind, Reverse, ReverseKey,
 };
-use enfilade_facts::vocabulary::{DatastoreName, NameInDomain, ProjectId, Realm, Userid};
+use enfilade_facts::vocabulary::{DatastoreName, DomainId, NameInDomain, ProjectId, Realm, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 
 impl StoredResource for Project {
     const NAME: &'static str = "project";
     const KIND: ResourceKind = ResourceKind::Project;
     const DELETE: &'static str = "remove";
+
+    fn called(&self) -> &str {
+        &self.name
+    }
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_name("project", &self.name, DOMAIN_NAME_CHARS_MAX)?;
@@ -202,7 +206,8 @@ pub fn add_project(
     })
 }
 
-/// Finds a project by id, `NAME@DOMAIN`, or a name that only one project has.
+/// Finds a project by id, by `NAME@DOMAIN`, or by a name in the domain `Default` or `local`. Managers of other domains can create projects of any name,
+/// so a name alone never means a project of theirs.
 ///
 /// # Errors
 /// When no project or more than one matches.
@@ -221,19 +226,55 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     {
         return Ok(id);
     }
+    // A name may contain `@`, so the whole text is also looked up as a name if no project has this name in this domain.
+    let mut no_domain = None;
     if let Ok(NameInDomain { name, domain }) = text.parse() {
-        let found = view.get::<Name>(&NameKey::project(&domain_id(view, &domain)?, &name))?;
-        return found.map(|name| name.project()).ok_or_else(missing);
+        match domain_id(view, &domain) {
+            Ok(domain) => {
+                if let Some(name) = view.get::<Name>(&NameKey::project(&domain, &name))? {
+                    return Ok(name.project());
+                }
+            }
+            Err(why @ Error::Missing { .. }) => no_domain = Some(why),
+            Err(why) => return Err(why),
+        }
     }
-    let mut found = Vec::new();
-    for (id, _) in view.list::<Domain>(&[])? {
-        found.extend(view.get::<Name>(&NameKey::project(&id, text))?.map(|name| name.project()));
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for (id, domain) in view.list::<Domain>(&[])? {
+        let project = view.get::<Name>(&NameKey::project(&id, text))?.map(|name| name.project());
+        let is_own = id == DomainId::DEFAULT || domain.name == Realm::local();
+        let found = if is_own { &mut own } else { &mut others };
+        found.extend(project.map(|project| {
+            let whole = NameInDomain { name: text.to_owned(), domain: domain.name };
+            (whole.to_string(), project)
+        }));
     }
-    match found.as_slice() {
-        [] => Err(missing()),
-        [id] => Ok(*id),
-        _ => Err(Error::Invalid(format!("there is more than one project `{text}`; use NAME@DOMAIN"))),
+    let said = |mut found: Vec<(String, ProjectId)>, why: &str| {
+        found.sort();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        Err(Error::Invalid(format!("{why} `{text}`; expected one of: {}", names.join(", "))))
+    };
+    match own.as_slice() {
+        [(_, id)] => Ok(*id),
+        [] if others.is_empty() => Err(no_domain.unwrap_or_else(missing)),
+        [] => said(others, "neither the domain Default nor the domain local has a project"),
+        _ => said(own, "several projects have the name"),
     }
+}
+
+/// The full name of a project, `NAME@DOMAIN`, or the id of a project that does not exist.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn name_of_project(source: &dyn Source, id: &ProjectId) -> Result<String, Error> {
+    source.read(|view| full_name(view, id))?
+}
+
+/// As [`name_of_project`], for a view.
+pub(crate) fn full_name(view: &View<'_>, id: &ProjectId) -> Result<String, Error> {
+    let Some(row) = view.get::<Project>(id)? else { return Ok(id.to_string()) };
+    let domain = view.get::<Domain>(&row.domain)?.ok_or_else(|| dangling("domain", row.domain))?;
+    Ok(NameInDomain { name: row.name, domain: domain.name }.to_string())
 }
 
 /// Changes a project, in effect from the next request.
@@ -242,7 +283,15 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
 /// When the project no longer exists, or the facts cannot be changed.
 pub fn set_project(ctx: &ChangeContext<'_>, id: &ProjectId, edit: &ProjectEdit) -> Result<At, Error> {
     check_comment(edit.description.as_deref())?;
-    let ((), at) = ctx.commit(&format!("project set {id}"), |view, change| {
+    let said = ctx.facts.read(|view| name_of_scope(view, &GrantScope::Project(*id)))??;
+    let parts = [
+        edit.enabled.map(|enabled| if enabled { "enabled" } else { "disabled" }),
+        edit.description
+            .as_ref()
+            .map(|text| if text.is_empty() { "description removed" } else { "description" }),
+    ];
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    let ((), at) = ctx.commit(&format!("{said} set: {}", parts.join(", ")), |view, change| {
         let row = view.get::<Project>(id)?.ok_or_else(|| dangling("project", id))?;
         let mut edited = row.clone();
         edited.enabled = edit.enabled.unwrap_or(row.enabled);

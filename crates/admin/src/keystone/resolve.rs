@@ -4,9 +4,10 @@
 use crate::error::Error;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{Credential, Domain, Name, NameKey, Project, User};
-use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, UserId, Userid};
+use enfilade_facts::vocabulary::{
+    Authid, CredentialId, DomainId, ProjectId, UserId, Userid, Word, word_of_id,
+};
 use enfilade_facts::{MemoSeed, Read, Source, View};
-use std::fmt;
 
 /// A domain, as clients name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,28 +36,30 @@ pub enum CredentialRef {
     Named(String, ResourceRef),
 }
 
-impl fmt::Display for DomainRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DomainRef::Id(text) | DomainRef::Name(text) => f.write_str(text),
+impl ResourceRef {
+    /// The word for what the client sent, under which failures are counted, and which the log contains. If the client sent names, this is the word of the
+    /// authid with these names ([`Authid::to_word`]), in each way to log in.
+    pub fn word(&self) -> Word {
+        self.word_with(None)
+    }
+
+    fn word_with(&self, token: Option<&str>) -> Word {
+        match (self, token) {
+            (ResourceRef::Named(name, DomainRef::Id(domain) | DomainRef::Name(domain)), token) => {
+                Authid::word_of_parts(name, domain, token)
+            }
+            (ResourceRef::Id(id), None) => word_of_id(id),
+            (ResourceRef::Id(id), Some(token)) => format!("{}!{}", word_of_id(id), word_of_id(token)).into(),
         }
     }
 }
 
-impl fmt::Display for ResourceRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CredentialRef {
+    /// The word for what the client sent, as for [`ResourceRef::word`].
+    pub fn word(&self) -> Word {
         match self {
-            ResourceRef::Id(id) => f.write_str(id),
-            ResourceRef::Named(name, domain) => write!(f, "{name}@{domain}"),
-        }
-    }
-}
-
-impl fmt::Display for CredentialRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CredentialRef::Id(id) => f.write_str(id),
-            CredentialRef::Named(name, user) => write!(f, "{user}!{name}"),
+            CredentialRef::Id(id) => word_of_id(id),
+            CredentialRef::Named(name, user) => user.word_with(Some(name)),
         }
     }
 }
@@ -184,4 +187,30 @@ fn nobody(said: &str, is_credential: bool) -> Authid {
     let token = if is_credential { "!nothing" } else { "" };
     let authid = format!("nobody-{name:032x}@nowhere{token}").parse();
     authid.unwrap_or_else(|_| Userid::root_pam().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_word_of_its_authid_in_each_way_to_log_in() {
+        let user = |name: &str, domain: &str| ResourceRef::Named(name.into(), DomainRef::Name(domain.into()));
+        for (name, domain, word) in [
+            ("alice", "local", "alice@local"),
+            ("Jürgen Groß", "local", "J%C3%BCrgen%20Gro%C3%9F@%local"),
+            ("@staff", "local", "%40staff@%local"),
+            ("a", "lo\ncal", "a@%lo%0Acal"),
+        ] {
+            assert_eq!(user(name, domain).word(), word);
+        }
+        let credential = CredentialRef::Named("my laptop".into(), user("alice", "local"));
+        assert_eq!(credential.word(), "alice@%local!my%20laptop");
+        assert_eq!(ResourceRef::Id("alice@local".into()).word(), "alice%40local");
+        let of_id = CredentialRef::Named("t".into(), ResourceRef::Id("7f".into()));
+        assert_eq!(
+            (of_id.word().as_str(), CredentialRef::Id("a b".into()).word().as_str()),
+            ("7f!t", "a%20b")
+        );
+    }
 }

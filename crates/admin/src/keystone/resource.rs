@@ -148,6 +148,7 @@ pub fn save<R: StoredResource>(
         };
         let (mut row, extra) = build(before.as_ref().map(|(row, extra)| (row, extra.as_str())))?;
         let before = before.as_ref().map(|(row, _)| row);
+        change.describe(format!("{} {verb} {key}{}", R::NAME, in_brackets(row.called())));
         row.prepare(&mut Saving { view, change, id: &key, before, limit_model: ctx.limit_model })?;
         row.put(change, &key, before);
         put_extra(change, R::KIND, &key, &extra)?;
@@ -156,14 +157,18 @@ pub fn save<R: StoredResource>(
     Ok(saved)
 }
 
+/// The name of a record after its id, in the log of changes.
+pub(super) fn in_brackets(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" ({name})") }
+}
+
 /// Deletes a record, in effect from the next request. Dependent records may be deleted later, in the background.
 ///
 /// # Errors
 /// When the record does not exist, its state does not allow the deletion, or the facts cannot be changed.
 pub fn delete<R: StoredResource>(ctx: &ChangeContext<'_>, id: &R::Key) -> Result<At, Error> {
     let row = ctx.facts.read(|view| view.get::<R>(id))??;
-    let name = row.map(|row| row.called().to_owned()).filter(|name| !name.is_empty());
-    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    let name = row.map(|row| in_brackets(row.called())).unwrap_or_default();
     let ((), at) = ctx.commit(&format!("{} {} {id}{name}", R::NAME, R::DELETE), |view, change| {
         let row = view.get::<R>(id)?.ok_or_else(|| missing(R::NAME, id))?;
         change.expect_same(id, &row).delete::<Extra>(&ExtraKey::of(R::KIND, id));

@@ -53,16 +53,30 @@ impl StoredResource for NamedRole {
     }
 }
 
-/// Creates a role.
+/// Creates a role that implies no other role.
 ///
 /// # Errors
-/// When the name is taken, or the facts cannot be changed.
+/// As [`define_role`].
 pub fn add_role(
     ctx: &ChangeContext<'_>,
     name: &str,
     description: Option<&str>,
 ) -> Result<(RoleId, At), Error> {
+    define_role(ctx, name, description, &[])
+}
+
+/// Creates a role that implies these roles, in one change.
+///
+/// # Errors
+/// When the name is taken, an implied role does not exist, or the facts cannot be changed.
+pub fn define_role(
+    ctx: &ChangeContext<'_>,
+    name: &str,
+    description: Option<&str>,
+    implies: &[String],
+) -> Result<(RoleId, At), Error> {
     check_role_name(name)?;
+    check_comment(description)?;
     ctx.commit(&format!("role define {name}"), |view, change| {
         let by_name = NameKey::role(name);
         if view.get::<Name>(&by_name)?.is_some() {
@@ -71,7 +85,14 @@ pub fn add_role(
         }
         let id = RoleId::from_bytes(random()?);
         let description = description.map(str::to_owned);
-        let row = NamedRole { name: name.to_owned(), domain: None, description, implies: Vec::new() };
+        let mut implied: Vec<RoleId> =
+            implies.iter().map(|role| role_id(view, role)).collect::<Result<_, _>>()?;
+        implied.sort();
+        implied.dedup();
+        for role in &implied {
+            change.expect_present::<NamedRole>(role);
+        }
+        let row = NamedRole { name: name.to_owned(), domain: None, description, implies: implied };
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name)).put(&id, &row);
         Ok(id)
     })

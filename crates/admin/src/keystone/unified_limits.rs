@@ -1,12 +1,11 @@
 //! Registered limits, and the limits of projects and domains.
 
-use super::names::check_name;
-use super::resource::{RecordId, Saved, Saving, StoredResource, claim, save};
+use super::names::check_name_with_blanks;
+use super::resource::{RecordId, Saved, Saving, StoredResource, claim, in_brackets, save};
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::limit_model::LimitModel;
 use crate::users::check_comment;
-use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Domain, Limit, LimitOwner, Project, Region, RegionId, RegisteredLimit, ResourceKind, Reverse, ReverseKey,
     Service,
@@ -29,6 +28,10 @@ fn wrong(what: &str, field: &str, id: impl std::fmt::Display) -> Error {
 impl StoredResource for RegisteredLimit {
     const NAME: &'static str = "registered limit";
     const KIND: ResourceKind = ResourceKind::RegisteredLimit;
+
+    fn called(&self) -> &str {
+        &self.resource
+    }
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         if let Some(before) = at.before {
@@ -68,7 +71,7 @@ fn expect_new(
     id: Option<&RegisteredLimitId>,
 ) -> Result<(), Error> {
     let what = "registered_limit";
-    check_name("resource", &row.resource, NAME_CHARS_MAX)?;
+    check_name_with_blanks("resource", &row.resource)?;
     check_comment(row.description.as_deref())?;
     let service = view.get::<Service>(&row.service)?;
     // Two registered limits of one service that are made at the same time conflict.
@@ -125,6 +128,8 @@ pub fn create_registered_limits(
             change.put(&id, row);
             made.push(Saved { id, row: row.clone(), extra: String::new() });
         }
+        let said = made.iter().map(|made| format!("{}{}", made.id, in_brackets(&made.row.resource)));
+        change.describe(format!("registered limit create {}", said.collect::<Vec<_>>().join(", ")));
         Ok(made)
     })?;
     Ok(made)
@@ -265,15 +270,17 @@ pub fn create_limits(ctx: &ChangeContext<'_>, new: &[NewLimit]) -> Result<Vec<Ma
             rows.push((row, of));
         }
         let all: Vec<Limit> = rows.iter().map(|(row, _)| row.clone()).collect();
-        let mut made = Vec::new();
+        let (mut made, mut said) = (Vec::new(), Vec::new());
         for (row, registered) in rows {
             check_comment(row.description.as_deref())?;
             fits(view, ctx.limit_model, &registered, &row, &all)?;
             let id = LimitId::from_bytes(random()?);
             change.put(&id, &row).put(&ReverseKey::LimitOf(row.owner, id), &Reverse);
             change.put(&ReverseKey::LimitFrom(row.registered, id), &Reverse);
+            said.push(format!("{id}{}", in_brackets(&registered.resource)));
             made.push(Saved { id, row, extra: String::new() });
         }
+        change.describe(format!("limit create {}", said.join(", ")));
         Ok(made)
     })?;
     Ok(made)

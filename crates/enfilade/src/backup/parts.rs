@@ -3,6 +3,7 @@
 
 use super::absolute;
 use crate::home::{Installation, file_set};
+use crate::placed::IMPORTED;
 use crate::reserved::certificate_directories;
 use enfilade_facts::tables::FileName;
 use enfilade_sources::backup::{BackupError, Content, Item};
@@ -30,6 +31,7 @@ impl Parts {
         for file in FileName::ALL {
             parts.file(data, &files.path(file), file.as_str(), "the edited files")?;
         }
+        parts.file(data, &data.join(IMPORTED), IMPORTED, IMPORTED)?;
         let fernet = config.identity.fernet_keys.as_deref();
         let not = fernet.map(|_| data.join("keys/fernet"));
         parts.directory(&data.join("keys"), Path::new("keys"), not.as_deref())?;

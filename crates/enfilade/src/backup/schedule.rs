@@ -2,6 +2,7 @@
 
 use super::{Made, Target, make};
 use crate::home::{Home, Installation, make_directory};
+use crate::reserved::refuse_exposed_backups;
 use crate::{clock, output};
 use anyhow::Context;
 use enfilade_faces::Faces;
@@ -75,12 +76,32 @@ impl Record {
             .with_context(|| format!("`{}` cannot be written", path.display()))
     }
 
-    /// When the next backup is due, in seconds since the epoch.
-    pub(crate) fn due(&self, every: i64) -> i64 {
-        let next = self.made.last().map_or(0, |last| last.unix_seconds + every);
+    /// The newest backup in this directory; `None` if the newest backup is in another directory.
+    pub(crate) fn last_in(&self, directory: Option<&Path>) -> Option<&Kept> {
+        self.made.last().filter(|last| last.file.parent() == directory)
+    }
+
+    /// When the next backup is due, in seconds since the epoch: at once if the newest backup is not in the configured directory.
+    pub(crate) fn due(&self, every: i64, directory: Option<&Path>) -> i64 {
+        let next = self.last_in(directory).map_or(0, |last| last.unix_seconds + every);
         let again = self.failed.as_ref().map_or(0, |failed| failed.unix_seconds + every.min(AFTER_FAILURE));
         next.max(again)
     }
+
+    /// The newest backup, if its file is gone.
+    pub(crate) fn newest_lost(&self) -> Option<&Path> {
+        self.made.last().map(|last| last.file.as_path()).filter(|file| is_gone(file))
+    }
+
+    /// As [`Record::due`], but soon if the newest backup is gone: then the record says that there is a backup, and there is none.
+    fn due_by_files(&self, every: i64, directory: Option<&Path>) -> i64 {
+        self.due(self.newest_lost().map_or(every, |_| every.min(AFTER_FAILURE)), directory)
+    }
+}
+
+/// Whether there is no file at this path. A file system that reports another error may still contain it.
+pub(crate) fn is_gone(file: &Path) -> bool {
+    std::fs::symlink_metadata(file).is_err_and(|why| why.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// The seconds between two backups, if a directory for backups is configured.
@@ -118,8 +139,9 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
 
 /// Makes a backup if one is due. Returns the new record.
 fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<Record> {
+    let directory = directory(installation);
     let record = Record::read(&installation.data)?;
-    if clock::now().unix_seconds < record.due(every) {
+    if clock::now().unix_seconds < record.due_by_files(every, directory.as_deref()) {
         return Ok(record);
     }
     let lock = installation.data.join(".backups.lck");
@@ -129,10 +151,17 @@ fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<
         taken => taken?,
     };
     let mut record = Record::read(&installation.data)?;
-    if clock::now().unix_seconds < record.due(every) {
+    if clock::now().unix_seconds < record.due_by_files(every, directory.as_deref()) {
         return Ok(record);
     }
-    match run(installation, lmdb) {
+    let is_there = directory.as_deref().is_some_and(Path::exists);
+    if let Some(lost) = record.newest_lost().filter(|_| is_there) {
+        output::note(&format!(
+            "warning: the last backup `{}` is missing, so a new one is made now",
+            lost.display()
+        ));
+    }
+    match run(installation, lmdb, &record) {
         Ok((made, file)) => {
             let Made { manifest, bytes } = made;
             output::note(&format!(
@@ -155,10 +184,27 @@ fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<
     Ok(record)
 }
 
-fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBuf)> {
+/// The configured directory of backups, if there is one.
+pub(crate) fn directory(installation: &Installation) -> Option<PathBuf> {
+    installation.config.backup.directory.clone().map(PathBuf::from)
+}
+
+/// Refuses to make a directory again that had backups: it may be on a disk that is not mounted now, and the backups would fill the disk below.
+fn refuse_vanished(record: &Record, directory: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        record.last_in(Some(directory)).is_none() || directory.exists(),
+        "`{}`, which had the earlier backups, does not exist any more: mount its disk, or make it with `mkdir -p '{}'`",
+        directory.display(),
+        directory.display()
+    );
+    Ok(())
+}
+
+fn run(installation: &Installation, lmdb: &Lmdb, record: &Record) -> anyhow::Result<(Made, PathBuf)> {
     let backup = &installation.config.backup;
-    let directory = backup.directory.clone().map(PathBuf::from);
-    let directory = directory.context("`[backup] directory` is not set")?;
+    let directory = directory(installation).context("`[backup] directory` is not set")?;
+    refuse_vanished(record, &directory)?;
+    refuse_exposed_backups(&installation.data, &installation.config, enfilade_admin::roots(lmdb)?)?;
     make_directory(&directory, None)?;
     remove_abandoned(&directory, clock::now().unix_seconds);
     let recipients = &backup.recipients.0;
@@ -173,8 +219,11 @@ fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBu
     Ok((made, file))
 }
 
-/// Deletes the oldest backups of the record until `keep` are left. A missing file is no error: somebody else deleted it.
+/// Deletes the oldest backups in the directory of the newest one until `keep` are left. A missing file is no error: somebody else deleted it. Backups
+/// in a directory that was configured before stay, and leave the record.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
+    let directory = record.made.last().and_then(|newest| newest.file.parent()).map(Path::to_owned);
+    record.made.retain(|kept| kept.file.parent() == directory.as_deref());
     while keep < record.made.len() {
         let file = &record.made.first().context("the record of backups has no entry")?.file;
         match std::fs::remove_file(file) {
@@ -208,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_backup_is_due_after_the_interval_and_soon_after_a_failure() {
-        let kept = |unix_seconds| Kept { file: PathBuf::from("x"), unix_seconds };
+        let kept = |unix_seconds| Kept { file: PathBuf::from("/b/x"), unix_seconds };
         let failed = |unix_seconds| Some(Failed { unix_seconds, why: "full".into() });
         for (made, failed, every, due) in [
             (vec![], None, 86_400, 0),
@@ -216,8 +265,37 @@ mod tests {
             (vec![kept(100)], failed(90_000), 86_400, 90_600),
             (vec![], failed(90_000), 60, 90_060),
         ] {
-            assert_eq!(Record { made, failed }.due(every), due);
+            let record = Record { made, failed };
+            assert_eq!(record.due(every, Some(Path::new("/b"))), due);
+            // In another directory there is no backup yet.
+            let failed = record.failed.as_ref().map_or(0, |failed| failed.unix_seconds + every.min(600));
+            assert_eq!(record.due(every, Some(Path::new("/other"))), failed);
         }
+    }
+
+    #[test]
+    fn a_directory_that_had_backups_is_not_made_again() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let directory = scratch.path().join("b");
+        let mut record = Record::default();
+        refuse_vanished(&record, &directory).unwrap();
+        record.made.push(Kept { file: directory.join("x"), unix_seconds: 1 });
+        let why = refuse_vanished(&record, &directory).unwrap_err().to_string();
+        assert!(why.contains("does not exist any more: mount its disk"), "{why}");
+        std::fs::create_dir(&directory).unwrap();
+        refuse_vanished(&record, &directory).unwrap();
+    }
+
+    #[test]
+    fn a_lost_backup_is_made_again_soon() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let file = scratch.path().join("1");
+        let record = Record { made: vec![Kept { file: file.clone(), unix_seconds: 5000 }], failed: None };
+        assert_eq!(record.newest_lost(), Some(file.as_path()));
+        assert_eq!(record.due_by_files(86_400, Some(scratch.path())), 5000 + AFTER_FAILURE);
+        std::fs::write(&file, "").unwrap();
+        let due = record.due_by_files(86_400, Some(scratch.path()));
+        assert_eq!((record.newest_lost(), due), (None, 5000 + 86_400));
     }
 
     #[test]
@@ -234,5 +312,21 @@ mod tests {
         assert_eq!(record.made, [kept("3")]);
         let there: Vec<bool> = ["2", "3", "of-the-operator"].map(|name| file(name).exists()).to_vec();
         assert_eq!(there, [false, true, true]);
+    }
+
+    #[test]
+    fn backups_in_a_directory_that_was_configured_before_stay() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let kept = |name: &str| {
+            let file = scratch.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, name).unwrap();
+            Kept { file, unix_seconds: 1 }
+        };
+        let (old, older, new) = (kept("before/1"), kept("before/2"), kept("after/3"));
+        let mut record = Record { made: vec![old.clone(), older.clone(), new.clone()], failed: None };
+        forget(&mut record, 1).unwrap();
+        assert_eq!(record.made, [new]);
+        assert!(old.file.exists() && older.file.exists());
     }
 }

@@ -1,13 +1,13 @@
 //! Replaces the served certificates at run time. Changes are made one after the other, and each publishes a new snapshot.
 
-use super::{Keeper, TOLD_MAX, tell, warn};
+use super::{Keeper, TOLD_MAX, described, how_to_add, tell, unusable, warn};
 use crate::config::Tls as TlsConfig;
 use crate::listen::Tls;
 use crate::{clock, output};
 use anyhow::Context;
-use enfilade_admin::{BadCertificate, Verified};
+use enfilade_admin::{BadCertificate, CertificateFiles, Examined, Verified};
 use enfilade_faces::Faces;
-use enfilade_sources::files::certificates::{Changed, DirectoryWatch};
+use enfilade_sources::files::certificates::{Changed, DirectoryWatch, links_of};
 use enfilade_tls::{Certificates, Rules, Tickets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,15 +16,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The served certificates, and the files that cannot be used.
+/// The served certificates, and what is wrong with their files.
 pub(crate) struct Served {
     exchange: watch::Sender<Tls>,
-    /// The problem of each bad file, by its path. The lock is held during every change.
-    bad: Mutex<BTreeMap<String, String>>,
+    /// The lock is held during every change.
+    faults: Mutex<Faults>,
     /// When the last warning about expiring certificates was logged, in seconds since the epoch.
     ends_told: Mutex<i64>,
     faces: Faces,
     tickets: Tickets,
+}
+
+/// What is wrong now. The metrics show exactly this, whether a signal or a change of a file led to it.
+#[derive(Default)]
+struct Faults {
+    /// The problem of each bad file, by its path.
+    files: BTreeMap<String, String>,
+    /// Whether the directory or the list was refused, so that the earlier certificates are served.
+    is_place_refused: bool,
+    /// Whether the last reload refused the configuration.
+    is_configuration_refused: bool,
 }
 
 /// How long a directory of certificates must be unchanged before it is read: files are often written together, or twice.
@@ -43,10 +54,12 @@ impl Served {
         faces: Faces,
         tickets: Tickets,
     ) -> Arc<Self> {
-        tell(&bad);
-        let bad = bad.into_iter().map(|bad| (bad.file, bad.why)).collect();
-        let served = Served { exchange, bad: Mutex::new(bad), ends_told: Mutex::new(0), faces, tickets };
-        served.measure(&served.bad());
+        let first = exchange.borrow().clone();
+        tell(&bad, &first.certificates, &first.keeper);
+        let files = bad.into_iter().map(|bad| (bad.file, bad.why)).collect();
+        let faults = Mutex::new(Faults { files, ..Faults::default() });
+        let served = Served { exchange, faults, ends_told: Mutex::new(0), faces, tickets };
+        served.measure(&served.faults());
         let keeper = Arc::clone(&served.exchange.borrow().keeper);
         served.reserve(&keeper);
         Arc::new(served)
@@ -73,16 +86,17 @@ impl Served {
         &self.tickets
     }
 
-    fn bad(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.bad.lock().unwrap_or_else(PoisonError::into_inner)
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn measure(&self, bad: &BTreeMap<String, String>) {
+    fn measure(&self, faults: &Faults) {
         let certificates = Arc::clone(&self.exchange.borrow().certificates);
         let soonest = certificates.files().map(|file| file.not_after).min();
         let metrics = self.faces.metrics();
         metrics.set_certificates(certificates.count(), soonest.unwrap_or(0));
-        metrics.set_bad_certificates(bad.len());
+        metrics.set_bad_certificates(faults.files.len());
+        metrics.set_reload_failed(faults.is_place_refused || faults.is_configuration_refused);
     }
 
     fn exchange(&self, certificates: Certificates, keeper: Arc<Keeper>) {
@@ -98,35 +112,62 @@ impl Served {
     }
 
     /// Logs new problems; removes the problems of examined files that are good again.
-    fn note(
-        &self,
-        bad: &mut BTreeMap<String, String>,
-        asked: impl Fn(&str) -> bool,
-        found: Vec<BadCertificate>,
-    ) {
+    fn note(&self, faults: &mut Faults, examined: &Examined, found: Vec<BadCertificate>) {
+        let known = &faults.files;
         let fresh: Vec<_> =
-            found.iter().filter(|found| bad.get(&found.file) != Some(&found.why)).cloned().collect();
-        bad.retain(|file, _| !asked(file));
-        bad.extend(found.into_iter().map(|found| (found.file, found.why)));
-        tell(&fresh);
-        self.measure(bad);
+            found.iter().filter(|found| known.get(&found.file) != Some(&found.why)).cloned().collect();
+        faults.files.retain(|file, _| !examined.has(file));
+        faults.files.extend(found.into_iter().map(|found| (found.file, found.why)));
+        let now = self.exchange.borrow().clone();
+        tell(&fresh, &now.certificates, &now.keeper);
+        self.measure(faults);
     }
 
-    /// Reads the whole directory again. Returns the number of certificates, and whether all files are usable.
-    pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<(usize, bool)> {
-        let mut bad = self.bad();
+    /// Reads the whole directory or list again. Returns how many certificates are served, and how many files cannot be used.
+    pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<[usize; 2]> {
+        let mut faults = self.faults();
+        let (count, _) = self.look(&mut faults, rules, None)?;
+        Ok([count, faults.files.len()])
+    }
+
+    /// Reads the changed files, or all files, and serves what was found. If that is refused, the earlier certificates stay. Returns how many
+    /// certificates are served, and what changed.
+    fn look(
+        &self,
+        faults: &mut Faults,
+        rules: Rules,
+        changed: Option<&BTreeSet<PathBuf>>,
+    ) -> anyhow::Result<(usize, String)> {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        let looked = keeper.files.look_again(&certificates, rules, clock::nanos());
-        let looked = looked.with_context(|| keeper.unusable())?;
-        if looked.certificates.is_empty() {
-            anyhow::bail!("there is no usable certificate in {}; see `enfilade certs check`", keeper.place());
-        }
-        let (count, is_well) = (looked.certificates.count(), looked.bad.is_empty());
+        let looked = match changed {
+            Some(changed) => keeper.files.look_at(&certificates, changed, rules, clock::nanos()),
+            None => keeper.files.look_again(&certificates, rules, clock::nanos()),
+        };
+        let looked = looked.with_context(|| unusable(keeper.place())).and_then(|looked| {
+            match looked.certificates.is_empty() {
+                true => anyhow::bail!(
+                    "no usable certificate is left in {}: {}",
+                    described(keeper.place()),
+                    how_to_add(keeper.place())
+                ),
+                false => Ok(looked),
+            }
+        });
+        faults.is_place_refused = looked.is_err() || keeper.files.is_behind();
+        let looked = looked.inspect_err(|_| self.measure(faults))?;
+        let (count, changes) =
+            (looked.certificates.count(), changes(&certificates, &looked.certificates, &looked.examined));
         self.exchange(looked.certificates, keeper);
-        // Every file that was not known to be good was read again, so these problems replace all earlier ones.
         warn(&looked.warnings);
-        self.note(&mut bad, |_| true, looked.bad);
-        Ok((count, is_well))
+        self.note(faults, &looked.examined, looked.bad);
+        Ok((count, changes))
+    }
+
+    /// Records whether a reload refused the configuration.
+    pub(crate) fn configured(&self, is_refused: bool) {
+        let mut faults = self.faults();
+        faults.is_configuration_refused = is_refused;
+        self.measure(&faults);
     }
 
     /// Whether the served certificates come from this configuration.
@@ -134,14 +175,15 @@ impl Served {
         self.exchange.borrow().keeper.is_of(tls, data)
     }
 
-    /// Serves the certificates of another place from now on.
-    pub(crate) fn move_to(&self, keeper: Keeper, rules: Rules) -> anyhow::Result<(usize, bool)> {
+    /// Serves the certificates of another place from now on. Returns how many certificates are served, and how many files cannot be used.
+    pub(crate) fn move_to(&self, keeper: Keeper, rules: Rules) -> anyhow::Result<[usize; 2]> {
         let (certificates, found) = keeper.load(rules)?;
-        let mut bad = self.bad();
-        let (count, is_well) = (certificates.count(), found.is_empty());
+        let mut faults = self.faults();
+        let count = certificates.count();
         self.exchange(certificates, Arc::new(keeper));
-        self.note(&mut bad, |_| true, found);
-        Ok((count, is_well))
+        faults.is_place_refused = false;
+        self.note(&mut faults, &Examined::All, found);
+        Ok([count, faults.files.len()])
     }
 
     /// Reads every key, logs how long that took, and stops serving unusable certificates.
@@ -160,7 +202,7 @@ impl Served {
                     "{count} certificates verified in {seconds:.1} s; {wrong} cannot be used"
                 ));
             }
-            let mut bad = served.bad();
+            let mut faults = served.faults();
             let now = served.exchange.borrow().clone();
             if Arc::ptr_eq(&now.keeper, &keeper) && wrong > 0 {
                 let next = now.certificates.after(out);
@@ -168,9 +210,9 @@ impl Served {
                 if !next.is_empty() {
                     served.exchange(next, keeper);
                 }
-                served.note(&mut bad, |_| false, found);
+                served.note(&mut faults, &Examined::Files(BTreeSet::new()), found);
             }
-            drop(bad);
+            drop(faults);
             if !changed.is_empty() {
                 served.look_at(Changed::Files(changed));
             }
@@ -179,40 +221,27 @@ impl Served {
         Ok(())
     }
 
-    /// Reads the changed files and applies the current rules.
+    /// Reads the changed files, applies the current rules, and logs what changed.
     pub(crate) fn look_at(&self, changed: Changed) {
-        let files = match changed {
-            Changed::Files(files) => files,
-            Changed::Everything => {
-                let rules = self.exchange.borrow().certificates.rules();
-                if let Err(why) = self.look_again(rules) {
-                    not_reloaded(&why);
-                }
-                return;
-            }
+        let files = match &changed {
+            Changed::Files(files) => Some(files),
+            Changed::Everything => None,
         };
-        let mut bad = self.bad();
+        let mut faults = self.faults();
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        let rules = certificates.rules();
-        let looked = match keeper.files.look_at(&certificates, &files, rules, clock::nanos()) {
-            Ok(looked) => looked,
-            Err(why) => return not_reloaded(&anyhow::Error::from(why).context(keeper.unusable())),
-        };
-        if looked.certificates.is_empty() {
-            output::note(
-                "warning: no usable certificate is left; the old ones stay in use until one is added; see `enfilade certs check`",
-            );
-            return;
+        let was_refused = faults.is_place_refused;
+        match self.look(&mut faults, certificates.rules(), files) {
+            Ok((count, changes)) => {
+                let is_list = files.is_some_and(|files| files.contains(keeper.place().path()));
+                if is_list || !changes.is_empty() || was_refused && !faults.is_place_refused {
+                    output::note(&format!("{} from now on{changes}", count_of(count)));
+                }
+            }
+            Err(why) => output::note(&format!(
+                "warning: certificates not reloaded, {}: {why:#}",
+                remaining(&certificates, &keeper)
+            )),
         }
-        let changes = changes(&certificates, &looked.certificates, &files);
-        let is_list = files.contains(keeper.files.place().path());
-        if is_list || !changes.is_empty() {
-            output::note(&format!("{} from now on{changes}", count_of(looked.certificates.count())));
-        }
-        self.exchange(looked.certificates, Arc::clone(&keeper));
-        let asked = |file: &str| files.contains(Path::new(file));
-        warn(&looked.warnings);
-        self.note(&mut bad, asked, looked.bad);
     }
 
     /// Writes the index for the next start.
@@ -229,23 +258,28 @@ impl Served {
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
                 let keeper = Arc::clone(&served.exchange.borrow().keeper);
-                let directories = keeper.files.directories();
-                if watched.as_ref().is_none_or(|watched| watched.directories != directories) {
-                    watched = Watched::new(directories);
+                if watched.as_ref().is_none_or(|watched| !watched.is_of(&keeper.files)) {
+                    watched = Watched::new(&keeper.files).ok();
                     // Finds changes that were made before the watch began.
                     served.look_at(Changed::Everything);
                 }
                 served.warn_of_ends();
-                let Some(Watched { watch, .. }) = &watched else {
-                    std::thread::park_timeout(WATCH_TURN);
+                let Some(now) = &watched else {
+                    // A directory that was moved away may come back at any time.
+                    for _ in 0..WATCH_TURN.as_secs() {
+                        std::thread::park_timeout(Duration::from_secs(1));
+                        if Watched::new(&keeper.files).is_ok() {
+                            break;
+                        }
+                    }
                     continue;
                 };
-                let mut changed = watch.wait(WATCH_TURN);
+                let mut changed = now.wait(WATCH_TURN);
                 if changed.is_nothing() {
                     continue;
                 }
                 for _ in 0..QUIET_TURNS_MAX {
-                    let more = watch.wait(QUIET);
+                    let more = now.wait(QUIET);
                     if more.is_nothing() {
                         break;
                     }
@@ -261,16 +295,20 @@ impl Served {
         Ok(())
     }
 
-    /// Logs once a day which certificates expire soon or have expired.
+    /// Logs once a day which certificates and revocation lists expire soon or have expired.
     fn warn_of_ends(&self) {
         let now = clock::now().unix_seconds;
         let mut told = self.ends_told.lock().unwrap_or_else(PoisonError::into_inner);
         if now < *told + DAY {
             return;
         }
-        *told = now;
+        let is_first = std::mem::replace(&mut *told, now) == 0;
         drop(told);
-        let certificates = Arc::clone(&self.exchange.borrow().certificates);
+        let Tls { certificates, keeper } = self.exchange.borrow().clone();
+        // The reading at the start has told it already.
+        if !is_first {
+            warn(&keeper.files.revocations(clock::nanos()));
+        }
         let mut ending: Vec<_> =
             certificates.files().filter(|file| file.not_after < now + SOON_DAYS * DAY).collect();
         ending.sort_by(|a, b| (a.not_after, &a.path).cmp(&(b.not_after, &b.path)));
@@ -290,42 +328,86 @@ impl Served {
     }
 }
 
-fn not_reloaded(why: &anyhow::Error) {
-    output::note(&format!("warning: certificates not reloaded, the old ones stay in use: {why:#}"));
-}
-
 /// The beginning of a sentence that says how many certificates are served.
 pub(crate) fn count_of(count: usize) -> String {
     format!("{} served", output::counted(count, "certificate is", "certificates are"))
 }
 
-/// A list of the files that have a new certificate (`+`), or no certificate any more (`-`).
-fn changes(before: &Certificates, after: &Certificates, files: &BTreeSet<PathBuf>) -> String {
+/// A list of the examined files that have a new certificate or key (`+`), or no certificate any more (`-`).
+fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> String {
     let version = |certificates: &Certificates, path: &str| {
         certificates.at_path(path, |_| true).map(|file| file.version)
     };
-    let change = |path: &PathBuf| {
-        let path = path.to_str()?;
-        match (version(before, path), version(after, path)) {
-            (Some(_), None) => Some(format!(" -{path}")),
-            (old, Some(new)) if old != Some(new) => Some(format!(" +{path}")),
-            _ => None,
-        }
+    let change = |path: &str| match (version(before, path), version(after, path)) {
+        (Some(_), None) => Some(format!(" -{path}")),
+        (old, Some(new)) if old != Some(new) => Some(format!(" +{path}")),
+        _ => None,
     };
-    let all: String = files.iter().filter_map(change).take(TOLD_MAX).collect();
-    if all.is_empty() { all } else { format!(":{all}") }
+    let all: BTreeSet<String> = match examined {
+        Examined::Files(files) => files.iter().filter_map(|path| change(path.to_str()?)).collect(),
+        Examined::All => before.files().chain(after.files()).filter_map(|file| change(&file.path)).collect(),
+    };
+    let shown: String = all.iter().take(TOLD_MAX).map(String::as_str).collect();
+    if shown.is_empty() { shown } else { format!(":{shown}") }
 }
 
-/// Watched directories.
+/// What happens to connections while the files cannot be read. A certificate whose key is not in memory can be served only while its file can be read.
+fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
+    let on_disk = certificates.files().filter(|file| !keeper.memo.can_serve(file, &keeper.digest));
+    let is_lost = |path: &str| keeper.files.is_usable(Path::new(path)).is_err();
+    let lost: BTreeSet<&str> =
+        on_disk.take(TOLD_MAX).map(|file| &*file.path).filter(|path| is_lost(path)).collect();
+    match lost.is_empty() {
+        true => "the old ones stay in use".to_owned(),
+        false => format!(
+            "the old ones stay in use, except those whose key is not in memory and cannot be read: TLS handshakes that need {} fail",
+            output::some(&lost.into_iter().collect::<Vec<_>>())
+        ),
+    }
+}
+
+/// The watched directories of certificate files.
 pub(crate) struct Watched {
     directories: BTreeSet<PathBuf>,
+    /// The files to which links in the directories lead, and the links on the way. Their directories are watched, too.
+    links: BTreeSet<PathBuf>,
     watch: DirectoryWatch,
 }
 
 impl Watched {
-    /// Starts watching; `None` if the kernel refuses.
-    pub(crate) fn new(directories: BTreeSet<PathBuf>) -> Option<Self> {
-        let watch = DirectoryWatch::new(directories.iter().cloned()).ok()?;
-        Some(Watched { directories, watch })
+    /// Starts watching.
+    ///
+    /// # Errors
+    /// When a directory does not exist, or the kernel refuses.
+    pub(crate) fn new(files: &CertificateFiles) -> std::io::Result<Self> {
+        let directories = files.directories();
+        let links = links_of(&directories);
+        let also: BTreeSet<PathBuf> =
+            links.iter().filter_map(|link| link.parent()).map(Path::to_owned).collect();
+        let watch = DirectoryWatch::new(directories.iter().cloned(), also)?;
+        Ok(Watched { directories, links, watch })
+    }
+
+    /// Whether these are still the directories of the files, and the links in them lead to the same files.
+    pub(crate) fn is_of(&self, files: &CertificateFiles) -> bool {
+        let directories = files.directories();
+        self.directories == directories && self.links == links_of(&directories)
+    }
+
+    /// The changes since the last call. Waits for a change, at most for the time `at_most`. After a change behind a link, all files must be read again.
+    pub(crate) fn wait(&self, at_most: Duration) -> Changed {
+        let until = clock::nanos().saturating_add(at_most.as_nanos() as u64);
+        loop {
+            let left = until.saturating_sub(clock::nanos());
+            let mut files = match self.watch.wait(Duration::from_nanos(left)) {
+                Changed::Files(files) if files.is_disjoint(&self.links) => files,
+                _ => return Changed::Everything,
+            };
+            // The directories behind links have other files, too.
+            files.retain(|file| file.parent().is_some_and(|parent| self.directories.contains(parent)));
+            if left == 0 || !files.is_empty() {
+                return Changed::Files(files);
+            }
+        }
     }
 }

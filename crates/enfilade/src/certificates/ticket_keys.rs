@@ -3,7 +3,7 @@
 //! servers.
 
 use crate::home::Home;
-use crate::{clock, output};
+use crate::{clock, operations, output};
 use enfilade_admin::FernetKeys;
 use enfilade_sources::files::fernet_keys::{FernetKey, Found, STAGED};
 use enfilade_tls::{TICKET_SECONDS, TicketKey, Tickets};
@@ -17,9 +17,10 @@ const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Reads the keys now, and then periodically in a thread of its own. Rotates the keys when one key has sealed tickets for [`SEALS_SECONDS`].
-pub(crate) fn follow(home: &Home, tickets: &Tickets, is_first_start: bool) -> anyhow::Result<()> {
+pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
-    if !is_first_start && !keys.directory().exists() {
+    // Only servers make these keys, and only servers make this directory: before the first server, nothing is missing.
+    if operations::place(&home.data).exists() && !keys.directory().exists() {
         output::note(&format!(
             "warning: the keys of TLS session tickets in `{}` are missing: new ones are made, and every client does one full handshake",
             keys.directory().display()

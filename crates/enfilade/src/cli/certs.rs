@@ -21,7 +21,7 @@ pub(crate) enum Certs {
         /// Act as a client that does not support ECDSA keys
         #[arg(long)]
         rsa_only: bool,
-        /// Print the certificate and its chain in PEM, without the key, and nothing else
+        /// Print the certificate and its chain in PEM, without the key, and nothing else; fails if no certificate has the name
         #[arg(long)]
         pem: bool,
         /// The directory of certificates [default: the server's]
@@ -78,7 +78,7 @@ pub(crate) enum Certs {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Read every key as a handshake would; exits with 1 if one is unusable
+    /// Read every key as a handshake would; exits with 1 if one is unusable, or if there is none
     Check {
         /// The directory of certificates [default: the server's]
         #[arg(long, value_name = "DIR")]

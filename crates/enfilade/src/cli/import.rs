@@ -6,8 +6,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Import {
     /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing records do
-    /// not change, but a user without a password gets one. A chunk store becomes read-only. To keep editing the files, put them into the data
-    /// directory and import from the data directory: such an import reads only passwords and realms
+    /// not change. Roles that would reach other records of this server are left out. A chunk store becomes
+    /// read-only. To keep editing the files, put them into the data directory and import from the data directory: such an import reads only passwords
+    /// and realms
     Proxmox {
         /// The directory of the files, for instance a copy of /etc/proxmox-backup
         directory: PathBuf,
@@ -18,6 +19,11 @@ pub(crate) enum Import {
         /// users get no password
         #[arg(long)]
         without_second_factor: bool,
+        /// An earlier import was from the same source: users, tokens and datastores that exist here under the names of the source are those of the
+        /// source. Users without a password get that of the source, and new roles and tokens are imported. Without this option, this happens only if
+        /// the hash of a password or secret proves it
+        #[arg(long)]
+        same_source: bool,
     },
     /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog and
     /// application credentials. Existing records do not change. The API does not give secrets: application credentials need new ones. Import into an

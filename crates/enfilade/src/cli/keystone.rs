@@ -1,8 +1,9 @@
 //! Commands for the records that Keystone's clients use: domains, projects and the catalog of services.
 
+use super::changes;
 use clap::{Args, Subcommand};
 use enfilade_facts::tables::Interface;
-use enfilade_facts::vocabulary::{EndpointId, Realm, ServiceId, Userid};
+use enfilade_facts::vocabulary::{EndpointId, Realm, Userid};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Bootstrap {
@@ -24,13 +25,13 @@ pub(crate) struct Bootstrap {
     /// The region of the identity service
     #[arg(long, default_value = "RegionOne", value_name = "NAME")]
     pub(crate) region: String,
-    /// The public URL of the identity service [default: https:// and `[tls] listen`]
+    /// The public URL of the identity service [default: the URL of an earlier bootstrap, else https:// and `[tls] listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// The URL of the identity service for other services [default: the public URL]
+    /// The URL of the identity service for other services [default: the URL of an earlier bootstrap if it was not the public URL, else the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) internal_url: Option<String>,
-    /// The URL of the identity service for administrators [default: the public URL]
+    /// The URL of the identity service for administrators [default: the URL of an earlier bootstrap if it was not the public URL, else the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) admin_url: Option<String>,
 }
@@ -38,6 +39,7 @@ pub(crate) struct Bootstrap {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Domain {
     /// Create a domain: a realm of users, groups and projects
+    #[command(alias = "create")]
     Add {
         /// The name of the domain
         domain: Realm,
@@ -55,6 +57,7 @@ pub(crate) enum Domain {
         domain: Realm,
     },
     /// Remove an empty domain
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// The name of the domain
         domain: Realm,
@@ -64,6 +67,7 @@ pub(crate) enum Domain {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Project {
     /// Create a project
+    #[command(alias = "create")]
     Add {
         /// NAME, or NAME@DOMAIN
         name: String,
@@ -77,6 +81,7 @@ pub(crate) enum Project {
     /// Show all projects and the datastores that are bound to them
     List,
     /// Change a project
+    #[command(group = changes(["description", "enable", "disable"]))]
     Set {
         /// NAME, NAME@DOMAIN or its id
         project: String,
@@ -91,6 +96,7 @@ pub(crate) enum Project {
         disable: bool,
     },
     /// Remove a project with the roles on it and the application credentials for it; its sessions end
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// NAME, NAME@DOMAIN or its id
         project: String,
@@ -110,8 +116,8 @@ pub(crate) enum Catalog {
     },
     /// Create an endpoint of a service, or change the URL of the one with the same interface and region
     Endpoint {
-        /// The service's id
-        service: ServiceId,
+        /// The name of the service, or its id
+        service: String,
         /// public, internal or admin
         interface: Interface,
         /// The URL; $(project_id)s is replaced by the project of the client
@@ -122,8 +128,8 @@ pub(crate) enum Catalog {
     },
     /// Remove a service with its endpoints
     RemoveService {
-        /// The id of the service
-        service: ServiceId,
+        /// The name of the service, or its id
+        service: String,
     },
     /// Remove an endpoint
     RemoveEndpoint {

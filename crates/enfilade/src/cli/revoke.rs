@@ -1,13 +1,15 @@
 //! Commands that end sessions and revoke credentials.
 
+use crate::output;
 use clap::{Args, Subcommand};
-use enfilade_facts::vocabulary::{GroupName, Realm, Userid};
+use enfilade_facts::vocabulary::{Authid, GroupName, Realm, Userid};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Revoke {
     /// End all sessions of a user, and show which credentials still work
     User {
         /// NAME@REALM
+        #[arg(value_parser = user)]
         user: Userid,
         #[command(flatten)]
         extent: Extent,
@@ -62,6 +64,17 @@ pub(crate) struct Extent {
     /// delete only the application credentials, EC2 keys and trusts for the project
     #[arg(long)]
     pub(crate) everything: bool,
+}
+
+/// A user. For the name of an API token, the error names the command that revokes the token.
+fn user(text: &str) -> Result<Userid, String> {
+    text.parse::<Userid>().map_err(|why| match text.parse::<Authid>() {
+        Ok(token) => format!(
+            "`{token}` is an API token; to revoke it: enfilade revoke token {}",
+            output::word(&token.to_string())
+        ),
+        Err(_) => why.to_string(),
+    })
 }
 
 #[derive(Debug, Subcommand)]

@@ -28,7 +28,7 @@ pub(super) const KINDS: [(WayKind, &str, &str, &str); 7] = [
     (WayKind::TrustToAnother, "trusts_to_others", "trust to another user", "trusts to other users"),
 ];
 
-fn name_of(kind: WayKind) -> &'static str {
+pub(super) fn name_of(kind: WayKind) -> &'static str {
     KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2)
 }
 

@@ -8,9 +8,11 @@ use crate::backup::{Made, Target, make};
 use crate::cli::Backup;
 use crate::home::{Home, Installation};
 use crate::progress::Progress;
+use crate::reserved::refuse_place;
 use crate::upkeep::open;
 use crate::{output, prompt};
 use anyhow::{Context, bail, ensure};
+use enfilade_admin::real_path;
 use enfilade_facts::Source;
 use enfilade_facts::vocabulary::{Secret, StorePath};
 use enfilade_sources::backup::age::Lock;
@@ -28,12 +30,12 @@ pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> 
     let made = match command.acls {
         true => {
             let home = Home::open(installation.clone())?;
-            refuse_served(home.source(), &command.target)?;
+            refuse_target(&home.data, home.source(), &command.target)?;
             make_shown(installation, &home.source, &target, &|| acls(&home))?
         }
         false => {
             let lmdb = open(installation)?;
-            refuse_served(&lmdb, &command.target)?;
+            refuse_target(&installation.data, &lmdb, &command.target)?;
             make_shown(installation, &lmdb, &target, &|| Ok(Vec::new()))?
         }
     };
@@ -41,19 +43,16 @@ pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> 
     Ok(())
 }
 
-/// Refuses a target in the directory of a datastore: users of the datastore could read the keys in the backup.
-fn refuse_served(source: &dyn Source, target: &Path) -> anyhow::Result<()> {
-    let path = std::path::absolute(target)?;
-    let real = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok()).unwrap_or(path);
-    let stores = enfilade_admin::list_datastores(source)?;
-    match stores.iter().find(|store| real.starts_with(&store.path)) {
-        Some(store) => bail!(
-            "`{}` is in datastore `{}`, whose users could read the keys in the backup: choose another directory",
-            target.display(),
-            store.name
-        ),
-        None => Ok(()),
-    }
+/// As [`refuse_place`]. Also refuses a backup in the data directory, with which it would be lost.
+fn refuse_target(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
+    refuse_place(data, source, target)?;
+    ensure!(
+        !real_path(&std::path::absolute(target)?).starts_with(real_path(data)),
+        "`{}` is in the data directory `{}`, and would be lost together with it: choose another directory, best on another disk",
+        target.display(),
+        data.display()
+    );
+    Ok(())
 }
 
 fn make_shown(
@@ -86,8 +85,10 @@ fn tell(command: &Backup, made: &Made, json: bool) {
         text.push_str("\nthe backup contains private keys and hashes of secrets, and is not encrypted: store the backup where only administrators can read it");
     }
     text.push_str(match command.acls {
-        true => "\nthe content of datastores is not in the backup",
-        false => "\nnot in the backup: the content of datastores, and the ACLs of their files (see --acls)",
+        true => "\nnot in the backup: the content of datastores; copy it with `rsync -aX`, as root",
+        false => {
+            "\nnot in the backup: the content of datastores, and the ACLs of their files; copy both with `rsync -aX`, as root (--acls adds the ACLs to the backup)"
+        }
     });
     let key = match (is_encrypted, command.recipients.is_empty()) {
         (false, _) => "",
@@ -113,8 +114,14 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     );
     let is_encrypted = command.passphrase || command.passphrase_stdin || !recipients.is_empty();
     ensure!(
-        is_encrypted == ends_in("age"),
-        "`{}`: an encrypted backup needs a name that ends in .age, such as backup.tar.age; a backup without --recipient or --passphrase needs another name, such as backup.tar",
+        is_encrypted || !ends_in("age"),
+        "`{}`: a name that ends in .age is for an encrypted backup: give --recipient AGE-RECIPIENT or --passphrase; without encryption give another name, \
+         such as backup.tar",
+        target.display()
+    );
+    ensure!(
+        !is_encrypted || ends_in("age"),
+        "`{}`: an encrypted backup needs a name that ends in .age, such as backup.tar.age",
         target.display()
     );
     let lock = match passphrase(command)? {

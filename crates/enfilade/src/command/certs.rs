@@ -3,13 +3,18 @@
 mod add;
 mod made;
 
+use crate::certificates::{self, Watched};
 use crate::cli::certs::Certs;
+use crate::config::Check;
 use crate::home::{Installation, seed};
-use crate::{clock, output, progress};
+use crate::self_made::is_self_made;
+use crate::{clock, output, owner, progress};
 use anyhow::{Context, bail};
-use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Looked};
-use enfilade_sources::files::certificates::{Changed, DirectoryWatch, is_certificate};
-use enfilade_tls::{Algorithm, Ask, CertificateFile, Certificates, CrtList, Digest, Leaf, Tickets};
+use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, Looked};
+use enfilade_sources::files::certificates::{Changed, companions_of, is_certificate};
+use enfilade_tls::{
+    Algorithm, Ask, CertificateFile, Certificates, CrtList, Digest, FileChange, Leaf, Tickets, TlsPermit,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,14 +30,20 @@ const QUIET: Duration = Duration::from_millis(100);
 const NAMES_SHOWN: usize = 3;
 
 pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> anyhow::Result<ExitCode> {
+    // Root can read files that the server cannot read, so commands that only examine the certificates of the server run as the server's user.
+    if let Certs::List { directory: None, .. }
+    | Certs::Show { directory: None, .. }
+    | Certs::Check { directory: None }
+    | Certs::Watch { directory: None } = &command
+    {
+        owner::become_owner(&installation.data)?;
+    }
     let of = |directory: Option<PathBuf>| {
         let there = match directory {
             Some(directory) => CertificatePlace::Directory(directory),
             None => installation.config.tls.place(&installation.data),
         };
-        let issuers = installation.config.tls.issuers.as_deref();
-        let terms = CertificateTerms::new(Tickets::default(), issuers).map_err(anyhow::Error::msg)?;
-        Ok::<_, anyhow::Error>(CertificateFiles::new(there, Digest::new(&seed()?), terms))
+        certificates::files(there, &installation.config.tls, Digest::new(&seed()?), Tickets::default())
     };
     match command {
         Certs::List { expiring, directory } => list_all(&of(directory)?, expiring, json),
@@ -138,34 +149,44 @@ fn show(
     (name, rsa_only, pem): (&str, bool, bool),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let looked = look(installation, files)?;
+    let mut looked = look(installation, files)?;
     let ask = Ask::new(Some(name)).taking(!rsa_only, true);
     // A client that connects to an IP address sends no server name.
     let ask = match name.parse() {
         Ok(address) => Ask::new(None).taking(!rsa_only, true).at(address),
         Err(_) => ask,
     };
-    let permit = match enfilade_tls::open(&looked.certificates, &ask) {
-        Ok(permit) => permit,
-        Err(refusal) => bail!("{refusal}"),
-    };
+    let permit = serves(installation, files, &mut looked, &ask)?;
+    // The other certificate may have been chosen only because one of these is unusable now.
+    for BadCertificate { file, why } in &looked.bad {
+        output::note(&format!(
+            "warning: `{file}` cannot be used: {why}; a running server that used it earlier may still send its previous certificate"
+        ));
+    }
     if pem {
         let file = Path::new(permit.certificate());
+        if permit.is_default() {
+            let names = leaf_of(files, file)?.names;
+            // Addresses come before host names.
+            let how = match names.last() {
+                Some(name) => format!("`enfilade certs show {} --pem`", output::word(name)),
+                None => format!("`openssl x509 -in {}`", output::word(permit.certificate())),
+            };
+            bail!(
+                "no certificate has the name `{name}`, so nothing was printed: clients that ask for it get the default certificate, which {how} prints"
+            );
+        }
         let bytes = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
         let text = certificates_in(&String::from_utf8_lossy(&bytes));
         let value = json!({ "file": permit.certificate(), "certificate": text });
         output::done(json, &value, text.trim_end());
         return Ok(ExitCode::SUCCESS);
     }
-    let only = [OsString::from(permit.certificate())];
-    let leaf = files
-        .leaves_of(Path::new("/"), &only, |_, leaf| leaf)?
-        .pop()
-        .context("the certificate file was removed meanwhile; run the command again")??;
+    let leaf = leaf_of(files, Path::new(permit.certificate()))?;
     let is_default = permit.is_default();
     let unusable = files.is_usable(Path::new(permit.certificate())).err();
     let ended = if unusable.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    let [line, excluding] = lines_of(files, permit.line(), name)?;
+    let OfLines { line, has_names, excluding } = lines_of(files, permit.line(), name)?;
     if json {
         let more = [
             ("default", is_default.into()),
@@ -177,16 +198,15 @@ fn show(
         return Ok(ended);
     }
     let now = clock::now().unix_seconds;
-    let because = match (is_default, excluding) {
-        (true, Some(lines)) => {
-            format!("default: no certificate has the name (lines of the crt-list exclude it: {lines})")
-        }
-        (true, None) => "default: no certificate has the name".to_owned(),
-        (false, Some(lines)) => {
-            format!("the certificate has the name (other lines of the crt-list exclude the name: {lines})")
-        }
-        (false, None) => "the certificate has the name".to_owned(),
-    };
+    let mut because = match (is_default, has_names) {
+        (true, _) => "default: no certificate has the name",
+        (false, true) => "the line of the crt-list has the name",
+        (false, false) => "the certificate has the name",
+    }
+    .to_owned();
+    if let Some(lines) = excluding {
+        because.push_str(&format!(" (lines of the crt-list exclude the name: {lines})"));
+    }
     let mut rows = vec![
         ["file".to_owned(), permit.certificate().to_owned()],
         ["served because".to_owned(), because],
@@ -202,6 +222,38 @@ fn show(
     rows.extend(leaf.names.into_iter().map(|name| ["name".to_owned(), name]));
     output::table(&["CERTIFICATE", name], &rows.into_iter().map(Vec::from).collect::<Vec<_>>());
     Ok(ended)
+}
+
+/// The certificate that a client gets. A server removes a certificate whose key it cannot use, unless it reads keys only at handshakes; then
+/// another certificate answers. Such certificates are added to the bad ones.
+fn serves(
+    installation: &Installation,
+    files: &CertificateFiles,
+    looked: &mut Looked,
+    ask: &Ask,
+) -> anyhow::Result<TlsPermit> {
+    loop {
+        let permit = match enfilade_tls::open(&looked.certificates, ask) {
+            Ok(permit) => permit,
+            Err(refusal) => bail!("{refusal}"),
+        };
+        let path = Path::new(permit.certificate());
+        let stays = installation.config.tls.check == Check::Lazy || files.is_bound(path);
+        let Err(why) = files.is_usable(path) else { return Ok(permit) };
+        let next = looked.certificates.after([FileChange::Remove(permit.certificate().into())]);
+        if stays || next.is_empty() {
+            return Ok(permit);
+        }
+        looked.bad.push(BadCertificate { file: permit.certificate().to_owned(), why });
+        looked.certificates = next;
+    }
+}
+
+/// The leaf certificate of a file.
+fn leaf_of(files: &CertificateFiles, file: &Path) -> anyhow::Result<Leaf> {
+    let only = [OsString::from(file)];
+    let leaf = files.leaves_of(Path::new("/"), &only, |_, leaf| leaf)?.pop();
+    Ok(leaf.context("the certificate file was removed meanwhile; run the command again")??)
 }
 
 /// The path of the bundle with this file name. The name must be one that the server reads in the directory of certificates.
@@ -225,9 +277,21 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     }
 }
 
-/// The line of the crt-list by which a name is served, as written, and the lines that exclude the name.
-fn lines_of(files: &CertificateFiles, line: Option<u32>, name: &str) -> anyhow::Result<[Option<String>; 2]> {
-    let (CertificatePlace::List(list), Some(number)) = (files.place(), line) else { return Ok([None, None]) };
+/// What a crt-list says about a name. Without a crt-list, nothing.
+#[derive(Default)]
+struct OfLines {
+    /// The line by which the name is served, as written.
+    line: Option<String>,
+    /// Whether this line has names of its own, which replace those of the certificate.
+    has_names: bool,
+    /// The lines that exclude the name.
+    excluding: Option<String>,
+}
+
+fn lines_of(files: &CertificateFiles, line: Option<u32>, name: &str) -> anyhow::Result<OfLines> {
+    let (CertificatePlace::List(list), Some(number)) = (files.place(), line) else {
+        return Ok(OfLines::default());
+    };
     let text = std::fs::read_to_string(list).with_context(|| unread(files))?;
     let file = list.file_name().unwrap_or_default().to_string_lossy();
     let at = |number: u32| format!("{file}:{number}");
@@ -236,8 +300,11 @@ fn lines_of(files: &CertificateFiles, line: Option<u32>, name: &str) -> anyhow::
     let lines = CrtList::parse(&text).lines;
     let excluding: Vec<String> =
         lines.iter().filter(|line| line.excluded.contains(&name)).map(|line| at(line.number)).collect();
-    let excluding = Some(excluding.join(", ")).filter(|lines| !lines.is_empty());
-    Ok([Some(format!("{}: {written}", at(number))), excluding])
+    Ok(OfLines {
+        line: Some(format!("{}: {written}", at(number))),
+        has_names: lines.iter().any(|line| line.number == number && line.names.is_some()),
+        excluding: Some(excluding.join(", ")).filter(|lines| !lines.is_empty()),
+    })
 }
 
 /// The certificates in a PEM file, without the key.
@@ -258,9 +325,27 @@ fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<Ex
     if !place.exists() && place.with_file_name(&bundle).exists() {
         bail!("there is no `{}`, nothing was removed: is `{bundle}` meant?", place.display());
     }
-    std::fs::remove_file(&place)
-        .with_context(|| format!("`{}` cannot be removed; see `enfilade certs list`", place.display()))?;
-    output::done(json, &json!({ "removed": place.display().to_string() }), &format!("`{name}` removed"));
+    let pem = std::fs::read(&place).unwrap_or_default();
+    let mut also = companions_of(&place);
+    // The certificate for clients to trust, which Enfilade writes next to a bundle.
+    also.extend(Some(place.with_extension("crt")).filter(|crt| *crt != place && is_self_made(&place, &pem)));
+    match std::fs::remove_file(&place) {
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => bail!(
+            "there is no `{}`, nothing was removed: give the file name, without its directory; `enfilade certs list` shows all",
+            place.display()
+        ),
+        removed => removed.with_context(|| format!("`{}` cannot be removed", place.display()))?,
+    }
+    for file in &also {
+        std::fs::remove_file(file).with_context(|| {
+            format!("`{name}` was removed, but `{}` cannot be removed: remove it by hand", file.display())
+        })?;
+    }
+    let names: Vec<String> =
+        also.iter().filter_map(|file| Some(format!("`{}`", file.file_name()?.to_string_lossy()))).collect();
+    let with = if names.is_empty() { String::new() } else { format!(", and with it {}", names.join(", ")) };
+    let value = json!({ "removed": place.display().to_string(), "also": also });
+    output::done(json, &value, &format!("`{name}` removed{with}"));
     let is_left = files.leaves(|_, _| ()).is_ok_and(|left| left.iter().any(Result::is_ok));
     if !is_left {
         output::note(
@@ -280,13 +365,20 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     });
     let good = all - verified.bad.len().min(all);
     let bad = [looked.bad, verified.bad].concat();
-    for BadCertificate { file, why } in &verified.warnings {
+    for BadCertificate { file, why } in looked.warnings.iter().chain(&verified.warnings) {
         match json {
             true => output::json_line(&json!({ "file": file, "warning": why })),
             false => output::note(&format!("warning: {file}: {why}")),
         }
     }
     tell_bad(&bad, json);
+    if all == 0 && bad.is_empty() {
+        bail!(
+            "there is no certificate in {}, and without one the server does not start: {}",
+            certificates::described(files.place()),
+            certificates::how_to_add(files.place())
+        );
+    }
     if !json {
         let noun = if good == 1 { "certificate" } else { "certificates" };
         output::line(&format!("{good} {noun} can be used, {} cannot", bad.len()));
@@ -303,7 +395,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
         output::note(&format!("watching {} certificates; end with Ctrl-C", now.certificates.count()));
     }
     loop {
-        let changes = DirectoryWatch::new(files.directories()).with_context(|| unread(files))?;
+        let changes = Watched::new(files).with_context(|| unread(files))?;
         // First everything is examined, to find changes that were made before the watch began.
         let mut changed = Changed::Everything;
         loop {
@@ -328,7 +420,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
                     break first.and(changes.wait(QUIET));
                 }
             };
-            if changed == Changed::Everything {
+            if changed == Changed::Everything || !changes.is_of(files) {
                 break;
             }
         }

@@ -3,8 +3,10 @@
 use super::reference;
 use crate::cli::{self, Subject};
 use crate::config::{self, example, settings, without_effect};
-use crate::home::data_directory;
-use crate::output;
+use crate::home::{data_directory, roots_of};
+use crate::reserved::{exposed_warnings, refuse_exposed_backups, reserved};
+use crate::{certificates, output, owner};
+use anyhow::{Context as _, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,24 +19,50 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     match command {
         cli::Config::Check { file: named } => {
-            let data = data_directory(data)?;
-            check(&data, named.as_deref().or(file), json)?;
+            let (file, is_named) = (named.as_deref().or(file), data.is_some());
+            let directory = data_directory(data)?;
+            check(&directory, is_named, file, json)?;
         }
-        cli::Config::Show { changed } => show(&data_directory(data)?, file, changed, json)?,
+        cli::Config::Show { changed } => {
+            let is_named = data.is_some();
+            let directory = data_directory(data)?;
+            refuse_mistyped(&directory, is_named, file, "shown")?;
+            show(&directory, file, changed, json)?;
+        }
         cli::Config::Reference { word } => {
-            for subject in [Subject::Configuration, Subject::Limits] {
-                reference::run(Some(subject), word.as_deref(), json)?;
-            }
+            reference::run(&[Subject::Configuration, Subject::Limits], word.as_deref(), json)?;
         }
         cli::Config::Example => output::line(example()?.trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(data: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
+/// Refuses a named data directory that does not exist. Without a directory and a file only the environment would count, and the name is probably
+/// mistyped.
+fn refuse_mistyped(data: &Path, is_named: bool, file: Option<&Path>, done: &str) -> anyhow::Result<()> {
+    if is_named && file.is_none() && !data.exists() {
+        bail!(
+            "`{}` does not exist, so no configuration was {done}: give the data directory with --data, or the file with --config, or as `enfilade config \
+             check FILE`",
+            data.display()
+        );
+    }
+    Ok(())
+}
+
+fn check(data: &Path, is_named: bool, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let config = config::read(data, file)?;
+    refuse_mistyped(data, is_named, file, "checked")?;
     let path = config::path(data, file);
+    // Root could read certificates that the server cannot read.
+    owner::become_owner(data)?;
+    certificates::examine(&config.tls, data)
+        .with_context(|| format!("configuration `{}`: the server cannot start", path.display()))?;
+    let roots = roots_of(data, &config);
+    refuse_exposed_backups(data, &config, roots.clone())?;
     let mut warnings = without_effect(&config);
+    warnings.extend(certificates::unused_names(&config.tls, data));
+    warnings.extend(exposed_warnings(reserved(data, &config, file), roots));
     warnings.extend(config::unread_variables(config::variables()));
     let text = match path.exists() {
         true => format!("configuration `{}` is valid", path.display()),

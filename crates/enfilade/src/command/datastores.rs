@@ -1,16 +1,16 @@
 //! `enfilade datastore`.
 
-use super::or_dash;
+use super::{changes, or_dash, set_or_removed};
 use crate::cli::{Datastore, Quantity};
 use crate::home::Home;
 use crate::{operations, output, owner};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
-use enfilade_facts::Revision;
-use enfilade_facts::tables::DatastoreProfile;
+use enfilade_facts::tables::{Datastore as DatastoreRow, DatastoreProfile};
 use enfilade_facts::vocabulary::{
-    AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, StorePath,
+    AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
 };
+use enfilade_facts::{Read as _, Revision};
 use enfilade_passage::Active;
 use enfilade_sources::mounts;
 use serde_json::json;
@@ -28,6 +28,8 @@ struct Profile {
     checks_traverse: Option<bool>,
     moved_inherits: Option<bool>,
     copy_keeps: Option<bool>,
+    /// The project that the datastore is bound to.
+    project: Option<Option<ProjectId>>,
 }
 
 impl Profile {
@@ -81,36 +83,52 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 mounted_at: mounted_at.map(|point| Some(point).filter(|point| point != "none")),
                 acls,
                 visible: visible_by,
-                checks_traverse: check_traverse.map(|word| word == "yes"),
-                moved_inherits: moves.map(|word| word == "inherit"),
-                copy_keeps: copies.map(|word| word == "keep"),
+                checks_traverse: check_traverse.as_deref().map(|word| word == "yes"),
+                moved_inherits: moves.as_deref().map(|word| word == "inherit"),
+                copy_keeps: copies.as_deref().map(|word| word == "keep"),
+                // The project is looked up before anything changes, so that a mistyped name changes nothing.
+                project: match project.as_deref() {
+                    None => None,
+                    Some("") => Some(None),
+                    Some(project) => Some(Some(super::keystone::find_project(home, project)?)),
+                },
             };
-            let is_beside = project.is_some() || profile.changes_anything();
-            if !is_beside && comment.is_none() && properties.is_empty() {
-                bail!(
-                    "nothing to set; give --comment, --project, --quota, --mounted-at, --acls, --visible-by, --check-traverse, --moves, --copies or --property"
-                );
-            }
-            if let Some(project) = &project {
-                let id = match project.as_str() {
-                    "" => None,
-                    project => Some(super::keystone::find_project(home, project)?),
-                };
-                keystone::bind_datastore(&home.change_context(), &name, id)?;
-            }
+            let bound = profile.project.flatten();
+            let bound = bound.map(|id| keystone::name_of_project(home.source(), &id)).transpose()?;
+            let parts = [
+                set_or_removed("comment", comment.as_deref()),
+                set_or_removed("project", bound.as_deref().or(project.as_deref())),
+                profile
+                    .quota
+                    .map(|quota| format!("quota {}", quota.map_or_else(|| "none".to_owned(), output::bytes))),
+                profile
+                    .mounted_at
+                    .as_ref()
+                    .map(|point| format!("mounted at {}", point.as_deref().unwrap_or("none"))),
+                acls.map(|acls| format!("acls {acls}")),
+                visible_by.map(|rights| format!("visible by {rights}")),
+                check_traverse.map(|word| format!("check traverse {word}")),
+                moves.map(|word| format!("moves {word}")),
+                copies.map(|word| format!("copies {word}")),
+            ];
+            let of_file = properties.iter().map(|(key, value)| set_or_removed(key, Some(value)));
+            let text = changes(&format!("datastore {name}"), parts.into_iter().chain(of_file));
             let comment = comment.map(|text| ("comment".to_owned(), text));
             let set = comment.into_iter().chain(properties);
             let set = set.map(|(key, value)| (key, Some(value).filter(|text| !text.is_empty())));
-            let text = format!("datastore {name} changed");
             (name, DatastoreEdit::Set(set.collect()), text)
         }
         Datastore::Operations { name } => return operations(home, name.as_ref(), json),
         Datastore::Unlock { name, path } => return unlock(home, &name, &path, json),
         Datastore::Maintenance { name, mode, message, wait } => {
             waits = wait;
-            let text = format!("datastore {name} is in maintenance mode {mode}");
-            let maintenance =
-                (mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(&mode), message });
+            let maintenance = maintenance_of(home, &name, &mode, message)?;
+            let text = match &maintenance {
+                None => format!("datastore {name} is open"),
+                Some(maintenance) => {
+                    format!("datastore {name} is in maintenance mode {}", in_words(maintenance))
+                }
+            };
             (name, DatastoreEdit::Maintenance(maintenance), text)
         }
         Datastore::Remove { name } => {
@@ -123,6 +141,33 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         }
     };
     apply(home, (&name, &edit, text), profile, waits, json)
+}
+
+/// The new maintenance mode of a datastore, or `None` for `none`. A change of the mode keeps the message, unless the command gives another one; an empty
+/// message removes it.
+fn maintenance_of(
+    home: &Home,
+    name: &DatastoreName,
+    mode: &str,
+    message: Option<String>,
+) -> anyhow::Result<Option<Maintenance>> {
+    let message = match message {
+        Some(message) => Some(message).filter(|message| !message.is_empty()),
+        None => {
+            let row = home.source().read(|view| view.get::<DatastoreRow>(name))??;
+            row.and_then(|row| row.maintenance?.message)
+        }
+    };
+    Ok((mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(mode), message }))
+}
+
+/// The mode and the message for refused clients.
+fn in_words(maintenance: &Maintenance) -> String {
+    let mode = maintenance.mode.name();
+    match &maintenance.message {
+        Some(message) => format!("{mode}, message: {message}"),
+        None => mode.to_owned(),
+    }
 }
 
 /// Makes the change, waits for running operations if `waits` is set, and prints the result.
@@ -142,6 +187,9 @@ fn apply(
     if profile.changes_anything() {
         enfilade_admin::edit_profile(&home.change_context(), name, |after| profile.change(after))?;
     }
+    if let Some(project) = profile.project {
+        keystone::bind_datastore(&home.change_context(), name, project)?;
+    }
     let at = home.source().at();
     if let (true, DatastoreEdit::Maintenance(Some(maintenance))) = (waits, edit) {
         wait(home, name, at.revision, maintenance.mode == MaintenanceMode::ReadOnly)?;
@@ -152,6 +200,10 @@ fn apply(
     };
     output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
     if let DatastoreEdit::Create { path, .. } = edit {
+        let mounts = mounts::now().unwrap_or_default();
+        let warnings = datastore_warnings(home.source(), &mounts, &home.reserved)?;
+        let of_new = warnings.iter().filter(|found| found.name == *name);
+        of_new.for_each(|found| output::note(&format!("warning: {}", found.says)));
         owner::warning_of(Path::new(path), &home.data).inspect(|says| output::note(says));
     }
     Ok(())
@@ -350,8 +402,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         }));
         return Ok(());
     }
-    let state =
-        row.fault.map(|fault| fault.to_string()).or_else(|| row.maintenance.map(|row| row.to_property()));
+    let state = row.fault.map(|fault| fault.to_string()).or_else(|| row.maintenance.as_ref().map(in_words));
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), output::bytes);
     let mut rows = vec![
         ["state".to_owned(), state.unwrap_or_else(|| "open".to_owned())],

@@ -5,9 +5,11 @@ mod names;
 use super::NEW_ADMINISTRATOR;
 use crate::backup::schedule;
 use crate::config::without_effect;
+use crate::files::without_login;
 use crate::home::{Installation, file_set};
-use crate::{acme, clock, output, owner, time_service, token_key};
-use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
+use crate::reserved::refuse_exposed_backups;
+use crate::{acme, certificates, clock, output, owner, placed, time_service, token_key};
+use enfilade_admin::{BadCertificate, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::Datastore;
@@ -15,7 +17,7 @@ use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use enfilade_tls::{CertificateFile, Digest, Tickets};
+use enfilade_tls::CertificateFile;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -59,7 +61,8 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
     owner::become_owner(&installation.data)?;
     let mut findings =
         vec![directory(&installation.data), descriptors(), synchronised(), acls(&installation.data)];
-    let useless = without_effect(&installation.config);
+    let mut useless = without_effect(&installation.config);
+    useless.extend(certificates::unused_names(&installation.config.tls, &installation.data));
     findings.push(well("configuration", "valid; `enfilade config show` prints it"));
     findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
     findings.extend(certificates_of(installation));
@@ -70,9 +73,11 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
             findings.extend(files(installation, &lmdb));
             findings.push(token_key(installation, &lmdb));
             findings.push(session_keys(installation, &lmdb));
-            findings.push(administrators(&lmdb));
+            findings.push(administrators(&installation.data, &lmdb));
+            findings.extend(unused(installation, &lmdb));
             findings.extend(tokens(&lmdb));
             findings.extend(datastores(installation, &lmdb));
+            findings.extend(roles(&lmdb));
             findings.push(attempts(&installation.data));
         }
         Err(why) => findings.push(error("facts", why.to_string())),
@@ -142,14 +147,28 @@ fn backups(installation: &Installation) -> Finding {
         Ok(record) => record,
         Err(why) => return warning(what, format!("{why:#}")),
     };
+    if let Err(why) = refuse_exposed_backups(&installation.data, &installation.config, Vec::new()) {
+        return error(what, format!("{why:#}"));
+    }
     if let Some(failed) = record.failed {
         return error(
             what,
             format!("the last backup failed at {}: {}", output::time(failed.unix_seconds), failed.why),
         );
     }
-    match record.made.last() {
-        None => warning(what, "no backup was made yet: a running server makes the first backup at once"),
+    let directory = schedule::directory(installation);
+    match record.last_in(directory.as_deref()) {
+        None => warning(
+            what,
+            "no backup was made in `[backup] directory` yet: a server makes the first one at its start; restart a server that was started before `[backup]` was set",
+        ),
+        Some(last) if schedule::is_gone(&last.file) => error(
+            what,
+            format!(
+                "the last backup `{}` is missing: check the directory and its disk; a running server makes a new backup within 10 minutes",
+                last.file.display()
+            ),
+        ),
         Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
             what,
             format!(
@@ -157,15 +176,17 @@ fn backups(installation: &Installation) -> Finding {
                 output::time(last.unix_seconds)
             ),
         ),
-        Some(last) if last.file.starts_with(&installation.data) => warning(
-            what,
-            format!(
-                "the backup `{}` would be lost together with the data directory that contains it: set `[backup] directory` to a directory on another disk",
-                last.file.display()
-            ),
-        ),
         Some(last) => {
-            well(what, format!("`{}`, and {} older backups", last.file.display(), record.made.len() - 1))
+            let older =
+                record.made.iter().rev().skip(1).filter(|older| !schedule::is_gone(&older.file)).count();
+            well(
+                what,
+                format!(
+                    "`{}`, and {}",
+                    last.file.display(),
+                    output::counted(older, "older backup", "older backups")
+                ),
+            )
         }
     }
 }
@@ -229,35 +250,23 @@ fn acls(data: &Path) -> Finding {
 }
 
 fn certificates_of(installation: &Installation) -> Vec<Finding> {
-    let there = installation.config.tls.place(&installation.data);
-    let path = there.path().display().to_string();
-    let looked = || {
-        let terms = CertificateTerms::new(Tickets::default(), installation.config.tls.issuers.as_deref())?;
-        let seed = crate::home::seed().map_err(|why| why.to_string())?;
-        let files = CertificateFiles::new(there, Digest::new(&seed), terms);
-        let looked = files
-            .look(installation.config.tls.rules(), None, clock::nanos())
-            .map_err(|why| why.to_string())?;
-        let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
-        let bad = [looked.bad, verified.bad].concat();
-        Ok::<_, String>((looked.certificates.after(verified.out), bad, verified.warnings))
-    };
-    let (certificates, bad, warnings) = match looked() {
-        Ok(found) => found,
-        Err(why) => {
-            // If the directory or crt-list of certificates does not exist, `serve` makes a certificate. If the directory or crt-list exists but
-            // cannot be read, the server does not start.
-            return vec![match Path::new(&path).exists() {
-                true => error("certificates", format!("`{path}`: {why}")),
-                false => warning(
-                    "certificates",
-                    format!(
-                        "`{path}`: {why}; if this is the default directory, `enfilade serve` makes it with a certificate"
-                    ),
-                ),
-            }];
+    let what = "certificates";
+    let tls = &installation.config.tls;
+    let path = tls.place(&installation.data).path().display().to_string();
+    let (files, looked) = match certificates::examine(tls, &installation.data) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            return vec![warning(
+                what,
+                format!("`{path}` does not exist yet: `enfilade serve` makes it with a certificate"),
+            )];
         }
+        Err(why) => return vec![error(what, format!("the server cannot start: {why:#}"))],
     };
+    let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
+    let bad = [looked.bad, verified.bad].concat();
+    let certificates = looked.certificates.after(verified.out);
+    let warnings = [looked.warnings, verified.warnings].concat();
     let now = clock::now().unix_seconds;
     let said = |bad: BadCertificate| warning("certificate", format!("`{}`: {}", bad.file, bad.why));
     let mut findings: Vec<Finding> = bad.into_iter().chain(warnings).map(said).collect();
@@ -265,10 +274,13 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
     findings.extend(ends.map(|says| warning("certificate", says)));
     findings.push(match certificates.count() {
         0 => error(
-            "certificates",
-            format!("no usable certificate in `{path}`: add one with `enfilade certs add`"),
+            what,
+            format!("no usable certificate in `{path}`: {}", certificates::how_to_add(files.place())),
         ),
-        usable => well("certificates", format!("{usable} usable certificates in `{path}`")),
+        usable => well(
+            what,
+            format!("{} in `{path}`", output::counted(usable, "usable certificate", "usable certificates")),
+        ),
     });
     findings
 }
@@ -315,7 +327,7 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     if stale > 0 {
         findings.push(warning(
             "readers",
-            format!("because of {stale} readers whose processes had ended, old pages stayed in use and the file grew; these readers are now removed"),
+            format!("the file grew, because old pages stayed in use by readers whose processes had ended: {stale}; these readers are now removed"),
         ));
     }
     findings.push(match unshipped {
@@ -334,7 +346,7 @@ fn attempts(data: &Path) -> Finding {
     }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
         Ok(Attempted { failed, barred: 0 }) => {
-            well(what, format!("{failed} failures in this hour and the hour before; no address is blocked"))
+            well(what, format!("{failed} failed in this hour and the hour before; no address is blocked"))
         }
         Ok(Attempted { failed, barred }) => warning(
             what,
@@ -411,13 +423,26 @@ fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
 }
 
 /// Whether somebody can administer the server over HTTP.
-fn administrators(lmdb: &Lmdb) -> Finding {
+fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "administrators";
-    match enfilade_admin::has_administrator(lmdb, clock::now().unix_seconds) {
-        Ok(true) => well(what, "a user has the role Admin on /"),
-        Ok(false) => warning(what, format!("no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}")),
-        Err(why) => error(what, why.to_string()),
+    let found = match enfilade_admin::administrators(lmdb, clock::now().unix_seconds) {
+        Ok(found) => found,
+        Err(why) => return error(what, why.to_string()),
+    };
+    match (found.iter().find(|one| one.can_log_in()), without_login(&found, data)) {
+        (Some(one), _) => well(what, format!("{} has the role Admin on / and can log in", one.name)),
+        (None, Some(says)) => warning(what, says),
+        (None, None) => {
+            warning(what, format!("no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"))
+        }
     }
+}
+
+/// The files of a Proxmox server next to `user.cfg` that are not in use.
+fn unused(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
+    let (data, reserved) = (&installation.data, ReservedPaths::new(installation.reserved()));
+    let unused = placed::unused(data, lmdb, &file_set(data, &installation.config), &reserved);
+    unused.into_iter().map(|unused| warning(unused.file, unused.says)).collect()
 }
 
 /// A warning for each API token with a malformed hash: the server refuses every secret for such a token.
@@ -431,6 +456,46 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
         }
         Err(why) => vec![error("tokens", why.to_string())],
     }
+}
+
+/// A warning for each datastore that does not exist and on which roles are assigned, and for each user, token or group in `acl.cfg` that does not
+/// exist. The API of Proxmox and `acl.cfg` accept both.
+fn roles(lmdb: &Lmdb) -> Vec<Finding> {
+    let found =
+        enfilade_admin::list_roles(lmdb).and_then(|rows| Ok((rows, enfilade_admin::list_datastores(lmdb)?)));
+    let (rows, stores) = match found {
+        Ok(found) => found,
+        Err(why) => return vec![error("roles", why.to_string())],
+    };
+    let mut unknown: BTreeMap<DatastoreName, usize> = BTreeMap::new();
+    rows.iter()
+        .filter_map(|row| row.path.datastore())
+        .for_each(|name| *unknown.entry(name).or_default() += 1);
+    unknown.retain(|name, _| stores.iter().all(|row| row.name != *name));
+    let says = |(name, count): (DatastoreName, usize)| {
+        let roles = output::counted(count, "role is assigned", "roles are assigned");
+        warning(
+            "roles",
+            format!(
+                "{roles} on /datastore/{name}, but there is no datastore `{name}`; see `enfilade role list`"
+            ),
+        )
+    };
+    let mut findings: Vec<Finding> = unknown.into_iter().map(says).collect();
+    match enfilade_admin::roles_of_nobody(lmdb) {
+        Ok(nobody) => findings.extend(nobody.into_iter().map(|(name, count)| {
+            let entries = output::counted(count, "entry", "entries");
+            warning(
+                "roles",
+                format!(
+                    "acl.cfg has {entries} of `{name}`, which does not exist: correct the name, or remove them, because a later user, token or group of \
+                     this name would get the roles"
+                ),
+            )
+        })),
+        Err(why) => findings.push(error("roles", why.to_string())),
+    }
+    findings
 }
 
 fn datastores(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {

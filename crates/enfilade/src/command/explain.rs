@@ -1,28 +1,47 @@
 //! `enfilade explain`.
 
+use super::keystone::find_project;
 use crate::cli::Explain;
 use crate::home::Home;
-use crate::output;
-use enfilade_admin::Names;
-use enfilade_facts::Read;
-use enfilade_facts::vocabulary::StorePath;
+use crate::output::{self, word};
+use crate::reference::action_of;
+use enfilade_admin::keystone::name_of_project;
+use enfilade_admin::{AclLines, Names, get_acl, user_access};
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, ProjectId, RolePath, StorePath};
+use enfilade_facts::{Read as _, Refuse as _};
+use enfilade_passage::{AccessRefusal, ContentRefusal, DatastoreRefusal, IdentityRefusal, Refusal, Remedy};
 use serde_json::json;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The exit code for a refused access, so that scripts can tell it from a failed command, which exits with 1.
 const REFUSED: u8 = 3;
 
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {
-    let Explain { authid, datastore, path, right } = arguments;
+    let Explain { authid, datastore, path, right, project } = arguments;
     let path = StorePath::from_plain(path)?;
+    let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
     let house = home.house_to_ask()?;
-    let mut explanation = house.explain(authid, datastore, &path, *right);
+    let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);
     let names = home.source().read(Names::read)??;
+    let is_user = home.source().read(|view| user_access(view, &authid.user))?.is_ok();
+    let named = |id: &ProjectId| name_of_project(home.source(), id);
+    let project = id.as_ref().map(named).transpose()?;
+    let of_remedy = explanation.remedy.project().map(named).transpose()?;
+    let acl = match &explanation.remedy {
+        Remedy::Acl(path, _) => get_acl(&home.change_context(), datastore, path).ok(),
+        _ => None,
+    };
+    let is_absent = explanation.doors.last().is_some_and(|door| matches!(door.code, Some("CT01" | "CT02")));
+    let obstacle = if is_absent { obstacle(home, datastore, &path)? } else { None };
+    let asked = Asked { arguments, is_user, project, of_remedy, acl, obstacle };
     for door in &mut explanation.doors {
         door.says = names.naming(&door.says);
         door.walk.iter_mut().for_each(|step| *step = names.naming(step));
     }
     let verdict = if explanation.permits() { "permit" } else { "refuse" };
+    let next = |why: &Refusal| asked.next(why, &explanation.remedy);
     if json {
         let doors: Vec<_> = explanation
             .doors
@@ -30,13 +49,13 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
             .map(|door| {
                 json!({
                     "door": door.door.name(), "verdict": if door.opens { "permit" } else { "refuse" },
-                    "code": door.code, "says": door.says, "walk": door.walk,
+                    "code": door.code, "says": door.says, "walk": door.walk, "next": door.why.as_ref().map(next),
                 })
             })
             .collect();
         output::json_line(&json!({
-            "authid": authid.to_string(), "datastore": datastore.to_string(), "path": path.to_string(),
-            "right": right.to_string(), "verdict": verdict, "doors": doors,
+            "authid": authid.to_string(), "project": asked.project, "datastore": datastore.to_string(),
+            "path": path.to_string(), "right": right.to_string(), "verdict": verdict, "doors": doors,
         }));
     } else {
         for door in &explanation.doors {
@@ -44,8 +63,302 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
             let code = door.code.map(|code| format!(" {code}")).unwrap_or_default();
             output::line(&format!("{:<10} {mark}{code}: {}", door.door.name(), door.says));
             door.walk.iter().for_each(|step| output::line(&format!("           {step}")));
+            door.why.iter().for_each(|why| output::line(&format!("           next: {}", next(why))));
         }
-        output::line(&format!("{verdict}: {authid}, {right} on {path} of {datastore}"));
+        let session = asked.project.as_ref().map(|name| format!(" (a session for project {name})"));
+        let session = session.unwrap_or_default();
+        output::line(&format!("{verdict}: {authid}{session}, {right} on {path} of {datastore}"));
     }
     Ok(if explanation.permits() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// What the operator asked about.
+struct Asked<'a> {
+    arguments: &'a Explain,
+    /// Whether the user exists.
+    is_user: bool,
+    /// The full name of the project that the operator named.
+    project: Option<String>,
+    /// The full name of the project of the remedy.
+    of_remedy: Option<String>,
+    /// The ACL of the object that the remedy names.
+    acl: Option<AclLines>,
+    /// What to do about an entry on the way that is never served, or has nothing below it.
+    obstacle: Option<String>,
+}
+
+/// What to do about an entry on the way to a path that is never served, or is a file with something below it. A request gets the answer of an absent
+/// object, but the operator may see what is there.
+fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow::Result<Option<String>> {
+    let row = home.source().read(|view| view.get::<Datastore>(datastore))??;
+    let Some(root) = row.map(|row| PathBuf::from(row.root(datastore))) else { return Ok(None) };
+    let mut at = StorePath::root();
+    for name in path.names() {
+        at = at.join(name)?;
+        let Ok(meta) = std::fs::symlink_metadata(root.join(at.as_str())) else { return Ok(None) };
+        if !meta.is_dir() && !meta.is_file() {
+            return Ok(Some(format!(
+                "{at} is a link or a special file, which is never served: replace it with a file or directory"
+            )));
+        }
+        if meta.is_file() && at != *path {
+            return Ok(Some(format!(
+                "{at} is a file, so nothing can be below it: choose another folder, or rename the file"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+impl Asked<'_> {
+    /// What to do about a refusal: with the names of the request where they are known, else what the table of refusals says.
+    fn next(&self, why: &Refusal, remedy: &Remedy) -> String {
+        let concrete = match why.parts().1 {
+            Refusal::Identity(why) => self.about_login(why),
+            Refusal::Datastore(why) => self.about_datastore(why),
+            Refusal::Access(AccessRefusal::NoRole { note, .. }) if !note.is_empty() => {
+                Some("check the name: enfilade datastore list".to_owned())
+            }
+            Refusal::Access(AccessRefusal::AclDamaged { path, .. }) => Some(format!(
+                "replace the ACL: enfilade acl set {} {} LINES",
+                self.arguments.datastore,
+                word(&path.to_string())
+            )),
+            Refusal::Access(_) => self.about_rights(remedy),
+            Refusal::Content(ContentRefusal::Absent(_) | ContentRefusal::ParentAbsent(_))
+                if self.obstacle.is_some() =>
+            {
+                self.obstacle.clone()
+            }
+            Refusal::Content(ContentRefusal::ParentAbsent(path)) => {
+                let above = StorePath::from_plain(path).ok().and_then(|path| Some(path.split()?.0));
+                above.map(|above| format!("create the folder {above} first (MKCOL)"))
+            }
+            Refusal::Content(_) | Refusal::About { .. } => None,
+        };
+        concrete.unwrap_or_else(|| action_of(why.code()).unwrap_or_default().replace('`', ""))
+    }
+
+    fn about_login(&self, why: &IdentityRefusal) -> Option<String> {
+        let authid = &self.arguments.authid;
+        let (user, token) = (word(&authid.user.to_string()), word(&authid.to_string()));
+        let realm = word(authid.user.realm().as_str());
+        Some(match why {
+            IdentityRefusal::NoPassword(_) | IdentityRefusal::PasswordExpired { .. } => {
+                format!("set a password: enfilade user passwd {user}")
+            }
+            IdentityRefusal::BadHash { .. } if authid.token.is_some() => {
+                format!("set a new secret: enfilade token regenerate {token}")
+            }
+            IdentityRefusal::BadHash { .. } => format!("set a password: enfilade user passwd {user}"),
+            IdentityRefusal::Unknown(_) if self.is_user => {
+                format!(
+                    "check the name: enfilade token list {user}; or create it: enfilade token create {token}"
+                )
+            }
+            IdentityRefusal::Unknown(_) => {
+                format!("check the name: enfilade user list; or create it: enfilade user add {user}")
+            }
+            IdentityRefusal::Disabled { what: "the user", .. } => {
+                format!("enable the user: enfilade user enable {user}")
+            }
+            IdentityRefusal::Disabled { what: "the token", .. } => {
+                format!("enable the token: enfilade token set {token} --enable")
+            }
+            IdentityRefusal::Disabled { what: "its realm", .. } => {
+                format!("enable the domain: enfilade domain enable {realm}")
+            }
+            IdentityRefusal::Expired { what: "the user", .. } => {
+                format!("set another time: enfilade user set {user} --expires never")
+            }
+            IdentityRefusal::Expired { what: "the token", .. } => {
+                format!("set another time: enfilade token set {token} --expires never")
+            }
+            IdentityRefusal::NoScope(why) => self.about_scope(why)?,
+            _ => return None,
+        })
+    }
+
+    fn about_scope(&self, why: &str) -> Option<String> {
+        let authid = &self.arguments.authid;
+        let (project, user) = (word(self.project.as_ref()?), word(&authid.user.to_string()));
+        let new = word(&format!("{}!NAME", authid.user));
+        Some(match why {
+            IdentityRefusal::PROJECT_CLOSED => format!(
+                "enable the project: enfilade project set {project} --enable; or its domain: enfilade domain enable DOMAIN"
+            ),
+            IdentityRefusal::OF_OTHER_PROJECT => {
+                "run explain without --project: a credential is not for another project than its own"
+                    .to_owned()
+            }
+            _ if authid.token.is_some() => format!(
+                "create a new application credential with a role that {user} has: enfilade token create {new} --project {project}"
+            ),
+            _ => format!(
+                "give a role on the project: enfilade role assign --project {project} --auth-id {user} reader"
+            ),
+        })
+    }
+
+    fn about_datastore(&self, why: &DatastoreRefusal) -> Option<String> {
+        let name = &self.arguments.datastore;
+        Some(match why {
+            DatastoreRefusal::Maintenance { .. } => {
+                format!("end the maintenance: enfilade datastore maintenance {name} none")
+            }
+            DatastoreRefusal::UnknownMode { .. } => {
+                format!("set a known mode: enfilade datastore maintenance {name} none")
+            }
+            DatastoreRefusal::NotMounted { point, .. } => format!("mount the file system at {}", word(point)),
+            _ => return None,
+        })
+    }
+
+    fn about_rights(&self, remedy: &Remedy) -> Option<String> {
+        let Explain { authid, datastore, .. } = self.arguments;
+        let (who, user) = (word(&authid.to_string()), word(&authid.user.to_string()));
+        let new = word(&format!("{}!NAME", authid.user));
+        let project = word(self.of_remedy.as_deref().unwrap_or_default());
+        Some(match remedy {
+            Remedy::OfTheCode => return None,
+            Remedy::OtherCredential => {
+                "no role counts for this credential: it has access rules, or no role on its project; use another credential".to_owned()
+            }
+            Remedy::OfOtherProject(_) => format!(
+                "use a session or an application credential for the project {project}: the datastore is bound to it, and to one project at most"
+            ),
+            Remedy::Binding(_) => {
+                format!("bind the datastore to the project: enfilade datastore set {datastore} --project {project}")
+            }
+            Remedy::RoleOnProject(_, role) => format!(
+                "give a role on the project: enfilade role assign --project {project} --auth-id {user} {role}"
+            ),
+            Remedy::NewCredential(_, role) => format!(
+                "create a new application credential with the role {role}, which {user} must have on the project: enfilade token create {new} --project {project} --role {role}"
+            ),
+            Remedy::WithoutNoAccess(path, names) => {
+                let path = RolePath::of(datastore, path);
+                let path = word(path.as_str());
+                let remove = |name: &Authid| {
+                    let name = word(&name.to_string());
+                    format!("enfilade role remove --path {path} --auth-id {name} NoAccess")
+                };
+                let commands: Vec<String> = names.iter().map(remove).collect();
+                format!("remove NoAccess, which overrides all other roles there: {}; then explain again", commands.join("; "))
+            }
+            Remedy::Role { path, role, of_token } => {
+                let path = RolePath::of(datastore, path);
+                let path = word(path.as_str());
+                let too = if *of_token { format!("; the owner {user} needs the right, too") } else { String::new() };
+                format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{too}")
+            }
+            Remedy::Acl(path, missing) => self.about_acl(path, *missing),
+        })
+    }
+
+    /// A new ACL with all lines of the present one. Without an ACL, nobody would keep the rights of the mode bits.
+    fn about_acl(&self, path: &StorePath, missing: AccessMask) -> String {
+        let Explain { authid, datastore, .. } = self.arguments;
+        let (user, path) = (&authid.user, word(&path.to_string()));
+        let entry = word(&format!("allow {user} {missing}"));
+        match &self.acl {
+            Some(AclLines { lines: Some(lines), .. }) => {
+                let lines: String = lines.iter().map(|line| format!(" {}", word(line))).collect();
+                let inherit = match lines.contains("inherit=") {
+                    true => {
+                        "; with inherit=files,dirs in the first line, it is also for what is created there later"
+                    }
+                    false => "",
+                };
+                format!(
+                    "the role suffices, but not the ACL; add a line to it: enfilade acl set {datastore} {path} {entry}{lines}{inherit}"
+                )
+            }
+            Some(AclLines { mode, uid, gid, .. }) => format!(
+                "the role suffices, but there is no ACL, so the mode bits {:o} (owner {uid}, group {gid}) decide: change them with chmod or chown, or give \
+                 {user} a uid: enfilade user set {} --uid NUMBER; an ACL would replace the mode bits, so it needs a line for everybody who may read or write",
+                mode & 0o7777,
+                word(&user.to_string())
+            ),
+            None => format!(
+                "the role suffices, but not the ACL: see enfilade acl get {datastore} {path}; add the line {entry} before the others"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::vocabulary::Role;
+
+    #[test]
+    fn every_code_of_a_door_that_explain_asks_has_a_next_step() {
+        let doors = [
+            enfilade_identity::CODES.as_slice(),
+            &enfilade_datastore::CODES,
+            &enfilade_access::CODES,
+            &enfilade_content::CODES,
+        ];
+        for row in doors.into_iter().flatten() {
+            assert!(action_of(row.code).is_some_and(|action| !action.is_empty()), "{}", row.code);
+        }
+    }
+
+    /// What `explain` says for this token, or for a user without one.
+    fn asked(authid: &str, test: impl FnOnce(&Asked<'_>)) {
+        let arguments = Explain {
+            authid: authid.parse().unwrap(),
+            datastore: "tank".parse().unwrap(),
+            path: "/a".into(),
+            right: AccessMask::DELETE,
+            project: Some("p".into()),
+        };
+        let project = Some("p@corp".to_owned());
+        let of_remedy = project.clone();
+        test(&Asked { arguments: &arguments, is_user: true, of_remedy, project, acl: None, obstacle: None });
+    }
+
+    #[test]
+    fn the_next_step_fits_the_reason_why_the_project_is_no_scope() {
+        let no_role = "the user has no role in the scope";
+        for (authid, why, says) in [
+            ("ann@local", no_role, "enfilade role assign --project p@corp --auth-id ann@local reader"),
+            ("ann@local!ci", no_role, "create a new application credential"),
+            ("ann@local", IdentityRefusal::PROJECT_CLOSED, "enfilade project set p@corp --enable"),
+            ("ann@local!ci", IdentityRefusal::OF_OTHER_PROJECT, "without --project"),
+        ] {
+            asked(authid, |asked| {
+                let next = asked.about_login(&IdentityRefusal::NoScope(why)).unwrap();
+                assert!(next.contains(says), "{next}");
+            });
+        }
+    }
+
+    #[test]
+    fn the_next_step_about_rights_helps_the_one_who_asked() {
+        let project = ProjectId::from_bytes([1; 16]);
+        let barred = Remedy::WithoutNoAccess(StorePath::root(), vec!["ann@local".parse().unwrap()]);
+        let role = Remedy::Role { path: StorePath::root(), role: Role::DatastoreBackup, of_token: false };
+        for (remedy, says) in [
+            (Remedy::Binding(project), "enfilade datastore set tank --project p@corp"),
+            // A new binding would take the datastore away from its project.
+            (
+                Remedy::OfOtherProject(project),
+                "use a session or an application credential for the project p@corp",
+            ),
+            (
+                Remedy::NewCredential(project, "member"),
+                "create a new application credential with the role member",
+            ),
+            (Remedy::RoleOnProject(project, "member"), "--auth-id ann@local member"),
+            (barred, "enfilade role remove --path /datastore/tank --auth-id ann@local NoAccess"),
+            (role, "enfilade role assign --path /datastore/tank --auth-id 'ann@local!ci' DatastoreBackup"),
+        ] {
+            asked("ann@local!ci", |asked| {
+                let next = asked.about_rights(&remedy).unwrap();
+                assert!(next.contains(says), "{next}");
+            });
+        }
+    }
 }

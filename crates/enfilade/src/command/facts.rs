@@ -3,6 +3,7 @@
 use crate::cli::Facts;
 use crate::home::Installation;
 use crate::progress::Progress;
+use crate::reserved::refuse_place;
 use crate::upkeep::{
     audit, compact as run_compact, mebibytes, older, open, shorter, told, upgrade as run_upgrade,
 };
@@ -31,7 +32,9 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
         Facts::Log { last } => log(&open(installation)?, last, json)?,
         Facts::Backup { file, force } => {
             refuse_existing(&file, force)?;
-            backup(&open(installation)?, &file, json)?;
+            let lmdb = open(installation)?;
+            refuse_place(&installation.data, &lmdb, &file)?;
+            backup(&lmdb, &file, json)?;
         }
         Facts::Restore { file: Some(file), force, accept_rollback, set_aside } => {
             let copy = read(installation, &file).and_then(|from| Ok(copy::read_backup(from)?));
@@ -195,6 +198,7 @@ fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
 
 fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
+    file.map_or(Ok(()), |file| refuse_place(&installation.data, &lmdb, file))?;
     let mut gathered = gather(&lmdb, file.map_or(&installation.data, |file| directory_of(file)))?;
     // The store is closed before the dump is written, because a program that reads the dump from a pipe may be slow.
     drop(lmdb);

@@ -6,56 +6,95 @@ mod keystone;
 mod proxmox;
 mod report;
 
+use self::report::Report;
 use crate::cli::Import;
-use crate::config;
-use crate::home::{Home, IfMissing, Installation, data_directory, is_house, seed};
+use crate::home::{self, Home, IfMissing, Installation, data_directory, is_house, seed};
+use crate::{config, placed};
 use anyhow::Context as _;
-use enfilade_admin::ProxmoxTerms;
+use enfilade_admin::{ProxmoxFiles, ProxmoxTerms};
 use enfilade_facts::MemoSeed;
+use enfilade_sources::files::file_set::FileSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()> {
-    let report = match command {
-        Import::Proxmox { directory, pretend, without_second_factor } => {
-            proxmox::run(home, &directory, ProxmoxTerms { pretend, without_second_factor })?
-        }
-        Import::Keystone { os_cloud, passwords, leave_out_taken, pretend } => {
-            let terms = keystone::Terms { passwords: passwords.as_deref(), leave_out_taken, pretend };
-            keystone::run(home, &os_cloud, &terms)?
-        }
-    };
-    report.tell(json);
-    Ok(())
-}
-
-/// Whether the command only simulates an import, and no data directory exists.
-pub(super) fn has_no_house(command: &Import, data: Option<&Path>) -> anyhow::Result<bool> {
-    Ok(command.is_pretended() && !is_house(&data_directory(data.map(Path::to_path_buf))?))
-}
-
-/// Shows what an import would do, if there is no data directory. The facts go to a temporary directory, which is removed at the end.
-pub(super) fn pretend(
-    command: Import,
+/// Imports, or only shows what an import would do. If there is no data directory, the import is first simulated in a temporary directory, so that an
+/// import that fails creates nothing.
+pub(super) fn run(
+    command: &Import,
     data: Option<PathBuf>,
     config_file: Option<&Path>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let data = std::path::absolute(data_directory(data)?)?;
+    let (pretend, is_new) = (command.is_pretended(), !is_house(&data));
+    if is_new {
+        home::check_new(&data)?;
+    }
+    let records = Records::read(command, &data)?;
+    let mut report = match is_new {
+        true => Some(rehearse(&records, &data, config_file)?),
+        false => None,
+    };
+    if !(is_new && pretend) {
+        let home = Home::open(Installation::find(Some(data), config_file, IfMissing::Create)?)?;
+        report = Some(records.import(&home, pretend)?);
+    }
+    report.iter().for_each(|report| report.tell(json));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The records of the source, and the options of their import.
+enum Records<'c> {
+    Proxmox(Box<ProxmoxFiles>, ProxmoxTerms),
+    Keystone(&'c str, keystone::Terms<'c>, keystone::Asked),
+}
+
+impl<'c> Records<'c> {
+    fn read(command: &'c Import, data: &Path) -> anyhow::Result<Self> {
+        Ok(match command {
+            Import::Proxmox { directory, without_second_factor, same_source, .. } => {
+                let terms = ProxmoxTerms {
+                    pretend: false,
+                    without_second_factor: *without_second_factor,
+                    same_source: *same_source,
+                };
+                let files = ProxmoxFiles::read(&FileSet::new(directory), terms)?
+                    .after(placed::imported_before(data)?);
+                Records::Proxmox(Box::new(files), terms)
+            }
+            Import::Keystone { os_cloud, passwords, leave_out_taken, .. } => {
+                let terms =
+                    keystone::Terms { passwords: passwords.as_deref(), leave_out_taken: *leave_out_taken };
+                let asked = keystone::read(os_cloud, &terms)?;
+                Records::Keystone(os_cloud, terms, asked)
+            }
+        })
+    }
+
+    fn import(&self, home: &Home, pretend: bool) -> anyhow::Result<Report> {
+        match self {
+            Records::Proxmox(files, terms) => proxmox::run(home, files, ProxmoxTerms { pretend, ..*terms }),
+            Records::Keystone(name, terms, asked) => keystone::run(home, name, terms, asked, pretend),
+        }
+    }
+}
+
+/// Shows what an import would do, if there is no data directory. The facts go to a temporary directory, which is removed at the end.
+fn rehearse(records: &Records<'_>, data: &Path, config_file: Option<&Path>) -> anyhow::Result<Report> {
+    let config = config::read(data, config_file)?;
     let place = Temporary::make()?;
     let mut installation = Installation::find(Some(place.0.clone()), config_file, IfMissing::Create)?;
-    installation.config = config::read(&data, config_file)?;
+    installation.config = config;
     if data.is_dir() {
         // The data directory may contain the files that people edit before it has facts.
-        installation.config.facts.files.get_or_insert_with(|| data.clone());
+        installation.config.facts.files.get_or_insert_with(|| data.to_path_buf());
     }
     let mut home = Home::open(installation)?;
     // A real import would create the directory `data`, so the commands in the report contain its path.
-    home.data = data;
-    run(&home, command, json)?;
-    Ok(ExitCode::SUCCESS)
+    home.data = data.to_path_buf();
+    records.import(&home, true)
 }
 
 /// A temporary directory, which is removed when this value is dropped.

@@ -3,6 +3,7 @@
 use crate::cli::Keys;
 use crate::home::{Home, key_terms};
 use crate::{clock, output, token_key};
+use anyhow::bail;
 use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
 use serde_json::json;
 use std::process::ExitCode;
@@ -42,7 +43,8 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
             output::done(json, &json!({ "dropped": dropped }), &text);
         }
         Keys::Check => {
-            let problems = enfilade_admin::check_keys(&keys, &terms)?;
+            let mut problems = enfilade_admin::check_keys(&keys, &terms)?;
+            problems.extend(lost_token_key(home)?);
             if json {
                 output::json_line(&json!({ "problems": problems }));
             } else if problems.is_empty() {
@@ -56,12 +58,24 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
+/// The problem with the key of API tokens, in words.
+fn lost_token_key(home: &Home) -> anyhow::Result<Option<String>> {
+    let (judged, key) = token_key::judge(&home.data, home.config.facts.group, home.source())?;
+    Ok(token_key::fault(&home.data, judged, key.is_none()))
+}
+
 fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow::Result<()> {
     let lost_sessions = token_key::lost_session_keys(&home.fernet_keys(), home.source())?;
     let is_made = enfilade_admin::init_keys(keys)?;
     let directory = keys.directory().display();
+    let lost = if accept_loss { None } else { lost_token_key(home)? };
+    if let (false, Some(lost)) = (is_made, &lost) {
+        bail!("{directory} has keys already; nothing was changed; {lost}");
+    }
     let mut text = match is_made {
         true => format!("keys created in {directory}"),
+        // With `--accept-loss` the key of API tokens may change, as the lines below say.
+        false if accept_loss => format!("{directory} has keys already, which stay as they are"),
         false => format!("{directory} has keys already; nothing changed"),
     };
     if lost_sessions.is_some() {
@@ -69,26 +83,32 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
             "\nevery session that was issued with the former keys has ended: clients have to log in again",
         );
     }
-    let tokens = if accept_loss { Some(home.accept_lost_token_key()?) } else { None };
-    let names = match tokens {
-        None | Some(0) => Vec::new(),
-        Some(_) => enfilade_admin::tokens_of_the_key(home.source())?,
-    };
-    match tokens {
-        Some(0) => text.push_str("\nno API token needs a lost key"),
-        Some(tokens) => {
+    if let Some(lost) = lost {
+        text.push_str(&format!("\nwarning: {lost}"));
+    }
+    let refused = if accept_loss { Some(home.accept_lost_token_key()?) } else { None };
+    match refused.as_deref() {
+        Some([]) => text.push_str("\nno API token needs a lost key"),
+        Some(names) => {
+            let count = names.len();
             text.push_str(&format!(
-                "\n{tokens} API tokens are refused until they have a new secret: run `enfilade token regenerate` for each of them"
+                "\n`{}` is the key of API tokens from now on: {} refused until a new secret is made with `enfilade token regenerate`; `enfilade doctor` lists them:",
+                token_key::path(&home.data).display(),
+                output::counted(count, "API token is", "API tokens are")
             ));
-            names.iter().take(NAMED_MAX).for_each(|name| text.push_str(&format!("\n  {name}")));
-            if NAMED_MAX < names.len() {
-                text.push_str(&format!("\n  and {} more, which --json lists", names.len() - NAMED_MAX));
+            names
+                .iter()
+                .take(NAMED_MAX)
+                .for_each(|name| text.push_str(&format!("\n  {}", output::word(name))));
+            if NAMED_MAX < count {
+                text.push_str(&format!("\n  and {} more, which --json lists", count - NAMED_MAX));
             }
         }
         None => {}
     }
     let value = json!({
-        "directory": keys.directory(), "made": is_made, "tokens_refused": tokens, "refused": names,
+        "directory": keys.directory(), "made": is_made, "tokens_refused": refused.as_ref().map(Vec::len),
+        "refused": refused.unwrap_or_default(),
     });
     output::done(json, &value, &text);
     Ok(())

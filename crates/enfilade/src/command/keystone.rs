@@ -1,7 +1,8 @@
 //! `enfilade bootstrap`, `domain`, `project` and `catalog`.
 
-use super::{enabled, or_dash, similar};
+use super::{changes, enabled, or_dash, set_or_removed, similar};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
+use crate::clock;
 use crate::example;
 use crate::home::{Home, IfMissing, Installation, config_of};
 use crate::{output, prompt};
@@ -10,7 +11,7 @@ use enfilade_admin::keystone as admin;
 use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
 use enfilade_facts::tables::{self, Interface};
-use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, Userid};
+use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, Secret, Userid};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,34 +27,40 @@ pub(super) fn bootstrap(
     let rules = config_of(data.clone(), config)?.passwords.rules();
     let password = prompt::new_password(new.password_stdin)?;
     rules.check_form(&password)?;
+    let wanted = wanted(&new, password);
+    wanted.check()?;
     let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
+    wanted.check_user(home.source(), clock::now().unix_seconds)?;
+    let kept = urls_of(home, &new)?;
     let address = home.config.tls.listen.for_client();
     let is_local = new.public_url.is_none()
+        && kept.public.is_none()
         && ["127.", "localhost:", "[::1]"].iter().any(|own| address.starts_with(own));
-    let public = new.public_url.unwrap_or_else(|| format!("https://{address}/v3"));
-    let internal = new.internal_url.unwrap_or_else(|| public.clone());
-    let administrators = new.admin_url.unwrap_or_else(|| public.clone());
+    let keeps_public = new.public_url.is_none() && kept.public.is_some();
+    let public = new.public_url.or(kept.public.clone()).unwrap_or_else(|| format!("https://{address}/v3"));
+    let internal = next_url(new.internal_url, kept.internal.as_deref(), kept.public.as_deref(), &public);
+    let administrators = next_url(new.admin_url, kept.admin.as_deref(), kept.public.as_deref(), &public);
+    let others_kept = [("internal", &internal, kept.internal), ("admin", &administrators, kept.admin)].map(
+        |(kind, url, kept)| {
+            (kept.as_ref() == Some(url) && *url != public).then(|| format!("{kind} URL {url}"))
+        },
+    );
+    let public_kept = keeps_public.then(|| format!("public URL {public}"));
+    let all_kept: Vec<String> = [public_kept].into_iter().chain(others_kept).flatten().collect();
     let keys = home.fernet_keys();
     init_keys(&keys)?;
-    let wanted = admin::Bootstrap {
-        user: new.user,
-        password,
-        project: new.project,
-        role: new.role,
-        service: new.service,
-        region: Some(new.region),
-        urls: vec![
-            (Interface::Public, public.clone()),
-            (Interface::Internal, internal),
-            (Interface::Admin, administrators),
-        ],
-    };
+    let urls = vec![
+        (Interface::Public, public.clone()),
+        (Interface::Internal, internal),
+        (Interface::Admin, administrators),
+    ];
+    let wanted = admin::Bootstrap { urls, ..wanted };
     let before = list_users(home.source())?;
     let project = admin::bootstrap(&home.change_context(), &wanted)?;
     let full = wanted.user.to_string();
     let is_new = before.iter().all(|row| row.userid != full);
     let name = wanted.user.name();
-    let has_name = |userid: &str| userid.rsplit_once('@').is_some_and(|(user, _)| user == name);
+    let has_name = |userid: &str| userid.parse::<Userid>().is_ok_and(|user| user.name() == name);
     let others: Vec<&str> = before
         .iter()
         .map(|row| row.userid.as_str())
@@ -68,8 +75,10 @@ pub(super) fn bootstrap(
     let made = if is_new { "created" } else { "already existed, and the password of the user was replaced" };
     output::line(&format!(
         "user {full} {made}; the user has the role {} on project {} and on the system",
-        wanted.role, wanted.project
+        wanted.role,
+        NameInDomain { name: wanted.project.clone(), domain: wanted.user.realm().clone() }
     ));
+    tell_kept_urls(&all_kept);
     if is_local {
         output::line(&format!(
             "the catalog contains the URL {public}, which works only on this machine: for other machines add --public-url https://HOST:PORT/v3"
@@ -78,6 +87,67 @@ pub(super) fn bootstrap(
     tell_same_name(home, &wanted.user, &others);
     tell_bootstrap_example(home, &wanted, &public);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The records that the options name. The URLs that the options do not name are missing.
+fn wanted(new: &Bootstrap, password: Secret) -> admin::Bootstrap {
+    let urls = [
+        (Interface::Public, &new.public_url),
+        (Interface::Internal, &new.internal_url),
+        (Interface::Admin, &new.admin_url),
+    ];
+    admin::Bootstrap {
+        user: new.user.clone(),
+        password,
+        project: new.project.clone(),
+        role: new.role.clone(),
+        service: new.service.clone(),
+        region: Some(new.region.clone()),
+        urls: urls.into_iter().filter_map(|(kind, url)| Some((kind, url.clone()?))).collect(),
+    }
+}
+
+/// The URLs of the identity service in the catalog.
+#[derive(Default)]
+struct Urls {
+    public: Option<String>,
+    internal: Option<String>,
+    admin: Option<String>,
+}
+
+/// The URLs that an earlier bootstrap stored for the same service and region.
+fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<Urls> {
+    let mut urls = Urls::default();
+    let services = admin::list_catalog(home.source())?;
+    let is_it =
+        |row: &&admin::CatalogSummary| row.service.kind == "identity" && row.service.name == new.service;
+    for entry in services.into_iter().filter(|row| is_it(&row)).flat_map(|row| row.endpoints) {
+        if entry.endpoint.region.as_deref() == Some(&new.region) {
+            let url = match entry.endpoint.interface {
+                Interface::Public => &mut urls.public,
+                Interface::Internal => &mut urls.internal,
+                Interface::Admin => &mut urls.admin,
+            };
+            *url = Some(entry.endpoint.url);
+        }
+    }
+    Ok(urls)
+}
+
+/// The internal URL, or the URL for administrators: the given one. Else that of an earlier bootstrap, if it is not only a copy of the former public
+/// URL. Else the public URL.
+fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&str>, public: &str) -> String {
+    let kept = kept.filter(|kept| Some(*kept) != former_public);
+    given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())
+}
+
+fn tell_kept_urls(kept: &[String]) {
+    if !kept.is_empty() {
+        output::line(&format!(
+            "the catalog keeps the {} of an earlier bootstrap; to change URLs, add --public-url, --internal-url or --admin-url with https://HOST:PORT/v3",
+            kept.join(" and the ")
+        ));
+    }
 }
 
 /// Warns if users of other domains have the same name. A client that searches for a user by the name alone finds all of them, as in Keystone.
@@ -146,14 +216,22 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             if json {
                 domains.iter().for_each(|row| {
                     let (name, id) = (row.name.to_string(), row.id.to_keystone());
-                    output::json_line(&json!({ "domain": name, "id": id, "enabled": row.enabled }));
+                    output::json_line(&json!({ "domain": name, "id": id, "enabled": row.enabled, "description": row.description }));
                 });
                 return Ok(());
             }
             let row = |row: admin::DomainSummary| {
-                vec![row.name.to_string(), enabled(row.enabled), row.id.to_keystone()]
+                vec![
+                    row.name.to_string(),
+                    enabled(row.enabled),
+                    row.id.to_keystone(),
+                    or_dash(row.description),
+                ]
             };
-            output::table(&["DOMAIN", "ENABLED", "ID"], &domains.into_iter().map(row).collect::<Vec<_>>());
+            output::table(
+                &["DOMAIN", "ENABLED", "ID", "DESCRIPTION"],
+                &domains.into_iter().map(row).collect::<Vec<_>>(),
+            );
         }
     }
     Ok(())
@@ -171,10 +249,17 @@ pub(super) fn require_domain(home: &Home, name: &Realm) -> anyhow::Result<()> {
 
 /// The project that a command names: NAME, NAME@DOMAIN or the id.
 pub(super) fn find_project(home: &Home, text: &str) -> anyhow::Result<ProjectId> {
-    if let Ok(NameInDomain { domain, .. }) = text.parse() {
+    let found = admin::find_project(home.source(), text);
+    if let (Err(_), Ok(NameInDomain { domain, .. })) = (&found, text.parse()) {
         require_domain(home, &domain)?;
     }
-    Ok(admin::find_project(home.source(), text)?)
+    Ok(found?)
+}
+
+/// The project that a command names, and its full name NAME@DOMAIN for the answer.
+pub(super) fn find_with_name(home: &Home, text: &str) -> anyhow::Result<(ProjectId, String)> {
+    let id = find_project(home, text)?;
+    Ok((id, admin::name_of_project(home.source(), &id)?))
 }
 
 /// The name and the domain of a new project.
@@ -193,7 +278,7 @@ fn place(text: &str, domain: Option<Realm>) -> anyhow::Result<NameInDomain> {
 }
 
 pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Result<()> {
-    let find = |text: &str| find_project(home, text);
+    let find = |text: &str| find_with_name(home, text);
     match command {
         Project::Add { name, domain, description } => {
             let new = place(&name, domain)?;
@@ -204,14 +289,21 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             output::done(json, &value, &format!("project {new} created: {id}"));
         }
         Project::Set { project, description, enable, disable } => {
-            let id = find(&project)?;
+            let (id, project) = find(&project)?;
             let edit = admin::ProjectEdit { enabled: (enable || disable).then_some(enable), description };
             let at = admin::set_project(&home.change_context(), &id, &edit)?;
-            let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("project {project} changed"));
+            let value = json!({
+                "project": id.to_string(), "enabled": edit.enabled, "description": edit.description, "revision": at.revision.0,
+            });
+            let enabled = edit.enabled.map(|enabled| match enabled {
+                true => "enabled".to_owned(),
+                false => "disabled; its sessions have ended, and its application credentials and trusts are refused until it is enabled again".to_owned(),
+            });
+            let description = set_or_removed("description", edit.description.as_deref());
+            output::done(json, &value, &changes(&format!("project {project}"), [description, enabled]));
         }
         Project::Remove { project } => {
-            let id = find(&project)?;
+            let (id, project) = find(&project)?;
             let at = admin::delete::<tables::Project>(&home.change_context(), &id)?;
             admin::sweep_all(&home.change_context())?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
@@ -267,6 +359,7 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
                     "-".into(),
                     "-".into(),
                     "-".into(),
+                    "-".into(),
                     service.id.to_string(),
                 ];
                 rows.extend(service.endpoints.is_empty().then_some(first));
@@ -279,27 +372,32 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
                         row.interface.to_string(),
                         region,
                         row.url.clone(),
+                        entry.id.to_string(),
                         service.id.to_string(),
                     ]
                 }));
             }
             if !json {
-                output::table(&["TYPE", "NAME", "INTERFACE", "REGION", "URL", "SERVICE"], &rows);
+                output::table(&["TYPE", "NAME", "INTERFACE", "REGION", "URL", "ENDPOINT", "SERVICE"], &rows);
             }
         }
         Catalog::Service { kind, name } => {
-            let (id, at) = admin::add_service(&home.change_context(), &kind, &name)?;
-            let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("service {name} ({kind}) created: {id}"));
+            let (admin::AddedService { id, is_new }, at) =
+                admin::add_service(&home.change_context(), &kind, &name)?;
+            let value = json!({ "id": id.to_string(), "created": is_new, "revision": at.revision.0 });
+            let made = if is_new { "created" } else { "already exists, nothing was changed" };
+            output::done(json, &value, &format!("service {name} ({kind}) {made}: {id}"));
         }
         Catalog::Endpoint { service, interface, url, region } => {
+            let service = admin::find_service(home.source(), &service)?;
             let (id, at) =
                 admin::add_endpoint(&home.change_context(), &service, interface, region.as_deref(), &url)?;
             let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("the {interface} endpoint is {url}: {id}"));
         }
         Catalog::RemoveService { service } => {
-            let at = admin::remove_service(&home.change_context(), &service)?;
+            let id = admin::find_service(home.source(), &service)?;
+            let at = admin::remove_service(&home.change_context(), &id)?;
             output::done(json, &json!({ "revision": at.revision.0 }), &format!("service {service} removed"));
         }
         Catalog::RemoveEndpoint { endpoint } => {
@@ -312,4 +410,18 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_url;
+
+    #[test]
+    fn a_new_public_url_replaces_only_copies_of_the_former_one() {
+        let next = |given: Option<&str>, kept| next_url(given.map(str::to_owned), kept, Some("old"), "new");
+        assert_eq!(next(None, Some("old")), "new");
+        assert_eq!(next(None, None), "new");
+        assert_eq!(next(None, Some("inside")), "inside");
+        assert_eq!(next(Some("given"), Some("inside")), "given");
+    }
 }

@@ -8,9 +8,8 @@ use clap::ValueEnum as _;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 
-/// Prints one table, or all tables. If a word is given, prints only the rows that have it in their name.
-pub(super) fn run(subject: Option<Subject>, word: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
-    let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
+/// Prints tables. If a word is given, prints only the rows that have it in their name.
+pub(super) fn run(subjects: &[Subject], word: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
     let word = word.map(str::to_lowercase);
     let (mut all, mut found) = (Map::new(), 0);
     for subject in subjects {

@@ -3,20 +3,20 @@
 
 use super::access::{Judged, KINDS, judged};
 use super::judge::{Judge, known_sessions};
-use super::keystone::{find_project, require_domain};
+use super::keystone::{find_with_name, require_domain};
 use super::or_dash;
 use crate::cli::revoke::{Extent, Revoke};
 use crate::home::Home;
 use crate::issued::record_of;
 use crate::output::{self, counted};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use enfilade_admin::keystone::{self, RevocationSummary};
 use enfilade_admin::{
     Names, Way, WayKind, contents_of_domain, end_locks_of, name_of_user, user_access, users_in_group,
     ways_for, ways_of, withdraw, withdraw_for, withdraw_from,
 };
 use enfilade_facts::tables::{Domain, Group, NamedRole, Project, Revoked, User};
-use enfilade_facts::vocabulary::{Authid, GroupName, ProjectId, Realm, Secret, UserId, Userid};
+use enfilade_facts::vocabulary::{Authid, GroupName, NameInDomain, ProjectId, Realm, Secret, UserId, Userid};
 use enfilade_facts::{Read as _, SourceError, View};
 use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
 use enfilade_identity::{Claim, SessionAsk};
@@ -33,13 +33,19 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
         Revoke::User { user, extent } => Subject::user(home, &user, &extent)?,
         Revoke::Group { group, extent } => Subject::group(home, &group, &extent)?,
         Revoke::Domain { domain, extent } => Subject::domain(home, &domain, &extent)?,
-        Revoke::Project { project, extent } => Subject::project(home, project, &extent)?,
+        Revoke::Project { project, extent } => Subject::project(home, &project, &extent)?,
         Revoke::Token { token } => match token.parse::<Authid>() {
             Ok(authid) if authid.token.is_some() => Subject::token(home, &authid)?,
             _ => Subject::session(home, &token, false, &mut known)?,
         },
-        Revoke::Session { session, chain } => Subject::session(home, &session, chain, &mut known)?,
-        Revoke::Chain { session } => Subject::session(home, &session, true, &mut known)?,
+        Revoke::Session { session, chain } => {
+            refuse_api_token(&session)?;
+            Subject::session(home, &session, chain, &mut known)?
+        }
+        Revoke::Chain { session } => {
+            refuse_api_token(&session)?;
+            Subject::session(home, &session, true, &mut known)?
+        }
     };
     let sessions = judge.still_valid(home, known)?;
     let ways = subject.ways(home)?;
@@ -59,6 +65,16 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
         true => output::json_line(&outcome.described(&subject, home.source().at().revision.0)),
         false => outcome.lines(&subject).iter().for_each(|line| output::line(line)),
     }
+    Ok(())
+}
+
+/// Refuses the name of an API token where a session is expected.
+fn refuse_api_token(text: &str) -> anyhow::Result<()> {
+    ensure!(
+        !text.contains('!'),
+        "`{text}` is the name of an API token, not the audit id of a session; to revoke the API token: enfilade revoke token {}",
+        output::word(text)
+    );
     Ok(())
 }
 
@@ -87,7 +103,7 @@ struct Subject {
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that lets a user log in again.
+    /// The command that lets a user log in again. Empty for a domain or project: the report on these says who can still open sessions.
     again: String,
 }
 
@@ -136,13 +152,12 @@ impl Subject {
             deletes: extent.into(),
             users: users.into_iter().collect(),
             projects,
-            again: format!("enfilade user passwd NAME@{domain}"),
             ..Subject::default()
         })
     }
 
-    fn project(home: &Home, project: String, extent: &Extent) -> anyhow::Result<Subject> {
-        let id = find_project(home, &project)?;
+    fn project(home: &Home, project: &str, extent: &Extent) -> anyhow::Result<Subject> {
+        let (id, project) = find_with_name(home, project)?;
         Ok(Subject {
             kind: "project",
             name: project,
@@ -158,7 +173,8 @@ impl Subject {
         let owner = home.source().read(|view| user_access(view, &authid.user))??;
         let way = owner.ways.into_iter().find(|way| way.name == authid.to_string());
         let way = way.with_context(|| {
-            format!("there is no token `{authid}`; see `enfilade token list {}`", authid.user)
+            let user = output::word(&authid.user.to_string());
+            format!("there is no token `{authid}`; see `enfilade token list {user}`")
         })?;
         Ok(Subject {
             kind: "token",
@@ -229,12 +245,10 @@ impl Subject {
         }
     }
 
-    /// The commands that end the remaining sessions and delete the remaining credentials and trusts.
-    fn next(&self) -> String {
-        let delete = format!(
-            "{} ends the remaining sessions and permanently deletes the remaining credentials",
-            self.delete()
-        );
+    /// The commands that end the remaining sessions, if there are any, and delete the remaining credentials and trusts.
+    fn next(&self, has_sessions: bool) -> String {
+        let sessions = if has_sessions { "ends the remaining sessions and " } else { "" };
+        let delete = format!("{} {sessions}permanently deletes the remaining credentials", self.delete());
         match (&self.owner, self.kind) {
             (Some(owner), "session" | "chain") => {
                 let owner = output::word(&owner.to_string());
@@ -376,7 +390,7 @@ impl Outcome {
         Some(match &subject.deletes {
             _ if count > 0 => {
                 let verb = if count == 1 { "works" } else { "work" };
-                format!("{} still {verb}: {}", joined(&working), subject.next())
+                format!("{} still {verb}: {}", joined(&working), subject.next(self.sessions_left > 0))
             }
             _ if !self.left.is_empty() => {
                 let refused = joined(&parts(self.left.iter().map(|(way, _)| way)));
@@ -385,9 +399,13 @@ impl Outcome {
                     subject.delete()
                 )
             }
-            _ if !subject.projects.is_empty() && subject.users.is_empty() => format!(
-                "users with a role on project {name} can open new sessions; to refuse them: enfilade project set {} --disable",
-                output::word(name)
+            // The users of other domains can have roles on the projects of a domain, and on the domain.
+            _ if matches!(*kind, "project" | "domain") => format!(
+                "users with a role on {kind} {name} can open new sessions; to refuse them: enfilade {kind} {}",
+                match *kind {
+                    "domain" => format!("disable {}", output::word(name)),
+                    _ => format!("set {} --disable", output::word(name)),
+                }
             ),
             _ if subject.users.is_empty() && matches!(*kind, "session" | "chain") => return None,
             Deletes::Everything => {
@@ -436,7 +454,15 @@ fn names_of(home: &Home, rows: &[RevocationSummary]) -> anyhow::Result<Vec<Optio
         Ok(match mark {
             Revoked::User(id) => view.get::<User>(id)?.map(|_| names.user(id)),
             Revoked::Group(id) => view.get::<Group>(id)?.map(|_| names.group(id)),
-            Revoked::Project(id) => view.get::<Project>(id)?.map(|project| project.name),
+            Revoked::Project(id) => match view.get::<Project>(id)? {
+                Some(project) => Some(match view.get::<Domain>(&project.domain)? {
+                    Some(Domain { name: domain, .. }) => {
+                        NameInDomain { name: project.name, domain }.to_string()
+                    }
+                    None => project.name,
+                }),
+                None => None,
+            },
             Revoked::Domain(id) => view.get::<Domain>(id)?.map(|domain| domain.name.to_string()),
             Revoked::Role(id) => view.get::<NamedRole>(id)?.map(|role| role.name),
             _ => None,

@@ -1,109 +1,214 @@
 //! `enfilade role`.
 
-use super::keystone::{find_project, require_domain};
+use super::keystone::{find_project, find_with_name, require_domain};
 use super::{defined_in, enabled, has_administrator, similar, warn_without_administrator};
+use crate::backup::schedule::is_gone;
 use crate::cli::{Assignment, On, RoleCommand};
-use crate::home::Home;
+use crate::clock;
+use crate::home::{Home, seed};
 use crate::output::{self, counted};
 use anyhow::bail;
 use enfilade_admin::keystone::{
-    self, RoleUse, add_implication, add_role, grant_role, list_grants, list_named_roles, remove_named_role,
-    role_use, take_role,
+    self, RoleUse, define_role, grant_role, list_grants, list_named_roles, remove_named_role, role_use,
+    take_role,
 };
-use enfilade_facts::At;
+use enfilade_admin::{AssignmentSummary, Target};
 use enfilade_facts::tables::NamedRole;
-use enfilade_facts::vocabulary::{DatastoreName, RoleId, RolePath};
+use enfilade_facts::vocabulary::{DatastoreName, Role, RoleId, RolePath};
+use enfilade_facts::{At, Read as _, Source};
+use enfilade_identity::{IdentityMemo, who_would};
 use serde_json::{Value, json};
 use std::fmt;
+use std::path::PathBuf;
 
-pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Result<()> {
+pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::Result<()> {
     let source = home.source();
-    let said = |assignment: &Assignment, at: At, text: &str| {
-        let on = &assignment.on;
-        let value = json!({
-            "path": on.path.as_ref().map(ToString::to_string), "project": on.project,
-            "domain": on.domain.as_ref().map(ToString::to_string), "system": on.system,
-            "auth_id": assignment.auth_id, "role": assignment.role, "revision": at.revision.0,
-        });
-        output::done(json, &value, text);
-    };
+    // The answer contains the full name of the project.
+    if let RoleCommand::Assign { assignment, .. } | RoleCommand::Remove { assignment, .. } = &mut command
+        && let Some(project) = &mut assignment.on.project
+    {
+        *project = find_with_name(home, project)?.1;
+    }
     match command {
         RoleCommand::Assign { assignment, no_propagate, before_creation } => {
-            let Assignment { on, auth_id, role } = &assignment;
-            if let Some(name) = on.path.as_ref().and_then(RolePath::datastore).filter(|_| !before_creation) {
+            if let Some(name) = assignment.on.path.as_ref().and_then(RolePath::datastore)
+                && !before_creation
+            {
                 require_datastore(home, &name)?;
             }
-            let (who, ctx) = (auth_id.parse()?, home.change_context());
-            let at = match &on.path {
-                Some(path) => enfilade_admin::assign_role(&ctx, path, &who, role.parse()?, !no_propagate)?,
-                None => grant_role(&ctx, &who, &named(home, on)?, role)?,
-            };
-            said(&assignment, at, &format!("{auth_id} has the role {role} on {on}"));
+            assign(home, &assignment, !no_propagate, json)?;
         }
-        RoleCommand::Remove { assignment } => {
+        RoleCommand::Remove { assignment, inherited } => {
             let Assignment { on, auth_id, role } = &assignment;
             let (who, ctx, had_administrator) =
                 (auth_id.parse()?, home.change_context(), has_administrator(home)?);
             let at = match &on.path {
                 Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
+                None if inherited => take_role(&ctx, &who, &named(home, on)?.inherited()?, role)?,
                 None => take_role(&ctx, &who, &named(home, on)?, role)?,
             };
-            said(&assignment, at, &format!("{auth_id} no longer has the role {role} on {on}"));
+            let below = if inherited { ", inherited" } else { "" };
+            let value = described(&assignment, at, None, &[]);
+            output::done(json, &value, &format!("{auth_id} no longer has the role {role} on {on}{below}"));
             warn_without_administrator(home, had_administrator)?;
         }
         RoleCommand::Define { name, implies, description } => {
-            let (id, mut at) = add_role(&home.change_context(), &name, description.as_deref())?;
-            for implied in &implies {
-                at = add_implication(&home.change_context(), &name, implied)?;
-            }
+            let (id, at) = define_role(&home.change_context(), &name, description.as_deref(), &implies)?;
             let value = json!({ "role": name, "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("role {name} created"));
         }
         RoleCommand::Undefine { name, force } => undefine(home, &name, force, json)?,
-        RoleCommand::List { named: true } => {
-            let rows = list_grants(source)?;
-            if json {
-                rows.iter().for_each(|row| {
-                    output::json_line(&json!({ "on": row.on, "auth_id": row.who, "role": row.role }));
-                });
-                return Ok(());
-            }
-            let rows: Vec<_> = rows.into_iter().map(|row| vec![row.on, row.who, row.role]).collect();
-            output::table(&["ON", "WHO", "ROLE"], &rows);
-            let roles = list_named_roles(source)?;
-            let name_of =
-                |id| roles.iter().find(|(known, _)| *known == id).map_or("?", |(_, row)| row.name.as_str());
-            let row = |(id, row): &(RoleId, NamedRole)| {
-                let implied: Vec<&str> = row.implies.iter().map(|id| name_of(*id)).collect();
-                let implied = if implied.is_empty() { "-".to_owned() } else { implied.join(", ") };
-                vec![row.name.clone(), implied, id.to_string()]
-            };
-            output::line("");
-            output::table(&["ROLE", "IMPLIES", "ID"], &roles.iter().map(row).collect::<Vec<_>>());
-        }
-        RoleCommand::List { named: false } => {
-            let rows = enfilade_admin::list_roles(source)?;
-            if json {
-                rows.iter().for_each(|row| {
-                    output::json_line(&json!({
-                        "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name(),
-                        "propagate": row.propagate, "kept_in": row.is_mirrored.then_some("acl.cfg"), "fault": row.fault,
-                    }));
-                });
-                return Ok(());
-            }
-            let rows: Vec<Vec<String>> = rows
-                .into_iter()
-                .map(|row| {
-                    let file = defined_in(row.is_mirrored, row.fault.as_deref(), "acl.cfg");
-                    vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), file]
-                })
-                .collect();
-            output::table(&["PATH", "WHO", "ROLE", "BELOW", "KEPT IN"], &rows);
-        }
+        RoleCommand::List { named: true } => list_named(source, json)?,
+        RoleCommand::List { named: false } => list_on_paths(source, json)?,
     }
     Ok(())
 }
+
+fn described(assignment: &Assignment, at: At, without_effect: Option<&str>, others: &[Role]) -> Value {
+    let Assignment { on, auth_id, role } = assignment;
+    let others: Vec<&str> = others.iter().map(|role| role.name()).collect();
+    json!({
+        "path": on.path.as_ref().map(ToString::to_string), "project": on.project,
+        "domain": on.domain.as_ref().map(ToString::to_string), "system": on.system,
+        "auth_id": auth_id, "role": role, "without_effect": without_effect, "other_roles": others,
+        "revision": at.revision.0,
+    })
+}
+
+/// Assigns a role. Says what else decides about its effect: other roles on the path, the owner of a token, and a path that leads to nothing.
+fn assign(home: &Home, assignment: &Assignment, propagate: bool, json: bool) -> anyhow::Result<()> {
+    let Assignment { on, auth_id, role } = assignment;
+    let (who, ctx): (Target, _) = (auth_id.parse()?, home.change_context());
+    let Some(path) = &on.path else {
+        let at = grant_role(&ctx, &who, &named(home, on)?, role)?;
+        let value = described(assignment, at, None, &[]);
+        output::done(json, &value, &format!("{auth_id} has the role {role} on {on}"));
+        return Ok(());
+    };
+    let new: Role = role.parse()?;
+    let at = enfilade_admin::assign_role(&ctx, path, &who, new, propagate)?;
+    let is_other =
+        |row: &AssignmentSummary| row.path == *path && row.who == who.to_string() && row.role != new;
+    let rows = enfilade_admin::list_roles(home.source())?;
+    let others: Vec<Role> = rows.into_iter().filter(is_other).map(|row| row.role).collect();
+    let remove = |role: Role| {
+        let (path, who) = (output::word(path.as_str()), output::word(&who.to_string()));
+        format!("enfilade role remove --path {path} --auth-id {who} {role}")
+    };
+    let without_effect = match others.contains(&Role::NoAccess) {
+        true => Some(format!("it has no effect while NoAccess is there, too: {}", remove(Role::NoAccess))),
+        false => without_effect(home, &who, path, new)?,
+    };
+    let text = match &without_effect {
+        Some(why) => format!("the role {role} on {on} is assigned to {auth_id}, but {why}"),
+        None if others.is_empty() || new == Role::NoAccess => {
+            format!("{auth_id} has the role {role} on {on}")
+        }
+        None => {
+            let names: Vec<&str> = others.iter().map(|role| role.name()).collect();
+            let remove: Vec<String> = others.iter().map(|role| remove(*role)).collect();
+            format!(
+                "{auth_id} has the role {role} on {on} in addition to {}; to take that away: {}",
+                names.join(", "),
+                remove.join("; ")
+            )
+        }
+    };
+    output::done(json, &described(assignment, at, without_effect.as_deref(), &others), &text);
+    if let Some(place) = absent(home, path)? {
+        output::note(&format!(
+            "warning: there is nothing at {path} (`{}`): check the path; the role counts for what is created there",
+            place.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The place of a path below a datastore, if the datastore is there and nothing is at the path.
+fn absent(home: &Home, path: &RolePath) -> anyhow::Result<Option<PathBuf>> {
+    let Some(name) = path.datastore() else { return Ok(None) };
+    let below = path.as_str().strip_prefix(&format!("/datastore/{name}/")).unwrap_or_default();
+    let found = enfilade_admin::list_datastores(home.source())?.into_iter().find(|row| row.name == name);
+    let root = found.map(|row| PathBuf::from(row.path)).filter(|root| !below.is_empty() && root.is_dir());
+    Ok(root.map(|root| root.join(below)).filter(|place| is_gone(place)))
+}
+
+/// Lists the role assignments of Identity v3, and the defined roles.
+fn list_named(source: &dyn Source, json: bool) -> anyhow::Result<()> {
+    let rows = list_grants(source)?;
+    if json {
+        rows.iter().for_each(|row| {
+            output::json_line(&json!({ "on": row.on, "auth_id": row.who, "role": row.role }));
+        });
+        return Ok(());
+    }
+    let rows: Vec<_> = rows.into_iter().map(|row| vec![row.on, row.who, row.role]).collect();
+    output::table(&["ON", "WHO", "ROLE"], &rows);
+    let roles = list_named_roles(source)?;
+    let name_of = |id| roles.iter().find(|(known, _)| *known == id).map_or("?", |(_, row)| row.name.as_str());
+    let row = |(id, row): &(RoleId, NamedRole)| {
+        let implied: Vec<&str> = row.implies.iter().map(|id| name_of(*id)).collect();
+        let implied = if implied.is_empty() { "-".to_owned() } else { implied.join(", ") };
+        vec![row.name.clone(), implied, id.to_string()]
+    };
+    output::line("");
+    output::table(&["ROLE", "IMPLIES", "ID"], &roles.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Lists the role assignments on paths.
+fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
+    let rows = enfilade_admin::list_roles(source)?;
+    if json {
+        rows.iter().for_each(|row| {
+            output::json_line(&json!({
+                "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name(),
+                "propagate": row.propagate, "kept_in": row.is_mirrored.then_some("acl.cfg"), "fault": row.fault,
+            }));
+        });
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|row| {
+            let file = defined_in(row.is_mirrored, row.fault.as_deref(), "acl.cfg");
+            vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), file]
+        })
+        .collect();
+    output::table(&["PATH", "WHO", "ROLE", "BELOW", "KEPT IN"], &rows);
+    Ok(())
+}
+
+/// Why a role on a path that was assigned to an API token grants nothing, or not everything. `None` for users and groups, and if the role counts.
+fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> anyhow::Result<Option<String>> {
+    let Target::Token(owner, _) = who else { return Ok(None) };
+    let token = who.to_string();
+    let tokens = enfilade_admin::list_tokens(home.source(), Some(owner))?;
+    let Some(found) = tokens.into_iter().find(|row| row.tokenid == token) else { return Ok(None) };
+    if found.limited_to.is_some() {
+        return Ok(Some("it has no effect: the token is limited to its project".to_owned()));
+    }
+    if !found.own_roles {
+        return Ok(Some(format!(
+            "it has no effect: the token has all roles of its owner; to limit it to its own roles: enfilade token set {} --own-roles",
+            output::word(&token)
+        )));
+    }
+    let memo = IdentityMemo::new(seed()?, MEMO_BYTES);
+    let privileges = home.source().read(|view| {
+        let owner = who_would(view, clock::now(), &owner.clone().into(), None, &memo)?;
+        Ok::<_, anyhow::Error>(enfilade_access::privileges(view, clock::now(), &owner, path)?.0)
+    })?;
+    // A disabled or expired owner has no privileges now, and the token is refused.
+    let is_covered = privileges.is_ok_and(|privileges| privileges.covers(role.privileges()));
+    Ok((!is_covered).then(|| {
+        let owner = output::word(&owner.to_string());
+        format!("it has full effect only when its owner also has the privileges of the role there: enfilade role assign --path {} --auth-id {owner} {role}", output::word(path.as_str()))
+    }))
+}
+
+/// The size of the memo for identity checks during one command, in bytes.
+const MEMO_BYTES: usize = 1 << 20;
 
 /// Removes a role. Without `force`, refuses an immutable role, such as a role of `enfilade bootstrap`.
 fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<()> {

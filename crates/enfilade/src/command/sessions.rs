@@ -21,6 +21,7 @@ pub(super) fn run(home: &Home, command: Session, json: bool) -> anyhow::Result<(
 }
 
 fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
+    user.map_or(Ok(()), |user| super::users::require(home, user))?;
     let users = list_users(home.source())?;
     let (domains, projects) = (list_domains(home.source())?, list_projects(home.source())?);
     let scope = |scope: &IssuedFor| match scope {

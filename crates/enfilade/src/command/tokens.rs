@@ -1,11 +1,15 @@
 //! `enfilade token`.
 
-use super::{defined_in, enabled, or_dash, until};
+use super::access::name_of;
+use super::{changes, defined_in, enabled as yes_or_no, or_dash, set_or_removed, until};
 use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
 use anyhow::{Context, bail};
-use enfilade_admin::{Error, Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, keystone};
+use enfilade_admin::{
+    Error, Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, Way, keystone, user_access,
+};
+use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{Authid, RoleId, TokenName, Userid};
 use enfilade_sources::files::certificates::read_text;
 use enfilade_sources::files::last_used::LastUsed;
@@ -40,18 +44,17 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                 }
                 why => why.into(),
             })?;
-            show_secret(&new, json);
+            show_secret(&new, &[], json);
         }
         Token::Regenerate { token, grace } => {
             let (owner, name) = parts(&token)?;
-            let new = enfilade_admin::regenerate_token(
-                &home.change_context(),
-                &home.hash_key()?,
-                owner,
-                name,
-                grace,
-            )?;
-            show_secret(&new, json);
+            let (ctx, key) = (home.change_context(), home.hash_key()?);
+            let before = ways_before(home, owner)?;
+            let new = enfilade_admin::regenerate_token(&ctx, &key, owner, name, grace)?;
+            let made = deleted_with(home, &token, before);
+            // The new secret is shown in any case.
+            show_secret(&new, made.as_deref().unwrap_or_default(), json);
+            made?;
         }
         Token::Set { token, enable, disable, expires, comment, end_grace, own_roles, owner_roles } => {
             let (owner, name) = parts(&token)?;
@@ -60,7 +63,15 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let edit = TokenEdit { enabled, expires, comment, end_grace, own_roles };
             let at = enfilade_admin::set_token(&home.change_context(), owner, name, &edit)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("token {token} changed"));
+            let grace = end_grace.then(|| "the replaced secret is refused from now on".to_owned());
+            let parts = [
+                enabled.map(|enabled| if enabled { "enabled" } else { "disabled" }.to_owned()),
+                expires.map(|expires| format!("expires {}", until(expires))),
+                set_or_removed("comment", edit.comment.as_deref()),
+                grace,
+                own_roles.map(|own| if own { "own roles" } else { "all roles of its owner" }.to_owned()),
+            ];
+            output::done(json, &value, &changes(&format!("token {token}"), parts));
         }
         Token::Show { token } => {
             let (owner, _) = parts(&token)?;
@@ -76,13 +87,16 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
         Token::Upgrade { token, all: _ } => upgrade(home, token.as_ref(), json)?,
         Token::Delete { token } => {
             let (owner, name) = parts(&token)?;
+            let before = ways_before(home, owner)?;
             let at = enfilade_admin::delete_token(&home.change_context(), owner, name)?;
-            let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-            output::done(
-                json,
-                &value,
-                &format!("token {token} deleted; the next request with it is refused"),
-            );
+            let made = deleted_with(home, &token, before)?;
+            let value = json!({
+                "tokenid": token.to_string(), "also_deleted": made,
+                "revision": at.revision.0,
+            });
+            let text = format!("token {token} deleted; the next request with it is refused");
+            let lines: Vec<String> = [text].into_iter().chain(told_deleted(&made)).collect();
+            output::done(json, &value, &lines.join("\n"));
         }
     }
     Ok(())
@@ -102,7 +116,7 @@ fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
             let used = last_used.of(&token.id).map(|used| output::time(used.unix_seconds));
             vec![
                 token.tokenid,
-                enabled(token.enabled),
+                yes_or_no(token.enabled),
                 until(token.expires),
                 roles,
                 or_dash(used),
@@ -169,17 +183,16 @@ fn create_for_project(
 ) -> anyhow::Result<()> {
     let (owner, name) = parts(token)?;
     let source = home.source();
-    let id = super::keystone::find_project(home, project)?;
+    let (id, project) = super::keystone::find_with_name(home, project)?;
     let users = enfilade_admin::list_users(source)?;
     let owner = users.iter().find(|row| row.userid == owner.to_string());
     let owner =
         owner.with_context(|| format!("the user of `{token}` does not exist; see `enfilade user list`"))?.id;
+    let held = keystone::held_roles(source, &owner, &id)?;
+    require_held(&held, &role, &token.user, &project)?;
     let roles = match role.is_empty() {
-        true => keystone::roles_on_project(source, &owner, &id)?,
-        false => {
-            require_held(&keystone::held_roles(source, &owner, &id)?, &role, &token.user, project)?;
-            role
-        }
+        true => held.into_iter().map(|(id, _)| id.to_string()).collect(),
+        false => role,
     };
     let new = keystone::NewApplicationCredential {
         owner,
@@ -204,13 +217,20 @@ fn create_for_project(
     Ok(())
 }
 
-/// Refuses a role that the owner of a new application credential does not have on its project.
+/// Refuses a role that the owner of a new application credential does not have on its project, and an owner without any role there: each login with the
+/// credential would be refused.
 fn require_held(
     held: &[(RoleId, String)],
     wanted: &[String],
     owner: &Userid,
     project: &str,
 ) -> anyhow::Result<()> {
+    if held.is_empty() && wanted.is_empty() {
+        let (owner, project) = (output::word(&owner.to_string()), output::word(project));
+        bail!(
+            "{owner} has no role on project {project}, so every login with the token would be refused; assign a role first with `enfilade role assign --project {project} --auth-id {owner} ROLE`"
+        );
+    }
     let is_held = |role: &&String| held.iter().any(|(id, name)| name == *role || id.to_string() == **role);
     let Some(role) = wanted.iter().find(|role| !is_held(role)) else { return Ok(()) };
     let names: Vec<&str> = held.iter().map(|(_, name)| name.as_str()).collect();
@@ -222,10 +242,35 @@ fn require_held(
     )
 }
 
-fn show_secret(new: &NewToken, json: bool) {
+fn show_secret(new: &NewToken, also_deleted: &[String], json: bool) {
     let tokenid = new.tokenid.to_string();
-    let value = json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 });
-    output::done(json, &value, &format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value));
+    let mut value = json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 });
+    if let Some(fields) = value.as_object_mut().filter(|_| !also_deleted.is_empty()) {
+        fields.insert("also_deleted".to_owned(), json!(also_deleted));
+    }
+    let mut text = format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value);
+    text.extend(told_deleted(also_deleted).map(|told| format!("\n{told}")));
+    output::done(json, &value, &text);
+}
+
+/// The credentials and trusts of the owner of a token before a change of the token. Empty for a user that does not exist: the change reports it.
+fn ways_before(home: &Home, owner: &Userid) -> anyhow::Result<Vec<Way>> {
+    let access = home.source().read(|view| user_access(view, owner))?;
+    Ok(access.map(|access| access.ways).unwrap_or_default())
+}
+
+/// The credentials and trusts that a change of an application credential deleted, because they were created with it.
+fn deleted_with(home: &Home, token: &Authid, before: Vec<Way>) -> anyhow::Result<Vec<String>> {
+    let after = ways_before(home, &token.user)?;
+    let is_gone = |way: &Way| after.iter().all(|left| (left.kind, &left.name) != (way.kind, &way.name));
+    let itself = token.to_string();
+    let gone = before.into_iter().filter(|way| way.name != itself && is_gone(way));
+    Ok(gone.map(|way| format!("{} {}", name_of(way.kind), way.name)).collect())
+}
+
+/// Tells which credentials and trusts were deleted together with an application credential or its secret.
+fn told_deleted(made: &[String]) -> Option<String> {
+    (!made.is_empty()).then(|| format!("deleted, because they were created with it: {}", made.join(", ")))
 }
 
 fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
@@ -254,7 +299,7 @@ fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
     for (what, value) in [
         ("token", token.tokenid.clone()),
         ("id", token.id.to_string()),
-        ("enabled", enabled(token.enabled)),
+        ("enabled", yes_or_no(token.enabled)),
         ("made", output::time(token.created)),
         ("expires", until(token.expires)),
         ("roles", roles(token, "own roles, limited to the owner's roles", "the owner's roles")),

@@ -1,13 +1,16 @@
 //! `enfilade user`.
 
-use super::{defined_in, enabled, has_administrator, or_dash, until, warn_without_administrator};
+use super::{
+    changes, defined_in, enabled, has_administrator, or_dash, set_or_removed, similar, until,
+    warn_without_administrator,
+};
 use crate::cli::User;
 use crate::clock;
 use crate::home::Home;
 use crate::{first_start, output, prompt};
-use anyhow::ensure;
-use enfilade_admin::{NewUser, UserEdit, keystone};
-use enfilade_facts::vocabulary::Userid;
+use anyhow::bail;
+use enfilade_admin::{NewUser, UserEdit, WayKind, keystone, user_access};
+use enfilade_facts::vocabulary::{ProjectId, Realm, Userid};
 use enfilade_facts::{At, Read as _};
 use serde_json::json;
 
@@ -17,6 +20,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let wanted = password || password_stdin;
             let password = wanted.then(|| prompt::new_password(password_stdin)).transpose()?;
             let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
+            require_realm(home, &new.userid)?;
             let (id, at) = enfilade_admin::add_user(&home.change_context(), &new)?;
             let value =
                 json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
@@ -28,25 +32,27 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &format!("user {} created{password}", new.userid));
         }
         User::List => return list(home, json),
-        User::Passwd { user, password_stdin } => {
-            require(home, &user)?;
-            let password = prompt::new_password(password_stdin)?;
-            let at = enfilade_admin::set_password(&home.change_context(), &user, &password)?;
-            if user == first_start::admin()? {
-                first_start::forget_first_password(&home.data);
-            }
-            let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("user {user} has a new password"));
-        }
+        User::Passwd { user, password_stdin } => return passwd(home, &user, password_stdin, json),
         User::Set { user, expires, comment, uid, gid, default_project } => {
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
-            ensure!(
-                edit != UserEdit::default() || default_project.is_some(),
-                "nothing to change: give --expires, --comment, --uid, --gid or --default-project"
-            );
-            let at = set(home, &user, &edit, default_project.as_deref())?;
+            // The project is looked up first, so that a mistyped name changes nothing.
+            let (project, default_project) = match default_project.as_deref() {
+                None | Some("") => (None, default_project),
+                Some(project) => {
+                    let (id, name) = super::keystone::find_with_name(home, project)?;
+                    (Some(id), Some(name))
+                }
+            };
+            let at = set(home, &user, &edit, default_project.is_some().then_some(project))?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("user {user} changed"));
+            let parts = [
+                expires.map(|expires| format!("expires {}", until(expires))),
+                set_or_removed("comment", edit.comment.as_deref()),
+                uid.map(|uid| format!("uid {uid}")),
+                gid.map(|gid| format!("gid {gid}")),
+                set_or_removed("default project", default_project.as_deref()),
+            ];
+            output::done(json, &value, &changes(&format!("user {user}"), parts));
         }
         User::Access { user } => super::access::run(home, &user, json)?,
         User::Remove { user } => {
@@ -78,6 +84,28 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &format!("user {user} enabled"));
         }
     }
+    Ok(())
+}
+
+fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyhow::Result<()> {
+    require(home, user)?;
+    let password = prompt::new_password(password_stdin)?;
+    let at = enfilade_admin::set_password(&home.change_context(), user, &password)?;
+    if *user == first_start::admin()? {
+        first_start::forget_first_password(&home.data);
+    }
+    let others = home.source().read(|view| user_access(view, user))??.ways;
+    let others = others.iter().filter(|way| way.kind != WayKind::Password).count();
+    let value = json!({ "user": user.to_string(), "other_credentials": others, "revision": at.revision.0 });
+    let stay = match others {
+        0 => String::new(),
+        others => format!(
+            "; {} of the user still let in: enfilade user access {}",
+            output::counted(others, "token or other credential", "tokens and other credentials"),
+            output::word(&user.to_string())
+        ),
+    };
+    output::done(json, &value, &format!("user {user} has a new password{stay}"));
     Ok(())
 }
 
@@ -113,8 +141,23 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Refuses a new user in a realm that does not exist, such as a user with the name of an email address. The error names both commands that can be meant.
+fn require_realm(home: &Home, user: &Userid) -> anyhow::Result<()> {
+    let realms = enfilade_admin::list_realms(home.source())?;
+    if realms.iter().any(|realm| realm == user.realm().as_str()) {
+        return Ok(());
+    }
+    let meant = similar(realms.iter().map(String::as_str), user.realm().as_str());
+    let local = output::word(&Userid::new(user.name(), Realm::local())?.to_string());
+    bail!(
+        "there is no realm `{}`{meant}; use the built-in realm: `enfilade user add {local}`; or create the realm first: `enfilade domain add {}`",
+        user.realm(),
+        output::word(user.realm().as_str())
+    )
+}
+
 /// Refuses a user that does not exist, before the operator is asked for a password.
-fn require(home: &Home, user: &Userid) -> anyhow::Result<()> {
+pub(super) fn require(home: &Home, user: &Userid) -> anyhow::Result<()> {
     let is_there = home.source().read(|view| enfilade_admin::user_access(view, user).map(drop))?;
     Ok(is_there?)
 }
@@ -127,17 +170,19 @@ fn password(is_there: bool, until: i64) -> String {
     }
 }
 
-fn set(home: &Home, user: &Userid, edit: &UserEdit, default_project: Option<&str>) -> anyhow::Result<At> {
+/// Changes a user, and the default project if `project` is given; an inner `None` removes it.
+fn set(
+    home: &Home,
+    user: &Userid,
+    edit: &UserEdit,
+    project: Option<Option<ProjectId>>,
+) -> anyhow::Result<At> {
     let mut at = home.source().at();
-    if let Some(project) = default_project {
-        let id = match project {
-            "" => None,
-            project => Some(super::keystone::find_project(home, project)?),
-        };
-        at = keystone::set_default_project(&home.change_context(), user, id)?;
-    }
     if *edit != UserEdit::default() {
         at = enfilade_admin::set_user(&home.change_context(), user, edit)?;
+    }
+    if let Some(project) = project {
+        at = keystone::set_default_project(&home.change_context(), user, project)?;
     }
     Ok(at)
 }

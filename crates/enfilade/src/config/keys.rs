@@ -210,9 +210,9 @@ keys! {
         /// The largest size of the store of facts, in MiB. All processes that share the data directory must have the same value.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
     }
-    /// Backups of all data of the server, which the server makes by itself.
+    /// Backups that the server makes by itself, of everything except the content of datastores.
     backup: Backup, "backup.md#on-a-schedule" {
-        /// The directory of the backups; created if it does not exist. No datastore may contain this directory.
+        /// The directory of the backups; created if it does not exist. It must share no files with a datastore.
         directory: Option<AbsolutePath>, "no backups are made", Restart;
         /// How often a backup is made.
         every: Option<Duration>, "`24h`", Restart;

@@ -1,5 +1,6 @@
 //! The configuration as people see it: each key with its value and origin, settings without effect, and the commented example.
 
+use super::keys::Backup;
 use super::values::AcmeDirectory;
 use super::{Config, KEYS, file_text, keys, keys_of_environment, path, read};
 use crate::listen::Addresses;
@@ -77,9 +78,53 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
             tls.certificates.is_some() && tls.crt_list.is_some(),
             "`tls.certificates` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
         ),
+        (
+            config.backup.directory.is_none() && config.backup != Backup::default(),
+            "no backups are made: `backup.every`, `backup.keep` and `backup.recipients` have no effect without `backup.directory`: set \
+             `backup.directory` to a directory on another disk",
+        ),
     ];
     let useless = rules.into_iter().filter(|(holds, _)| *holds).map(|(_, says)| says.to_owned());
-    useless.chain(bound_twice(config)).collect()
+    useless
+        .chain(unread_roots(config))
+        .chain(unread_challenges(config))
+        .chain(sockets_without_place(config))
+        .chain(bound_twice(config))
+        .collect()
+}
+
+/// A warning if the directory of the challenge files cannot be read.
+fn unread_challenges(config: &Config) -> Option<String> {
+    let directory = config.tls.acme_challenges.as_ref().filter(|_| config.tls.http_listen.is_some())?;
+    let why = std::fs::read_dir(directory).err()?;
+    Some(format!(
+        "`tls.acme_challenges`: `{}` cannot be read, so no challenge of its files is answered: {why}; create the directory, or correct the \
+         path",
+        directory.display()
+    ))
+}
+
+/// Warnings about Unix sockets whose directory does not exist. A server can start only after the service manager or the operator has created it.
+fn sockets_without_place(config: &Config) -> Vec<String> {
+    let without = |socket: &std::path::PathBuf| socket.parent().is_some_and(|place| !place.is_dir());
+    let says = |socket: std::path::PathBuf| {
+        format!(
+            "`tls.plain_listen`: the directory of the socket `{}` does not exist, and without it the server does not start: create it (`RuntimeDirectory=` of \
+             the service), or correct the path",
+            socket.display()
+        )
+    };
+    config.tls.sockets().filter(without).map(says).collect()
+}
+
+/// A warning if the CA certificates that verify the ACME authority cannot be read. The server starts, but obtains no certificate.
+fn unread_roots(config: &Config) -> Option<String> {
+    let roots = config.tls.acme_roots.as_ref().filter(|_| config.tls.acme.is_some())?;
+    let why = std::fs::File::open(roots).err()?;
+    Some(format!(
+        "`tls.acme_roots`: `{}` cannot be read, so no certificate is obtained: {why}; correct the path",
+        roots.display()
+    ))
 }
 
 /// Warnings about addresses that are configured for two listeners.

@@ -110,6 +110,9 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             "line 2: `true`: expected a list of addresses, networks and `unix`, such as [\"10.0.0.0/8\"]",
         ),
         ("[tls]\nacme = true", None, "line 2: `true`: expected a list of names, such as [\"nas.lan\"]"),
+        ("[backup]\nrecipients = ''", None, "line 2: no recipient: expected at least one"),
+        ("[backup]\nrecipients = []", None, "line 2: no recipient: expected at least one"),
+        ("[backup]\nrecipients = ['']", None, "line 2: no recipient: expected at least one"),
         ("[backup]\nkeep = 0", None, "line 2: 0 is too small; expected a number from 1 on"),
         (
             "[backup]\ndirectory = 'b'",
@@ -117,11 +120,28 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             "line 2: the path `b` is not absolute; expected one that begins with `/`",
         ),
         ("[tls", None, "line 1: unclosed table, expected `]`"),
-        ("[limits]\nxml_bytes = 0", None, "line 1: limit `xml_bytes` is 0; expected 1024 to 67108864"),
+        ("[limits]\nxml_bytes = 0", None, "line 2: limit `xml_bytes` is 0; expected 1024 to 67108864"),
         (
             "[limits]\nxml_byte = 9",
             None,
             "line 2: unknown key `limits.xml_byte`; the nearest known one is `limits.xml_bytes`",
+        ),
+        // All wrong lines are named, in their order.
+        (
+            "[limits]\nxml_byte = 9\n[tls]\ncheck = 'lazy'\nstrict_sni = 1\n[backup]\nkeep = 0",
+            None,
+            "line 2: unknown key `limits.xml_byte`; the nearest known one is `limits.xml_bytes`; line 5: invalid type: integer `1`, expected a boolean; line 7: 0 is too small; expected a number from 1 on",
+        ),
+        // A key of this name in another section, else a key of the same section.
+        (
+            "[tls]\ntrusted_proxies = '::1'",
+            None,
+            "line 2: unknown key `tls.trusted_proxies`; the nearest known one is `http.trusted_proxies`",
+        ),
+        (
+            "[http]\nx = 1",
+            None,
+            "line 2: unknown key `http.x`; the nearest known one is `http.trusted_proxies`",
         ),
         (
             "",
@@ -139,6 +159,20 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
     }
 }
 
+/// A relative path begins at the directory of the file; the working directory of the command does not matter.
+#[test]
+fn a_relative_path_begins_at_the_directory_of_the_file() {
+    let scratch = std::env::temp_dir().join(format!("enfilade-paths-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).unwrap();
+    let file = scratch.join("other.toml");
+    std::fs::write(&file, "[tls]\ncrt_list = 'list'\nissuers = '/ca'\n[facts]\nfiles = 'cfg/x'\n").unwrap();
+    let config = read(Path::new("/data"), Some(&file)).unwrap();
+    assert_eq!(config.tls.crt_list, Some(scratch.join("list")));
+    assert_eq!(config.tls.issuers, Some("/ca".into()));
+    assert_eq!(config.facts.files, Some(scratch.join("cfg/x")));
+    std::fs::remove_dir_all(scratch).unwrap();
+}
+
 #[test]
 fn an_address_of_two_listeners_is_told_of() {
     for (text, expected) in [
@@ -154,6 +188,16 @@ fn an_address_of_two_listeners_is_told_of() {
         let said = without_effect(&of(text, &[]).unwrap());
         assert_eq!(said.first().map(String::as_str), expected, "{text}");
     }
+    let said = |text: &str| without_effect(&of(text, &[]).unwrap()).join(" ");
+    assert!(said("[backup]\nevery = '1h'").starts_with("no backups are made: "));
+    assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
+}
+
+#[test]
+fn missing_ca_certificates_of_the_acme_authority_are_told_of() {
+    let config = of("[tls]\nacme = ['a.example']\nacme_roots = '/nope/ca.pem'", &[]).unwrap();
+    let said = without_effect(&config);
+    assert!(said.len() == 1 && said[0].contains("`/nope/ca.pem` cannot be read"), "{said:?}");
 }
 
 #[test]

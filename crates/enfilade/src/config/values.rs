@@ -295,8 +295,13 @@ pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
 impl TryFrom<Spelled<String>> for Recipients {
     type Error = String;
     fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
+        // A key without a recipient is a mistake: the backups would not be encrypted.
+        let none = "no recipient: expected at least one, such as [\"age1…\"]; for backups that are not encrypted, remove the key";
         let text = match spelled {
             Spelled::Text(text) => text,
+            Spelled::List(texts) if texts.iter().any(|text| text.trim().is_empty()) => {
+                return Err(none.to_owned());
+            }
             Spelled::List(texts) => texts.join(","),
             Spelled::Other(value) => {
                 return Err(no_list(&value, "a list of recipients, such as [\"age1…\"]"));
@@ -304,7 +309,8 @@ impl TryFrom<Spelled<String>> for Recipients {
         };
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let keys = parts.map(|part| part.parse().map_err(|why| format!("`{part}`: {why}")));
-        Ok(Recipients(keys.collect::<Result<_, String>>()?))
+        let keys = keys.collect::<Result<Vec<_>, String>>()?;
+        if keys.is_empty() { Err(none.to_owned()) } else { Ok(Recipients(keys)) }
     }
 }
 

@@ -11,7 +11,7 @@ use super::splicing::Splicing;
 use super::{Networks, Trusted, proxied};
 use crate::acme::Answers;
 use crate::certificates::Keeper;
-use crate::process_use;
+use crate::{output, process_use};
 use enfilade_faces::{
     AnonymousSlot, Body, Connection, Faces, Flaw, HandshakeEnd, Proxies, Redirect, Router, Splices, Terms,
     TimedDoor, UNNAMED,
@@ -25,6 +25,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -45,6 +46,7 @@ pub(crate) struct Door {
     pub(crate) trusted: Arc<Trusted>,
     pub(crate) drain: Drain,
     pub(crate) limits: Limits,
+    pub(crate) faces: Faces,
 }
 
 /// Accepts connections until the server drains, and spawns a task for each.
@@ -55,7 +57,7 @@ async fn accept<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let Door { admission, proxies, trusted, mut drain, limits } = door;
+    let Door { admission, proxies, trusted, mut drain, limits, faces } = door;
     let listener = listener.into();
     // All clients of a proxy have its address: there is no limit for this address. A connection over a Unix socket has no address, so the limits for
     // addresses do not apply.
@@ -72,12 +74,15 @@ async fn accept<F>(
         let (serve, drain) = (Arc::clone(&serve), drain.clone());
         match accepted {
             Ok(Stream::Tcp(mut stream, peer)) if proxies.hold(peer.ip()) => {
-                let (admission, counted) = (Arc::clone(&admission), counted.clone());
+                let (admission, counted, faces) = (Arc::clone(&admission), counted.clone(), faces.clone());
                 tokio::spawn(async move {
                     let limit = Duration::from_secs(limits.handshake_seconds);
-                    let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer));
-                    let Ok(Ok(peer)) = header.await.map(|peer| peer.map(canonical)) else { return };
-                    let stream = Stream::Tcp(stream, peer);
+                    let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer)).await;
+                    let named = match header.unwrap_or_else(|_| Err(proxied::too_late())) {
+                        Ok(named) => canonical(named),
+                        Err(why) => return tell_refused_header(&faces, peer, &why),
+                    };
+                    let stream = Stream::Tcp(stream, named);
                     let Some(admitted) = admission.admit(counted(&stream)) else { return };
                     begin(stream, admitted, drain, &*serve).await;
                 });
@@ -90,6 +95,23 @@ async fn accept<F>(
             // There is no free descriptor or memory, or the client has disconnected. Without a pause, the loop would use a whole CPU core.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
+    }
+}
+
+/// Counts a connection of a load balancer that was closed because of its PROXY header. Logs the 1st, 2nd, 4th, 8th … of them, because every connection
+/// of a load balancer that sends no header ends here.
+fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
+    // A load balancer that only checks whether the port is open sends nothing, and ends or resets the connection.
+    if why.kind() == io::ErrorKind::ConnectionAborted {
+        return;
+    }
+    let count = faces.metrics().proxy_header_refused() + 1;
+    if count.is_power_of_two() {
+        output::note(&format!(
+            "warning: a connection from {} was closed: {why}; `[tls] proxy_from` contains this address, so each of its connections must begin with the \
+             header ({count} were closed so far)",
+            peer.ip()
+        ));
     }
 }
 
@@ -298,14 +320,19 @@ pub(crate) async fn plain(listener: Listener, router: Router, door: Door) {
 
 /// Redirects plain HTTP to HTTPS.
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
-    let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
+    let (limits, trusted, faces) = (door.limits, Arc::clone(&door.trusted), door.faces.clone());
     let redirect = Arc::new(redirect);
     accept(listener, door, move |stream, turn, drain| {
         let (redirect, proxies) = (Arc::clone(&redirect), proxies_of(&trusted, &stream));
+        let faces = faces.clone();
         async move {
             let _turn = turn;
             let Some(peer) = stream.peer() else { return };
-            let answer = move |request| redirect.answer(&request, (peer, proxies.as_ref()), &limits);
+            let answer = move |request| {
+                let answer = redirect.answer(&request, (peer, proxies.as_ref()), &limits);
+                faces.record_plain_http(&request, peer, &answer);
+                answer
+            };
             speak_simply(stream, limits, drain, answer).await;
         }
     })
@@ -321,7 +348,8 @@ pub(crate) async fn operations(
 ) {
     let limits = router.faces().limits();
     let (proxies, trusted) = (Arc::default(), Arc::default());
-    let door = Door { admission: Arc::default(), proxies, trusted, drain, limits };
+    let faces = router.faces().clone();
+    let door = Door { admission: Arc::default(), proxies, trusted, drain, limits, faces };
     accept(listener, door, move |stream, turn, drain| {
         let router = router.clone();
         let admission = Arc::clone(&admission);

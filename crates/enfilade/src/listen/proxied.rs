@@ -75,7 +75,15 @@ const REST_BYTES_MAX: usize = 1024;
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut head = [0; 16];
-    stream.read_exact(&mut head).await?;
+    let [first, rest @ ..] = &mut head;
+    match stream.read(std::slice::from_mut(first)).await {
+        // Some health checks end the connection, others reset it.
+        Ok(0) => return Err(ended_before()),
+        Err(why) if why.kind() == io::ErrorKind::ConnectionReset => return Err(ended_before()),
+        other => other?,
+    };
+    let ended = |_| wrong("the connection ended within the PROXY header");
+    stream.read_exact(rest).await.map_err(ended)?;
     let [signature @ .., command, family, high, low] = head;
     if signature != SIGNATURE || command >> 4 != 2 {
         return Err(wrong("the connection does not begin with a PROXY header of version 2"));
@@ -85,17 +93,31 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
         return Err(wrong("the PROXY header is too long"));
     }
     let mut rest = vec![0; length];
-    stream.read_exact(&mut rest).await?;
-    match (command & 15, family) {
-        (0, _) => Ok(peer),
+    stream.read_exact(&mut rest).await.map_err(ended)?;
+    let named = match (command & 15, family) {
+        (0, _) => return Ok(peer),
         (1, 0x11) => address::<4, 12>(&rest, |ip| Ipv4Addr::from(ip).into())
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         (1, 0x21) => address::<16, 36>(&rest, |ip| Ipv6Addr::from(ip).into())
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         // The client address is of an unsupported kind, so the address of the load balancer is used.
-        (1, _) => Ok(peer),
+        (1, _) => return Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),
+    }?;
+    // Inside the server this address means a client over a Unix socket. No client has it.
+    match named.ip().to_canonical().is_unspecified() {
+        true => Err(wrong("the PROXY header names no client: its source address is 0.0.0.0 or ::")),
+        false => Ok(named),
     }
+}
+
+fn ended_before() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the connection ended before its first byte")
+}
+
+/// The error for a connection that sent no complete header in time.
+pub(super) fn too_late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no complete PROXY header of version 2 arrived in time")
 }
 
 /// Reads the source address and port. The order is: source address, destination address, source port, destination port.
@@ -112,6 +134,8 @@ fn address<const IP: usize, const ALL: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
     const PEER: &str = "10.0.0.1:1";
 
@@ -146,10 +170,37 @@ mod tests {
             header(1, 0x11, &four[..11]),
             header(7, 0x11, &four),
             header(1, 0x11, &[0; 1025]),
+            header(1, 0x11, &[0; 12]),
+            header(1, 0x21, &[0; 36]),
             SIGNATURE.to_vec(),
         ] {
             assert!(said(&bytes).await.is_err(), "{bytes:?}");
         }
+    }
+
+    /// A connection that was reset.
+    struct Reset;
+
+    impl AsyncRead for Reset {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut tokio::io::ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_or_is_reset_before_its_first_byte_is_a_health_check() {
+        let peer: SocketAddr = PEER.parse().unwrap();
+        let ended = [
+            read(&mut &b""[..], peer).await.map_err(|why| why.kind()),
+            read(&mut Reset, peer).await.map_err(|why| why.kind()),
+        ];
+        assert_eq!(ended, [Err(io::ErrorKind::ConnectionAborted); 2]);
+        let mut within = (&SIGNATURE[..]).chain(Reset);
+        assert_eq!(read(&mut within, peer).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

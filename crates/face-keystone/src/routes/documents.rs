@@ -192,8 +192,9 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
     let is_membership = route.path.starts_with("/groups/{group_id}/users/");
     let is_grant = route.path.contains("}/roles/{role_id}") && !route.path.starts_with("/OS-TRUST");
     let is_tag = route.path.contains("/tags");
-    let is_association = route.path.contains("OS-ENDPOINT-POLICY/") && ends_with_one
-        || route.path.starts_with("/OS-EP-FILTER/projects/") && ends_with_one
+    let has_associations =
+        route.path.contains("OS-ENDPOINT-POLICY/") || route.path.starts_with("/OS-EP-FILTER/projects/");
+    let is_association = has_associations && ends_with_one
         || route.path.starts_with("/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/");
     let is_batch = ["/registered_limits", "/limits"].contains(&route.path) && route.method == "POST";
     match (route.method, route.path) {

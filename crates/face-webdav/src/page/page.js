@@ -32,18 +32,32 @@ const WORDS = {
   507: "no space is left",
 };
 
+// With these statuses the server sends its reason; without a reason it sends only this text.
+const BARE = { 409: "conflict", 503: "service unavailable" };
+
+function words(status, text) {
+  const said = text.trim();
+  if (status in BARE && said && said !== BARE[status]) return said;
+  return WORDS[status] ?? `the server says ${status}`;
+}
+
 async function ask(method, path, headers = {}) {
   const answer = await fetch(path, { method, headers, redirect: "manual", cache: "no-store" });
-  if (!answer.ok || answer.status === 207) throw Object.assign(new Error(WORDS[answer.status === 207 ? 409 : answer.status] ?? `the server says ${answer.status}`), { status: answer.status });
+  if (answer.status === 207) throw Object.assign(new Error(WORDS[409]), { status: 207 });
+  if (!answer.ok) throw Object.assign(new Error(words(answer.status, await answer.text())), { status: answer.status });
   return answer;
 }
+
+// What a user does with each right that this page asks about.
+const DEEDS = { "add-file": "add files here", "add-subdirectory": "make folders here", write: "change this entry", delete: "rename, move or delete this entry" };
 
 async function why(path, right) {
   const box = document.getElementById("dialog");
   box.replaceChildren(element("h2", decodeURIComponent(path)));
   try {
     const told = await (await ask("GET", `${path}?why=${right}`)).json();
-    box.append(element("p", told.granted ? `You may: ${told.rights}.` : `You may not ${right}: ${told.says}.`));
+    const deed = DEEDS[right] ?? right;
+    box.append(element("p", told.granted ? `You may ${deed}. All your rights: ${told.rights}.` : `You may not ${deed}. ${told.says}`));
     if (told.walk.length) box.append(element("pre", told.walk.join("\n")));
   } catch (failure) {
     box.append(element("p", failure.message));
@@ -100,7 +114,7 @@ function upload(file) {
       bar.remove();
       if (request.status === 201 || request.status === 204) { line.textContent = `${file.name}: uploaded`; return resolve(); }
       line.className = "bad";
-      line.textContent = `${file.name}: ${WORDS[request.status] ?? `the server says ${request.status}`}`;
+      line.textContent = `${file.name}: ${words(request.status, request.responseText)}`;
       if (request.status === 403) {
         const button = element("button", "Why?");
         button.onclick = () => why(here, "add-file");

@@ -87,12 +87,12 @@ limits! {
     head_seconds = 10, 1, HOUR, "seconds", "the connection is closed";
     /// Request line and headers together.
     head_bytes = 32 * 1024, 8192, MIB, "bytes", "431 (`HT05`)";
-    /// One header field.
-    header_bytes = 8 * 1024, 256, MIB, "bytes", "431 (`HT05`)";
+    /// One header field. The longest name of a token and its secret fit in Basic: each character of a name has up to 12 bytes, and base64 adds a third.
+    header_bytes = 16 * 1024, 256, MIB, "bytes", "431 (`HT05`)";
     /// Header fields of one request.
     headers = 100, 10, 10_000, "header fields", "431 (`HT05`)";
-    /// The request target.
-    uri_bytes = 8 * 1024, 256, 65_000, "bytes", "414 (`HT04`)";
+    /// The request target. The longest names of a user and a token fit.
+    uri_bytes = 16 * 1024, 256, 65_000, "bytes", "414 (`HT04`)";
     /// A path inside a datastore.
     path_bytes = PATH_BYTES_MAX as u64, 1, PATH_BYTES_MAX as u64, "bytes", "400 (`HT02`)";
     /// Names in a path inside a datastore.

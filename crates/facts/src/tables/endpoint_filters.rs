@@ -1,17 +1,42 @@
 //! Endpoint filters: which endpoints the catalog of a project contains. Without a filter the catalog contains all endpoints.
 
-use super::{Endpoint, Interface, Key, RegionId, ReverseKey, Row, Table};
+use super::{Endpoint, EndpointFilterKey, Interface, RegionId, ReverseKey, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{EndpointGroupId, EndpointId, ProjectId, ServiceId};
+use crate::vocabulary::{EndpointGroupId, ServiceId};
 use serde::{Deserialize, Serialize};
+
+/// The region that an endpoint of a group has. As an option in an option, no region would be read from a dump as any region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupRegion {
+    /// No region.
+    Without,
+    /// This region.
+    Named(RegionId),
+}
+
+impl GroupRegion {
+    /// The region; `None` for endpoints without a region.
+    pub fn id(&self) -> Option<&RegionId> {
+        match self {
+            GroupRegion::Without => None,
+            GroupRegion::Named(id) => Some(id),
+        }
+    }
+}
+
+impl From<Option<RegionId>> for GroupRegion {
+    fn from(region: Option<RegionId>) -> Self {
+        region.map_or(GroupRegion::Without, GroupRegion::Named)
+    }
+}
 
 /// The properties that an endpoint of a group has. A property that is `None` may have any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupFilters {
     /// The service.
     pub service: Option<ServiceId>,
-    /// The region; `Some(None)` stands for endpoints without a region.
-    pub region: Option<Option<RegionId>>,
+    /// The region.
+    pub region: Option<GroupRegion>,
     /// The interface.
     pub interface: Option<Interface>,
 }
@@ -19,7 +44,7 @@ pub struct GroupFilters {
 impl GroupFilters {
     /// Whether an endpoint has all of these properties.
     pub fn match_with(&self, endpoint: &Endpoint) -> bool {
-        let region = self.region.as_ref().map(|region| region.as_ref().map(|id| id.0.as_str()));
+        let region = self.region.as_ref().map(|region| region.id().map(|id| id.0.as_str()));
         self.service.is_none_or(|service| service == endpoint.service)
             && region.is_none_or(|region| region == endpoint.region.as_deref())
             && self.interface.is_none_or(|interface| interface == endpoint.interface)
@@ -51,7 +76,7 @@ impl Row for EndpointGroup {
             to.fixed(service.bytes());
         });
         to.option(region.as_ref(), |to, region| {
-            to.option(region.as_ref().map(|region| region.0.as_str()), text);
+            to.option(region.id().map(|region| region.0.as_str()), text);
         });
         to.option(*interface, |to, interface| {
             to.u8(interface as u8);
@@ -61,65 +86,10 @@ impl Row for EndpointGroup {
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         let (name, description) = (from.text()?, from.option(Reader::text)?);
         let service = from.option(Reader::fixed)?.map(ServiceId::from_bytes);
-        let region = from.option(|from| from.option(Reader::text))?.map(|region| region.map(RegionId));
+        let region = from.option(|from| from.option(Reader::text))?;
+        let region = region.map(|region| region.map(RegionId).into());
         let interface = from.option(|from| Interface::from_byte(from.u8()?))?;
         Some(EndpointGroup { name, description, filters: GroupFilters { service, region, interface } })
-    }
-}
-
-/// What a project's catalog contains: an endpoint, or the endpoints of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Selected {
-    /// An endpoint.
-    Endpoint(EndpointId),
-    /// The endpoints of a group.
-    Group(EndpointGroupId),
-}
-
-impl Selected {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        let (kind, id) = match &self {
-            Selected::Endpoint(id) => (1, id.bytes()),
-            Selected::Group(id) => (2, id.bytes()),
-        };
-        [&[kind], id.as_slice()].concat()
-    }
-
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
-        match (from.u8()?, from.fixed()?) {
-            (1, id) => Some(Selected::Endpoint(EndpointId::from_bytes(id))),
-            (2, id) => Some(Selected::Group(EndpointGroupId::from_bytes(id))),
-            _ => None,
-        }
-    }
-}
-
-/// A project, and what its catalog contains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct EndpointFilterKey {
-    /// The project.
-    pub project: ProjectId,
-    /// The endpoint or group.
-    pub selected: Selected,
-}
-
-impl EndpointFilterKey {
-    /// The prefix of the filters of a project.
-    pub fn of(project: &ProjectId) -> Vec<u8> {
-        project.bytes().to_vec()
-    }
-}
-
-impl Key for EndpointFilterKey {
-    fn bytes(&self) -> Vec<u8> {
-        [Self::of(&self.project), self.selected.to_bytes()].concat()
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes);
-        let project = ProjectId::from_bytes(from.fixed()?);
-        let key = EndpointFilterKey { project, selected: Selected::read(&mut from)? };
-        from.is_empty().then_some(key)
     }
 }
 
@@ -149,7 +119,7 @@ mod tests {
     #[test]
     fn an_endpoint_is_in_a_group_if_it_has_all_its_properties() {
         let [one, two] = [1, 2].map(|n| ServiceId::from_bytes([n; 16]));
-        let east = || Some(Some(RegionId("east".to_owned())));
+        let east = || Some(GroupRegion::Named(RegionId("east".to_owned())));
         let endpoint = |region: Option<&str>| Endpoint {
             service: one,
             interface: Interface::Public,
@@ -162,7 +132,7 @@ mod tests {
             (Some(one), None, None, true, true),
             (Some(two), None, None, false, false),
             (None, east(), None, true, false),
-            (None, Some(None), None, false, true),
+            (None, Some(GroupRegion::Without), None, false, true),
             (None, None, Some(Interface::Public), true, true),
             (None, None, Some(Interface::Admin), false, false),
             (Some(one), east(), Some(Interface::Public), true, false),

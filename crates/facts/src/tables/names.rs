@@ -198,6 +198,13 @@ impl Row for Name {
     }
 }
 
+/// The name in the record of a name, to add to an error that says the record's key: the key is a digest, which tells a person nothing. Empty for a record
+/// of another table, and for one that cannot be read.
+pub fn called(table: Table, value: &[u8]) -> String {
+    let name = (table == Table::Names).then(|| Name::decode(&mut Reader::new(value))).flatten();
+    name.map(|name| format!(" (`{}`)", name.text)).unwrap_or_default()
+}
+
 /// In a dump, an id has the same text form as on the command line.
 pub(super) mod as_hex {
     use crate::vocabulary::UserId;

@@ -2,6 +2,7 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
+use crate::revision::StoreId;
 use crate::vocabulary::Sid;
 use serde::{Deserialize, Serialize};
 
@@ -31,10 +32,17 @@ impl SidSpace {
     /// The first relative id that a store gives out.
     pub const FIRST_RID: u32 = 1000;
 
-    /// Returns the next SID, and the record to store once that SID is issued. Returns `None` if no relative id is left.
-    pub fn take(self) -> Option<(Sid, SidSpace)> {
+    /// Returns the next SID of the store, and the record to store once that SID is issued. Returns `None` if no relative id is left.
+    ///
+    /// The SID depends on the id of the store, and a restored backup has another id. So a SID that was issued after the backup, and that ACLs of files
+    /// may still contain, is never issued again.
+    pub fn take(self, store: StoreId) -> Option<(Sid, SidSpace)> {
         let next_rid = self.next_rid.checked_add(1)?;
-        Some((Sid::of_store(self.words, self.next_rid), SidSpace { next_rid, ..self }))
+        let id = store.0.to_be_bytes();
+        let (parts, _) = id.as_chunks::<4>();
+        let mut words = self.words;
+        words.iter_mut().zip(parts).for_each(|(word, part)| *word ^= u32::from_be_bytes(*part));
+        Some((Sid::of_store(words, self.next_rid), SidSpace { next_rid, ..self }))
     }
 }
 
@@ -70,5 +78,21 @@ impl Key for SidSpaceKey {
     }
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (bytes == b"sid-space").then_some(SidSpaceKey)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restored_store_never_issues_a_sid_of_the_store_before() {
+        let space = SidSpace { words: [1, 2, 3], next_rid: SidSpace::FIRST_RID, token_key: None };
+        let sid = |store: u128| space.take(StoreId(store)).unwrap().0;
+        let sids: std::collections::BTreeSet<Sid> =
+            [1 << 32, 1 << 64, 1 << 96, u128::MAX].into_iter().map(sid).collect();
+        assert_eq!(sids.len(), 4);
+        let (first, rest) = space.take(StoreId(7)).unwrap();
+        assert_ne!(first, rest.take(StoreId(7)).unwrap().0);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A name is any text. Names that fit Proxmox's grammar are written as they are. If a name, its realm or its token does not fit, all parts are
 //! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text has
-//! two meanings.
+//! two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`), and so is a name with
+//! invisible characters, because a person cannot copy these. Only the files of Proxmox contain such names as they are ([`Authid::to_proxmox`]).
 
-use super::{Malformed, Word, is_safe_id, percent_decoded};
+use super::{Malformed, Word, is_safe_id, is_unseen, percent_decoded};
 use crate::limits;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode};
 use std::fmt;
@@ -110,6 +111,19 @@ fn encoded(text: &str) -> PercentEncode<'_> {
     percent_encode(text.as_bytes(), UNENCODED)
 }
 
+/// Like [`encoded`], for a text of any length that a client sent: `~`, which is otherwise encoded, stands for all characters after the longest name.
+fn encoded_start(text: &str) -> impl Iterator<Item = &str> {
+    let end = text.char_indices().nth(limits::NAME_CHARS_MAX).map(|(end, _)| end);
+    let start = end.and_then(|end| text.get(..end)).unwrap_or(text);
+    encoded(start).chain(end.map(|_| "~"))
+}
+
+/// The parts of a name, percent-encoded, as one ASCII word.
+fn encoded_parts(name: &str, realm: &str, token: Option<&str>) -> Word {
+    let token = token.into_iter().flat_map(|token| ["!"].into_iter().chain(encoded_start(token)));
+    encoded_start(name).chain(["@%"]).chain(encoded_start(realm)).chain(token).collect()
+}
+
 /// Decodes a part of an encoded spelling; `None` if it contains a character that had to be encoded.
 fn decoded(part: &str) -> Option<String> {
     let is_encoded = |byte: u8| byte == b'%' || byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
@@ -164,6 +178,11 @@ impl Userid {
     pub fn is_plain(&self) -> bool {
         self.name.is_plain
     }
+
+    /// Whether the spelling contains the name as it is.
+    fn is_spelled_plain(&self) -> bool {
+        self.is_plain() && !self.name().starts_with('@') && !self.name().chars().any(is_unseen)
+    }
 }
 
 /// Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
@@ -175,14 +194,21 @@ impl FromStr for Userid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed::new("user id", text, expected);
-        let (name, realm) = text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`"))?;
+        let (name, realm) =
+            text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`, such as `alice@local`"))?;
+        if realm.contains('!') {
+            return Err(wrong("expected a user, `user@realm`; `!` begins the name of an API token"));
+        }
+        if name.is_empty() {
+            return Err(wrong("expected a user, `user@realm`; `@` begins the name of a group"));
+        }
         if let Some(realm) = realm.strip_prefix('%') {
             let (name, realm) = decoded(name).zip(decoded(realm)).ok_or_else(|| wrong(ENCODED))?;
             return Userid::new(&name, realm.parse()?);
         }
         if !(limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX).contains(&text.len()) {
             return Err(wrong(
-                "expected `user@realm` of 3 to 64 bytes; write a longer name percent-encoded, with `@%` before the realm",
+                "expected `user@realm` of 3 to 64 bytes, such as `alice@local`; write a longer name percent-encoded, with `@%` before the realm",
             ));
         }
         if !fits_proxmox(name) {
@@ -211,9 +237,13 @@ impl FromStr for Authid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after it begins the token name.
-        let at = text
-            .rfind('@')
-            .ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;
+        let at = text.rfind('@').ok_or_else(|| {
+            Malformed::new(
+                "auth id",
+                text,
+                "expected `user@realm` or `user@realm!token`, such as `alice@local`",
+            )
+        })?;
         let is_encoded = text.get(at..).is_some_and(|realm| realm.starts_with("@%"));
         let bang = text.get(at..).and_then(|realm| realm.rfind('!')).map(|bang| text.split_at(at + bang));
         let Some((user, token)) = bang else { return Ok(Authid { user: text.parse()?, token: None }) };
@@ -266,22 +296,64 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
+    /// For a text that cannot be the name of an account: the name of an account that never exists, because no realm has an empty name. Door 2 refuses it
+    /// like every unknown name.
+    pub fn of_nobody(text: &str) -> Authid {
+        let odd = |text: &str| Text { text: text.into(), is_plain: false };
+        let shown = text.get(..text.floor_char_boundary(limits::USERID_BYTES_MAX)).unwrap_or_default();
+        Authid { user: Userid { name: odd(shown), realm: Realm(odd("")) }, token: None }
+    }
+
     /// Whether Proxmox's grammar can express the authid. Other authids cannot be in Proxmox's files.
     pub fn is_plain(&self) -> bool {
-        self.user.is_plain() && self.token.as_ref().is_none_or(|token| token.0.is_plain)
+        self.user.is_plain() && self.is_token_plain()
+    }
+
+    fn is_token_plain(&self) -> bool {
+        self.token.as_ref().is_none_or(|token| token.0.is_plain)
+    }
+
+    /// The authid in a file of Proxmox, as [`Authid::from_proxmox`] reads it. If Proxmox's grammar cannot express the authid, this is the usual spelling,
+    /// which `from_proxmox` refuses.
+    pub fn to_proxmox(&self) -> String {
+        match (self.is_plain(), &self.token) {
+            (true, Some(token)) => format!("{}@{}!{token}", self.user.name(), self.user.realm()),
+            (true, None) => format!("{}@{}", self.user.name(), self.user.realm()),
+            (false, _) => self.to_string(),
+        }
     }
 
     /// The authid as one ASCII word, for headers and the log. It is built without format arguments, because every request's log line contains it.
     pub fn to_word(&self) -> Word {
         let (name, realm) = (self.user.name(), self.user.realm().as_str());
         let token = self.token.as_ref().map(TokenName::as_str);
-        if self.is_plain() && name.is_ascii() {
+        if self.user.is_spelled_plain() && self.is_token_plain() && name.is_ascii() {
             let token = token.iter().flat_map(|token| ["!", token]);
             return [name, "@", realm].into_iter().chain(token).collect();
         }
-        let token = token.into_iter().flat_map(|token| ["!"].into_iter().chain(encoded(token)));
-        encoded(name).chain(["@%"]).chain(encoded(realm)).chain(token).collect()
+        encoded_parts(name, realm, token)
     }
+
+    /// The ASCII word for a text that a client sent as an authid: [`Authid::to_word`] if the text is an authid, otherwise the percent-encoded text. Each
+    /// spelling of an authid has the same word, and no other text has this word.
+    pub fn word_of(text: &str) -> Word {
+        text.parse::<Authid>().map_or_else(|_| word_of_id(text), |authid| authid.to_word())
+    }
+
+    /// The ASCII word for the name, the realm and the token name that a client sent: [`Authid::to_word`] if these are valid names, otherwise each part
+    /// percent-encoded.
+    pub fn word_of_parts(name: &str, realm: &str, token: Option<&str>) -> Word {
+        let user = realm.parse().and_then(|realm| Userid::new(name, realm));
+        match (user, token.map(str::parse).transpose()) {
+            (Ok(user), Ok(token)) => Authid { user, token }.to_word(),
+            _ => encoded_parts(name, realm, token),
+        }
+    }
+}
+
+/// The ASCII word for a text that a client sent as an id. It never contains `@` or `!`, so it is not the word of an authid.
+pub fn word_of_id(text: &str) -> Word {
+    encoded_start(text).collect()
 }
 
 /// Writes the parts as they are, or percent-encoded if they do not fit Proxmox's grammar.
@@ -305,7 +377,7 @@ fn spell(
 
 impl fmt::Display for Userid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        spell(f, self.is_plain(), self.name(), &self.realm, None)
+        spell(f, self.is_spelled_plain(), self.name(), &self.realm, None)
     }
 }
 
@@ -317,7 +389,8 @@ impl fmt::Debug for Userid {
 
 impl fmt::Display for Authid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        spell(f, self.is_plain(), self.user.name(), self.user.realm(), self.token.as_ref())
+        let is_plain = self.user.is_spelled_plain() && self.is_token_plain();
+        spell(f, is_plain, self.user.name(), self.user.realm(), self.token.as_ref())
     }
 }
 
@@ -401,8 +474,8 @@ impl fmt::Debug for GroupName {
     }
 }
 
-/// A project or a role of a domain, as commands write it: `name@domain`. The name is any text. If the domain does not fit the grammar of a realm, both
-/// are percent-encoded, as in a [`Userid`].
+/// A project or a role of a domain, as commands write it: `name@domain`. The name is any text. If the domain does not fit the grammar of a realm, or if
+/// the name has invisible characters, both are percent-encoded, as in a [`Userid`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameInDomain {
     /// The name.
@@ -431,7 +504,8 @@ impl FromStr for NameInDomain {
 
 impl fmt::Display for NameInDomain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        spell(f, self.domain.0.is_plain, &self.name, &self.domain, None)
+        let is_plain = self.domain.0.is_plain && !self.name.chars().any(is_unseen);
+        spell(f, is_plain, &self.name, &self.domain, None)
     }
 }
 
@@ -477,6 +551,12 @@ impl fmt::Debug for Ugid {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_group_is_no_user() {
+        let why = "@family".parse::<Authid>().unwrap_err().to_string();
+        assert!(why.contains("`@` begins the name of a group"), "{why}");
+    }
 
     #[test]
     fn authids_as_proxmox_reads_them() {
@@ -527,6 +607,9 @@ mod tests {
             ("a@b", "x", None, "a%40b@%x"),
             ("100%", "l!@%", Some("!@%"), "100%25@%l%21%40%25!%21%40%25"),
             ("a\u{202e} b", "local", None, "a%E2%80%AE%20b@%local"),
+            ("a\u{200b}b", "local", None, "a%E2%80%8Bb@%local"),
+            ("@staff", "local", None, "%40staff@%local"),
+            ("@staff", "local", Some("t"), "%40staff@%local!t"),
         ] {
             let token = token.map(|token| token.parse().unwrap());
             let authid = Authid { user: user(name, realm), token };
@@ -564,6 +647,52 @@ mod tests {
         }
         assert!(" a ".parse::<TokenName>().is_ok() && "  ".parse::<TokenName>().is_err());
         assert!("名".repeat(64).parse::<Realm>().is_ok() && "a".repeat(65).parse::<Realm>().is_err());
+    }
+
+    /// A user `@staff` of the realm `local` must not be written like the group `staff`.
+    #[test]
+    fn no_user_is_written_like_a_group() {
+        let staff = Authid::from(user("@staff", "local"));
+        assert_eq!((staff.to_proxmox().as_str(), staff.is_plain()), ("@staff@local", true));
+        // The spelling that was valid before is still read.
+        assert_eq!("@staff@local".parse(), Ok(staff.clone()));
+        assert_eq!(Authid::from_proxmox("@staff@local"), Ok(staff.clone()));
+        assert!(
+            Ugid::Authid(staff.clone()).to_string().parse::<Ugid>().is_err(),
+            "acl.cfg cannot contain it"
+        );
+        let token = Authid { token: Some("t".parse().unwrap()), ..staff };
+        assert_eq!(Authid::from_proxmox(&token.to_proxmox()), Ok(token));
+        let odd = Authid::from(user("a b", "local"));
+        assert!(Authid::from_proxmox(&odd.to_proxmox()).is_err());
+    }
+
+    #[test]
+    fn each_text_of_a_client_has_one_word() {
+        for (text, word) in [
+            ("alice@local", "alice@local"),
+            ("alice@%local", "alice@local"),
+            ("ä@pam", "%C3%A4@%pam"),
+            ("@staff@local!t", "%40staff@%local!t"),
+            ("alice", "alice"),
+            ("a\nb", "a%0Ab"),
+            ("alice@lo cal", "alice%40lo%20cal"),
+        ] {
+            assert_eq!(Authid::word_of(text), word);
+        }
+        for (name, realm, token, word) in [
+            ("alice", "local", None, "alice@local"),
+            ("Jürgen Groß", "local", Some("my laptop"), "J%C3%BCrgen%20Gro%C3%9F@%local!my%20laptop"),
+            ("a\nb", "local", None, "a%0Ab@%local"),
+            ("", "", Some(""), "@%!"),
+        ] {
+            assert_eq!(Authid::word_of_parts(name, realm, token), word);
+        }
+        assert_eq!(word_of_id("alice@local"), "alice%40local");
+        // A client can send any length.
+        assert_eq!(word_of_id(&" ".repeat(9_000)), format!("{}~", "%20".repeat(255)));
+        let long = Authid::word_of_parts(&"名".repeat(9_000), &"a".repeat(9_000), Some(&"b".repeat(9_000)));
+        assert!(long.len() < 3_000 && long.parse::<Authid>().is_err(), "{long}");
     }
 
     #[test]
@@ -627,6 +756,16 @@ mod tests {
             let authid = Authid { user: user.clone(), token };
             prop_assert_eq!(authid.to_string().parse::<Authid>().unwrap(), authid.clone());
             prop_assert_eq!(authid.to_word().parse::<Authid>().unwrap(), authid.clone());
+            prop_assert_eq!(Authid::word_of(&authid.to_string()), authid.to_word());
+            // `@` at the beginning says that a group follows.
+            prop_assert!(!authid.to_string().starts_with('@'));
+            prop_assert!(!authid.to_string().chars().any(is_unseen));
+            match authid.is_plain() {
+                true => prop_assert_eq!(Authid::from_proxmox(&authid.to_proxmox()).unwrap(), authid.clone()),
+                false => prop_assert!(Authid::from_proxmox(&authid.to_proxmox()).is_err()),
+            }
+            let project = NameInDomain { name: name.clone(), domain: user.realm().clone() };
+            prop_assert_eq!(project.to_string().parse::<NameInDomain>().unwrap(), project);
             prop_assert!(authid.to_word().bytes().all(|byte| byte.is_ascii_graphic()));
             prop_assert_eq!(user.to_string().parse::<Userid>().unwrap(), user);
             prop_assert_eq!(group.to_string().parse::<GroupName>().unwrap(), group);

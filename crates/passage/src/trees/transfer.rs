@@ -4,8 +4,8 @@
 
 use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;
+use crate::reach::present;
 use crate::refuse::{Refusal, Stands};
-use crate::verbs::present;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_content::{EntryRef, Node, Refusal as Content, Relocated, Touches, TreeBudget};
@@ -202,8 +202,9 @@ impl Stay {
         placing: Placing<'_>,
         budget: &TreeBudget<'_>,
     ) -> Result<Destination<'p>, Refusal> {
-        let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
-        let (permit, from_start) = self.may_create(path, &directory, kind).map_err(Refusal::of_parent)?;
+        let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent(path))?;
+        let (permit, from_start) =
+            self.may_create(path, &directory, kind).map_err(Refusal::of_parent(path))?;
         let mut replaced = None;
         if let Some(existing) = present(directory.child(name))? {
             self.refuse_hidden(path, &existing)?;

@@ -40,7 +40,9 @@ impl Backup {
         if std::fs::metadata(path).map_err(failed)?.is_dir() {
             return Self::open_directory(path);
         }
-        let manifest = first(&mut entries(&mut tar::Archive::new(decrypted(path, key)?))?)?;
+        let opened = decrypted(path, key)?;
+        let is_encrypted = begins_as_age(&File::open(path).map_err(failed)?).map_err(failed)?;
+        let manifest = first(&mut entries(&mut tar::Archive::new(opened))?, is_encrypted)?;
         Ok(Backup { manifest, files: Files::Archive(decrypted(path, key)?) })
     }
 
@@ -61,9 +63,23 @@ impl Backup {
     /// # Errors
     /// [`BackupError`].
     pub fn verify(self) -> Result<Manifest, BackupError> {
-        self.read(&mut |entry, from| {
-            io::copy(from, &mut io::sink()).map(drop).map_err(|why| damaged(entry, why))
-        })
+        self.verify_and_take("").map(|(manifest, _)| manifest)
+    }
+
+    /// As [`Backup::verify`]. Also returns the content of one file, if the backup has a file of this name.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn verify_and_take(self, name: &str) -> Result<(Manifest, Option<Vec<u8>>), BackupError> {
+        let mut taken = None;
+        let manifest = self.read(&mut |entry, from| {
+            let read = match entry.path == name {
+                true => from.read_to_end(taken.insert(Vec::new())).map(drop),
+                false => io::copy(from, &mut io::sink()).map(drop),
+            };
+            read.map_err(|why| damaged(entry, why))
+        })?;
+        Ok((manifest, taken))
     }
 
     /// Calls `receive` for each file. The read of a file fails if the file differs from its entry in the manifest.
@@ -166,7 +182,7 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     let damaged = |why: &str| Err(BackupError::Damaged(why.into()));
     let mut archive = tar::Archive::new(from);
     let mut members = entries(&mut archive)?;
-    if first(&mut members)? != *manifest {
+    if first(&mut members, true)? != *manifest {
         return damaged("it was changed while it was read");
     }
     for entry in &manifest.files {
@@ -186,10 +202,11 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     }
 }
 
-fn first(entries: &mut Entries<'_>) -> Result<Manifest, BackupError> {
+/// The manifest. If the file is certainly no other file, an error says that it is damaged.
+fn first(entries: &mut Entries<'_>, is_certain: bool) -> Result<Manifest, BackupError> {
     let mut member = match next(entries, MANIFEST) {
         // For a file that is not a backup, the error of the `tar` library would not help the user.
-        Err(BackupError::Damaged(_)) => {
+        Err(BackupError::Damaged(_)) if !is_certain => {
             let why = format!("the archive does not begin with the file `{MANIFEST}`");
             return Err(BackupError::NotOne(why));
         }

@@ -6,8 +6,8 @@
 //! The file has no comments. Proxmox rejects the whole file if a line is malformed. This parser rejects only the users and groups in the malformed
 //! line.
 
-use super::section_config::{LineError, shown};
-use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid};
+use super::section_config::LineError;
+use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid, excerpt};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The roles of a user or group on a path, each with its propagate flag.
@@ -85,9 +85,9 @@ impl AclCfg {
             ("acl", "0") => false,
             ("acl", "1") => true,
             ("acl", other) => {
-                return Err((format!("expected 0 or 1 after `acl:`, not `{}`", shown(other)), named));
+                return Err((format!("expected 0 or 1 after `acl:`, not `{}`", excerpt(other)), named));
             }
-            (other, _) => return Err((format!("expected `acl`, not `{}`", shown(other)), named)),
+            (other, _) => return Err((format!("expected `acl`, not `{}`", excerpt(other)), named)),
         };
         let parsed: Result<Vec<Role>, _> = roles.split(',').map(|role| role.trim().parse()).collect();
         match (wrong, parsed) {

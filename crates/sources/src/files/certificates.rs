@@ -4,10 +4,12 @@
 //! There may be a hundred thousand files, so they are read in parallel by one of two engines. [`Ring`] passes many files to the kernel at once
 //! (io_uring). [`Threads`] is used if io_uring is not available (seccomp, containers, old kernels).
 
+mod links;
 mod ring;
 mod threads;
 mod watch;
 
+pub use links::links_of;
 pub use ring::Ring;
 pub use threads::Threads;
 pub use watch::{Changed, DirectoryWatch};
@@ -75,6 +77,29 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
 pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| !is_passed_over(name))
 }
+
+/// The `.crt` files that contain a private key, but are no certificates, because they have no `.key` file. A `.crt` file with a `.pem` file of the same
+/// name is not looked at: it is the certificate of the authority.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn passed_over(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_crt = |name: &OsStr| {
+        Path::new(name).extension() == Some(OsStr::new("crt"))
+            && !is_passed_over(name)
+            && !is_certificate(directory, name)
+    };
+    let mut files: Vec<PathBuf> =
+        list_of(directory, is_crt)?.into_iter().map(|name| directory.join(name)).collect();
+    files.retain(|file| {
+        let has_key = |bytes: &[u8]| bytes.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
+        !file.with_extension("pem").exists() && read_one(file).is_ok_and(|(bytes, _)| has_key(&bytes))
+    });
+    Ok(files)
+}
+
+/// The end of the PEM label of a private key.
+const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
 
 fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
@@ -151,6 +176,18 @@ fn companion_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
         }
         false => bundle.with_extension(ending),
     }
+}
+
+/// The existing companion files that belong to this bundle alone.
+pub fn companions_of(bundle: &Path) -> Vec<PathBuf> {
+    let paths = COMPANIONS
+        .into_iter()
+        .flat_map(|ending| [true, false].map(|whole| companion_path(bundle, ending, whole)));
+    let is_its_own = |path: &PathBuf| {
+        let others = bundles_of_companion(path).into_iter().filter(|other| other != bundle);
+        path.is_file() && !others.into_iter().any(|other| other.exists())
+    };
+    paths.filter(is_its_own).collect()
 }
 
 /// A bundle and its companion files.
@@ -350,6 +387,17 @@ mod tests {
             ["a.pem", "b.pem", "dangling.pem", "no-ending", "notes.txt", "to-a.pem", "whole.crt", "with.crt"];
         assert_eq!(names, expected);
         assert!(list_authorities(scratch.path()).unwrap().contains(&"alone.crt".into()));
+        assert_eq!(passed_over(scratch.path()).unwrap(), Vec::<PathBuf>::new());
+        let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        for name in ["alone.crt", "with.crt", "b.crt"] {
+            std::fs::write(at(name), key).unwrap();
+        }
+        assert_eq!(passed_over(scratch.path()).unwrap(), [at("alone.crt")]);
+        for name in ["alone.crt", "with.crt"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        std::fs::write(at("with.key"), "with.key").unwrap();
+        std::fs::remove_file(at("b.crt")).unwrap();
         let whole = read_whole(&at("a.pem")).unwrap();
         assert_eq!((whole.pem, whole.key), (b"a.pem".to_vec(), Some(b"a.pem.key".to_vec())));
         assert_eq!(read_whole(&at("with.crt")).unwrap().key, Some(b"with.key".to_vec()));

@@ -1,9 +1,9 @@
 //! Reads sections of `datastore.cfg` as datastores.
 
-use super::section_config::{LineError, Section, shown};
+use super::section_config::{LineError, Section};
 use enfilade_facts::limits::PATH_BYTES_MAX;
 use enfilade_facts::tables::Datastore;
-use enfilade_facts::vocabulary::{DatastoreName, Maintenance};
+use enfilade_facts::vocabulary::{DatastoreName, Maintenance, excerpt};
 
 /// The properties of Proxmox Backup Server 4. All of them are stored, but only a few have an effect in this server.
 const KNOWN: [&str; 22] = [
@@ -45,7 +45,7 @@ pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> 
         return Err(error.clone());
     }
     if section.kind != "datastore" {
-        return Err(at(section.line, format!("unknown section type '{}'", shown(&section.kind))));
+        return Err(at(section.line, format!("unknown section type '{}'", excerpt(&section.kind))));
     }
     let name: DatastoreName = section.id.parse().map_err(|why| at(section.line, format!("{why}")))?;
     let mut datastore = Datastore::default();
@@ -54,7 +54,7 @@ pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> 
     for (index, (key, value)) in section.properties.iter().enumerate() {
         let line = section.lines.get(index).copied().unwrap_or(section.line);
         if !KNOWN.contains(&key.as_str()) {
-            return Err(at(line, format!("unknown property '{}'", shown(key))));
+            return Err(at(line, format!("unknown property '{}'", excerpt(key))));
         }
         if seen.contains(&key.as_str()) {
             return Err(at(line, format!("duplicate property '{key}'")));
@@ -64,7 +64,7 @@ pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> 
                 line,
                 format!(
                     "property 'name': `{}` differs from the name in the header of the section",
-                    shown(value)
+                    excerpt(value)
                 ),
             ));
         }
@@ -88,10 +88,10 @@ pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> 
         return Err(at(section.line, format!("the path is longer than {PATH_BYTES_MAX} bytes")));
     }
     if datastore.backing_device.is_none() && !datastore.path.starts_with('/') {
-        return Err(at(section.line, format!("path `{}` is not absolute", shown(&datastore.path))));
+        return Err(at(section.line, format!("path `{}` is not absolute", excerpt(&datastore.path))));
     }
     if datastore.path.split('/').any(|part| part == "..") {
-        return Err(at(section.line, format!("path `{}` holds `..`", shown(&datastore.path))));
+        return Err(at(section.line, format!("path `{}` holds `..`", excerpt(&datastore.path))));
     }
     Ok((name, datastore))
 }

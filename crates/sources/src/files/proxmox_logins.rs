@@ -1,11 +1,14 @@
 //! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms) and
 //! `tfa.json` (second factors). They are read for an import and never written. Error messages never quote their content.
 
-use super::section_config::{self, LineError, shown};
+use super::section_config::{self, LineError};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
-use enfilade_facts::vocabulary::{Realm, Userid};
+use enfilade_facts::vocabulary::{Authid, Realm, Userid, excerpt};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// The name of the file with hashes of passwords.
 pub const SHADOW: &str = "shadow.json";
@@ -22,7 +25,7 @@ pub type Passwords = BTreeMap<String, Option<String>>;
 /// # Errors
 /// When the file is not a JSON object.
 pub fn passwords(bytes: &[u8]) -> Result<Passwords, LineError> {
-    let entries = object(bytes, "names and hashes")?;
+    let entries: Map<String, Value> = parsed(bytes, "names and hashes")?;
     Ok(entries.into_iter().map(|(name, hash)| (name, hash.as_str().map(str::to_owned))).collect())
 }
 
@@ -56,8 +59,8 @@ pub fn realms(bytes: &[u8]) -> Realms {
             (None, Ok(realm)) => {
                 found.realms.insert(realm, RealmSection { kind: section.kind, comment });
             }
-            (Some(error), _) => found.broken.push((shown(&section.id), error)),
-            (None, Err(why)) => found.broken.push((shown(&section.id), wrong(why.to_string()))),
+            (Some(error), _) => found.broken.push((excerpt(&section.id), error)),
+            (None, Err(why)) => found.broken.push((excerpt(&section.id), wrong(why.to_string()))),
         }
     }
     found.broken.extend(parsed.errors.into_iter().map(|error| (String::new(), error)));
@@ -68,35 +71,81 @@ pub fn realms(bytes: &[u8]) -> Realms {
 pub type SecondFactors = BTreeMap<Userid, BTreeMap<String, usize>>;
 
 /// Reads `tfa.json`. A disabled factor counts as well, because its owner wanted a second factor. An entry of unknown form also counts as a second
-/// factor.
+/// factor. If a name has two entries, both count.
 ///
 /// # Errors
-/// When the file does not have the form of Proxmox's file, so that the users with a second factor are unknown.
+/// When the file does not have the form of Proxmox's file, so that the users with a second factor are unknown. So an unknown name at the top, next to
+/// `users`, is an error: it could be that of a user.
 pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     let wrong = |reason: &str| LineError { line: 0, reason: reason.to_owned() };
-    let users = match object(bytes, "`users` and their second factors")?.remove("users") {
-        None | Some(Value::Null) => return Ok(SecondFactors::new()),
-        Some(Value::Object(users)) => users,
-        Some(_) => return Err(wrong("expected `users` to be an object")),
-    };
+    let Top(sections) = parsed(bytes, "`users` and their second factors")?;
     let mut found = SecondFactors::new();
-    for (userid, factors) in users {
-        let userid =
-            userid.parse().map_err(|_| wrong("expected names of the form USER@REALM below `users`"))?;
-        let Value::Object(factors) = factors else {
-            return Err(wrong("expected an object below each user's name"));
-        };
-        let kinds: BTreeMap<String, usize> = factors
+    for (userid, Pairs(factors)) in sections.into_iter().flat_map(|Pairs(users)| users) {
+        let user = Authid::from_proxmox(&userid).ok().filter(|authid| authid.token.is_none());
+        let user = user.ok_or_else(|| wrong("expected names of the form USER@REALM below `users`"))?.user;
+        let kinds = factors
             .into_iter()
             .filter(|(kind, _)| !STATES.contains(&kind.as_str()))
-            .map(|(kind, entries)| (shown(&kind), count(&entries)))
-            .filter(|(_, count)| *count > 0)
-            .collect();
-        if !kinds.is_empty() {
-            found.insert(userid, kinds);
+            .map(|(kind, entries)| (excerpt(&kind), count(&entries)))
+            .filter(|(_, count)| *count > 0);
+        for (kind, count) in kinds {
+            *found.entry(user.clone()).or_default().entry(kind).or_default() += count;
         }
     }
     Ok(found)
+}
+
+/// The settings at the top of `tfa.json` that belong to no user.
+const SETTINGS: [&str; 2] = ["u2f", "webauthn"];
+
+/// The entries of a JSON object in the order of the file, also if a name has two entries.
+struct Pairs<V>(Vec<(String, V)>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Entries<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+            type Value = Pairs<V>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs<V>, M::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        from.deserialize_map(Entries(PhantomData))
+    }
+}
+
+/// The top of `tfa.json`: each object `users`.
+struct Top(Vec<Pairs<Pairs<Value>>>);
+
+impl<'de> Deserialize<'de> for Top {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Sections;
+        impl<'de> Visitor<'de> for Sections {
+            type Value = Top;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Top, M::Error> {
+                let mut users = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    match name.as_str() {
+                        "users" => users.extend(map.next_value::<Option<_>>()?),
+                        name if SETTINGS.contains(&name) => drop(map.next_value::<IgnoredAny>()?),
+                        _ => return Err(de::Error::custom("unknown name")),
+                    }
+                }
+                Ok(Top(users))
+            }
+        }
+        from.deserialize_map(Sections)
+    }
 }
 
 /// Keys below a user in `tfa.json` that are not second factors.
@@ -111,7 +160,7 @@ fn count(entries: &Value) -> usize {
     }
 }
 
-fn object(bytes: &[u8], of: &str) -> Result<Map<String, Value>, LineError> {
+fn parsed<'b, T: Deserialize<'b>>(bytes: &'b [u8], of: &str) -> Result<T, LineError> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(text).map_err(|why| LineError {
         line: u32::try_from(why.line()).unwrap_or(0),
@@ -158,10 +207,31 @@ mod tests {
         assert_eq!(of("ann@pbs").unwrap(), BTreeMap::from([("recovery".into(), 1), ("totp".into(), 2)]));
         assert_eq!(of("bob@pam").unwrap(), BTreeMap::from([("future".into(), 1)]));
         assert_eq!(of("eve@pbs"), None);
-        assert!(second_factors(b"{}").unwrap().is_empty());
+        for none in [&b"{}"[..], br#"{"users":null}"#, br#"{"webauthn":{"id":"x"},"u2f":null}"#] {
+            assert!(second_factors(none).unwrap().is_empty());
+        }
         for bad in [&b"[]"[..], br#"{"users":[]}"#, br#"{"users":{"ann":{}}}"#, br#"{"users":{"a@pbs":[]}}"#]
         {
             assert!(second_factors(bad).is_err());
         }
+    }
+
+    #[test]
+    fn a_second_factor_in_another_shape_is_refused_and_never_dropped() {
+        for bad in [
+            &br#"{"tina":{"totp":["otpauth://secret"]}}"#[..],
+            br#"{"tina@pbs":{"totp":["otpauth://secret"]}}"#,
+            br#"{"users":{},"Users":{"tina@pbs":{"totp":["otpauth://secret"]}}}"#,
+        ] {
+            let why = second_factors(bad).unwrap_err();
+            assert!(!why.reason.contains("secret") && !why.reason.contains("tina"), "{why:?}");
+        }
+        // A name with two entries has the factors of both.
+        let twice = br#"{"users":{"a@pbs":{"totp":[1],"totp":[]},"a@pbs":{"recovery":{}}},"users":{"a@pbs":{"totp":[2]}}}"#;
+        let read = second_factors(twice).unwrap();
+        assert_eq!(
+            read[&"a@pbs".parse().unwrap()],
+            BTreeMap::from([("recovery".into(), 1), ("totp".into(), 2)])
+        );
     }
 }

@@ -12,6 +12,7 @@
 
 use super::file_set::{EditError, Locked};
 use enfilade_facts::tables::FileName;
+use enfilade_facts::vocabulary::excerpt;
 use std::collections::HashMap;
 
 /// An error in a line of a file.
@@ -186,18 +187,9 @@ fn mark_duplicates(sections: &mut [Section]) {
     for section in sections.iter_mut().filter(|_| !twice.is_empty()) {
         let Some((first, second)) = twice.get(&section.id) else { continue };
         let other = if *first == section.line { second } else { first };
-        let reason = format!("another section `{}` is at line {other}", shown(&section.id));
+        let reason = format!("another section `{}` is at line {other}", excerpt(&section.id));
         section.fail(section.line, &reason);
     }
-}
-
-/// A text from the file, escaped and cut to 80 characters for a message.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
-    if text.chars().nth(80).is_some() {
-        shown.push('…');
-    }
-    shown
 }
 
 /// The content of the file. Sections with an error, and lines outside all sections, are written back unchanged.
@@ -266,7 +258,7 @@ fn print_section(text: &mut Vec<u8>, section: &Section) -> Result<(), String> {
     let Section { kind, id, properties, .. } = section;
     let header = format!("{kind}: {id}");
     if !matches!(read_line(header.as_bytes()), Line::Header(read, name) if read == *kind && name == *id) {
-        return Err(format!("`{}` cannot be the header of a section", shown(&header)));
+        return Err(format!("`{}` cannot be the header of a section", excerpt(&header)));
     }
     print_lines(text, header.as_bytes());
     for (key, value) in properties {
@@ -275,7 +267,7 @@ fn print_section(text: &mut Vec<u8>, section: &Section) -> Result<(), String> {
         {
             return Err(format!(
                 "the value of `{}` is empty, begins or ends with a space, or holds a control character",
-                shown(key)
+                excerpt(key)
             ));
         }
         print_lines(text, line.as_bytes());

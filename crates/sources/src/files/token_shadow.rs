@@ -1,8 +1,8 @@
 //! `token.shadow`, as Proxmox writes it: a JSON object whose keys are token ids and whose values are crypt(3) hashes.
 
-use super::section_config::{LineError, shown};
+use super::section_config::LineError;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::{Authid, Userid};
+use enfilade_facts::vocabulary::{Authid, Userid, excerpt};
 use enfilade_facts::{MemoKey, MemoSeed};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -54,7 +54,7 @@ impl TokenShadow {
 
     /// Sets the hash of a token's secret.
     pub fn set(&mut self, token: &Authid, hash: String) {
-        let name = token.to_string();
+        let name = token.to_proxmox();
         let place = self.entries.iter().position(|(key, _)| *key == name).unwrap_or(self.entries.len());
         self.entries.retain(|(key, _)| *key != name);
         self.entries.insert(place.min(self.entries.len()), (name, Value::String(hash)));
@@ -63,7 +63,7 @@ impl TokenShadow {
     /// Removes the entry of a token. Returns whether it existed.
     pub fn remove(&mut self, token: &Authid) -> bool {
         let before = self.entries.len();
-        self.entries.retain(|(key, _)| *key != token.to_string());
+        self.entries.retain(|(key, _)| *key != token.to_proxmox());
         self.entries.len() < before
     }
 
@@ -80,7 +80,7 @@ impl TokenShadow {
             if !Authid::from_proxmox(&key).is_ok_and(|token| token.token.is_some()) {
                 found
                     .problems
-                    .push(format!("`{}` is not a token id (expected USER@REALM!NAME)", shown(&key)));
+                    .push(format!("`{}` is not a token id (expected USER@REALM!NAME)", excerpt(&key)));
                 continue;
             }
             match value {

@@ -1,8 +1,8 @@
 //! Reads and writes sections of `user.cfg` as users and tokens.
 
-use super::section_config::{self, LineError, Parsed, Section, shown};
+use super::section_config::{self, LineError, Parsed, Section};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
-use enfilade_facts::vocabulary::{Authid, Userid};
+use enfilade_facts::vocabulary::{Authid, Userid, excerpt};
 use std::collections::BTreeMap;
 
 /// The section of a user or token.
@@ -52,7 +52,7 @@ pub fn read(parsed: &Parsed) -> UserCfg {
                 users.broken.entry(authid).or_insert((error, serves));
             }
             (Err((LineError { line, reason }, _)), Err(_)) => {
-                let reason = format!("{reason} (section `{}`)", shown(&section.id));
+                let reason = format!("{reason} (section `{}`)", excerpt(&section.id));
                 users.problems.push(LineError { line, reason });
             }
         }
@@ -75,7 +75,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
         (USER | TOKEN, _) => {
             return Err(at(section.line, format!("`{authid}` is not a {} id", section.kind)));
         }
-        (other, _) => return Err(at(section.line, format!("unknown section type '{}'", shown(other)))),
+        (other, _) => return Err(at(section.line, format!("unknown section type '{}'", excerpt(other)))),
     }
     let mut entry = Entry::default();
     let mut seen: Vec<&str> = Vec::new();
@@ -86,7 +86,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
         }
         seen.push(key);
         let unknown = |expected: &str| {
-            let reason = format!("`{}` is not a valid value of '{key}'; expected {expected}", shown(value));
+            let reason = format!("`{}` is not a valid value of '{key}'; expected {expected}", excerpt(value));
             (LineError { line, reason }, false)
         };
         match key.as_str() {
@@ -101,7 +101,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
             "comment" => entry.comment = Some(value.clone()),
             of_people if section.kind == USER && OF_PEOPLE.contains(&of_people) => {}
             "userid" | "tokenid" if *value == section.id => {}
-            other => return Err(at(line, format!("unknown property '{}'", shown(other)))),
+            other => return Err(at(line, format!("unknown property '{}'", excerpt(other)))),
         }
     }
     Ok((authid, entry))
@@ -121,7 +121,7 @@ fn boolean(text: &str) -> Option<bool> {
 /// # Errors
 /// When the section is malformed. It must be corrected first.
 pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Result<(), String> {
-    let id = authid.to_string();
+    let id = authid.to_proxmox();
     let place = sections.iter().position(|section| section.id == id);
     let place = place.unwrap_or_else(|| {
         let kind = if authid.token.is_some() { TOKEN } else { USER };
@@ -148,7 +148,7 @@ pub fn change(
     authid: &Authid,
     change: impl FnOnce(&mut Entry),
 ) -> Result<(), String> {
-    let id = authid.to_string();
+    let id = authid.to_proxmox();
     let mut entry = match sections.iter().find(|section| section.id == id) {
         Some(section) => {
             let read = read_section(section);
@@ -173,7 +173,7 @@ pub fn change(
 /// Removes the section of a user or token. Returns whether it existed.
 pub fn remove(sections: &mut Vec<Section>, authid: &Authid) -> bool {
     let before = sections.len();
-    sections.retain(|section| section.id != authid.to_string());
+    sections.retain(|section| section.id != authid.to_proxmox());
     sections.len() < before
 }
 
@@ -247,6 +247,13 @@ mod tests {
             "user: a@pbs\n\tfirstname A\n\texpire 7\n\ntoken: a@pbs!tok\n\tcomment for backups\n\tenable false\n\n"
         );
         assert!(remove(&mut parsed.sections, &token) && !remove(&mut parsed.sections, &token));
+        // A name that begins with `@` has another spelling outside Proxmox's files.
+        let staff = Authid::from_proxmox("@staff@pbs").unwrap();
+        set(&mut parsed.sections, &staff, &Entry::default()).unwrap();
+        assert_eq!(parsed.sections.last().unwrap().id, "@staff@pbs");
+        assert_eq!(read(&parsed).entries.get(&staff), Some(&Entry::default()));
+        change(&mut parsed.sections, &staff, |entry| entry.expires = 7).unwrap();
+        assert!(remove(&mut parsed.sections, &staff));
         let mut broken = section_config::parse(b"user: a@pbs\n\tenable\n");
         assert!(set(&mut broken.sections, &user, &Entry::default()).unwrap_err().contains("line 2"));
     }

@@ -14,6 +14,7 @@ use crate::copy::{Copy, CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
 use enfilade_facts::codec;
 use enfilade_facts::journal::write_last;
+use enfilade_facts::tables::called;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ impl Lmdb {
                 let (table, key, value) = record?;
                 let stored = codec::seal(table, &key, at.revision, &value);
                 if !rewrite.add(&mut txn, table, &key, &stored).map_err(failed)? {
-                    return Err(twice(table, &key).into());
+                    return Err(twice(table, &key, &value).into());
                 }
                 done += 1;
                 progress(done, origin.records * 2);
@@ -153,11 +154,12 @@ impl Lmdb {
     }
 }
 
-fn twice(table: Table, key: &[u8]) -> CopyError {
+fn twice(table: Table, key: &[u8], value: &[u8]) -> CopyError {
     let key = codec::printable(key);
     CopyError::Malformed(format!(
-        "table `{}`, key {key}: the copy has two records with this key: delete one of the two lines and correct the number in line 1, or use another copy",
-        table.name()
+        "table `{}`, key {key}{}: the copy has two records with this key: delete one of the two lines and correct the number in line 1, or use another copy",
+        table.name(),
+        called(table, value)
     ))
 }
 

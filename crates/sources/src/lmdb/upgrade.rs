@@ -14,6 +14,7 @@ use crate::files::atomic;
 use enfilade_facts::codec;
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, Record, bring_up, changes_keys};
 use enfilade_facts::journal::{Identity, write_last};
+use enfilade_facts::tables::called;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, Table};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, RwTxn};
@@ -191,7 +192,7 @@ impl Older {
             let (rewrite, commit) = (Rewrite(tables), txn.id() as u64);
             rewrite.of(Table::Tallies)?.clear(txn)?;
             for table in Table::of_facts().filter(|table| changes_keys(from, *table)) {
-                bring_up_keys(&rewrite, txn, table, from, at)?;
+                bring_up_keys(&rewrite, txn, table, from, at, progress)?;
             }
             bring_up_table(&rewrite, txn, Table::Log, from, at, progress)?;
             for table in Table::of_facts() {
@@ -262,6 +263,7 @@ fn bring_up_keys(
     table: Table,
     from: u32,
     at: At,
+    progress: &mut dyn FnMut(),
 ) -> Result<(), Failed> {
     let (records, scratch) = (rewrite.of(table)?, rewrite.of(Table::Tallies)?);
     let mut last: Option<Vec<u8>> = None;
@@ -273,9 +275,10 @@ fn bring_up_keys(
         for (key, value) in converted {
             let stored = codec::seal(table, &key, at.revision, &value);
             if !rewrite.add(txn, Table::Tallies, &key, &stored)? {
-                let why = "two names are the same, except for the way in which characters are composed: rename one of them with the version of enfilade that wrote this store";
-                return Err(codec::damaged(table, &key, why).into());
+                let why = format!("two records get this key{}", called(table, &value));
+                return Err(codec::damaged(table, &key, &why).into());
             }
+            progress();
         }
     }
     records.clear(txn)?;

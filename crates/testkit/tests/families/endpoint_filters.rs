@@ -3,8 +3,18 @@
 use crate::world::{Row, World, catalog, none};
 use enfilade_admin::LimitModel;
 use enfilade_facts::Read;
-use enfilade_facts::tables::EndpointFilter;
+use enfilade_facts::tables::{EndpointFilter, EndpointGroup, GroupFilters, GroupRegion, RegionId};
 use serde_json::{Value, json};
+
+#[test]
+fn a_dump_tells_endpoints_without_a_region_from_those_of_any_region() {
+    for region in [None, Some(GroupRegion::Without), Some(GroupRegion::Named(RegionId("east".to_owned())))] {
+        let filters = GroupFilters { region, ..GroupFilters::default() };
+        let group = EndpointGroup { name: "g".to_owned(), description: None, filters };
+        let text = serde_json::to_string(&group).unwrap();
+        assert_eq!(serde_json::from_str::<EndpointGroup>(&text).unwrap(), group, "{text}");
+    }
+}
 
 #[tokio::test]
 #[rustfmt::skip]

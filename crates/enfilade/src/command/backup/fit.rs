@@ -1,16 +1,17 @@
 //! Checks that the parts of a restored backup (facts, keys, configuration) match each other and this machine.
 
 use crate::config::Config;
+use crate::reserved::{data_alone, refuse_exposed};
 use crate::{clock, home, token_key};
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificateFiles, CertificatePlace, CertificateTerms, TokenKey};
-use enfilade_facts::Read;
-use enfilade_facts::tables::Datastore;
+use enfilade_facts::tables::FileName;
+use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_sources::backup::Manifest;
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::{Digest, Tickets};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
 /// Checks the new directory, which will become `data`. Returns the steps that are left to the operator. It is an error if the backup cannot work on
@@ -22,6 +23,7 @@ pub(super) fn check(
     manifest: &Manifest,
 ) -> anyhow::Result<Vec<String>> {
     let lmdb = Lmdb::open_for(&new.join("facts"), config.facts.terms())?;
+    refuse_exposed(data_alone(data), &manifest.data, enfilade_admin::roots(&lmdb)?)?;
     token_key(new, &lmdb)?;
     let mut steps = Vec::new();
     for (part, path) in &manifest.outside {
@@ -30,6 +32,15 @@ pub(super) fn check(
     steps.extend(fernet(new));
     steps.extend(certificates(new, config));
     steps.extend(datastores(data, &lmdb, manifest)?);
+    steps.extend(config.backup.directory.clone().map(|directory| {
+        let directory = PathBuf::from(directory);
+        format!(
+            "scheduled backups are written to `{}`, as `[backup] directory` says: if the original server continues to run, set another directory in `{}`. \
+             A server deletes only backups that it made since its restore: delete older ones by hand",
+            directory.display(),
+            data.join("enfilade.toml").display()
+        )
+    }));
     for entry in &manifest.files {
         let name = entry.path.strip_prefix("acls/").and_then(|file| file.strip_suffix(".jsonl"));
         steps.extend(name.map(|name| {
@@ -111,25 +122,40 @@ fn certificates(new: &Path, config: &Config) -> Vec<String> {
     }
 }
 
+/// The step for clients that trust the local CA of the old data directory, if the restored data directory has another one.
+pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
+    const CERTIFICATE: &str = "ca/ca.crt";
+    let before = std::fs::read(old.join(CERTIFICATE)).ok()?;
+    let is_same = std::fs::read(data.join(CERTIFICATE)).is_ok_and(|now| now == before);
+    (!is_same).then(|| {
+        let path = data.join(CERTIFICATE);
+        let now = if path.exists() { "another local CA" } else { "no local CA" };
+        format!(
+            "the old data directory had a local CA, and the backup has {now}: clients that trust the old CA refuse certificates that it did not issue. \
+             Give them the new CA certificate (`enfilade --data '{}' certs ca --show`), or copy `{}` and its key from the old data directory",
+            data.display(),
+            old.join(CERTIFICATE).display()
+        )
+    })
+}
+
 /// The steps for datastores with a directory that is not on this machine, or that is in the old data directory.
 fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
-    let stores = lmdb.read(|view| view.list::<Datastore>(&[]))??;
-    let step = |(name, store): (enfilade_facts::vocabulary::DatastoreName, Datastore)| {
-        let path = Path::new(&store.path);
-        let is_of_old = path.starts_with(&manifest.data) && data != manifest.data;
-        match (path.is_dir(), is_of_old) {
+    let file = data.join(FileName::Datastores.as_str());
+    let file = file.display();
+    let step = |(name, root): (DatastoreName, String)| {
+        let is_of_old = Path::new(&root).starts_with(&manifest.data) && data != manifest.data;
+        match (Path::new(&root).is_dir(), is_of_old) {
             (true, false) => None,
             (true, true) => Some(format!(
-                "datastore `{name}` still uses `{}` in the data directory of the backup: to use another directory, change its path in `{}`",
-                store.path,
-                data.join("datastore.cfg").display()
+                "datastore `{name}` still uses `{root}` in the data directory of the backup: to use a copy, copy the content with its ACLs \
+                 (`rsync -aX '{root}/' NEW/`, as root), and change its path in `{file}`",
             )),
             (false, _) => Some(format!(
-                "datastore `{name}`: `{}` is not on this machine; restore its content there, or change its path in `{}`",
-                store.path,
-                data.join("datastore.cfg").display()
+                "datastore `{name}`: `{root}` is not on this machine; copy its content there with the ACLs, which are extended attributes \
+                 (`rsync -aX FROM/ '{root}/'`, as root), or change its path in `{file}`",
             )),
         }
     };
-    Ok(stores.into_iter().filter_map(step).collect())
+    Ok(enfilade_admin::roots(lmdb)?.into_iter().filter_map(step).collect())
 }

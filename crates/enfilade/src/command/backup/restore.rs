@@ -4,14 +4,17 @@ use super::fit;
 use crate::backup::FACTS;
 use crate::cli::Restore;
 use crate::config::{self, Config};
-use crate::home::data_directory;
+use crate::home::{data_directory, is_house, refuse_foreign, refuse_served};
 use crate::progress::Progress;
+use crate::reserved::{DATASTORES, data_alone, refuse_exposed};
 use crate::upkeep::audit;
-use crate::{clock, output, prompt};
+use crate::{clock, output, prompt, token_key};
 use anyhow::{Context, bail, ensure};
+use enfilade_facts::tables::FileName;
 use enfilade_sources::backup::age::{Key, identities};
 use enfilade_sources::backup::{Backup, Manifest, NewDirectory, Owners, unpack_into};
 use enfilade_sources::copy;
+use enfilade_sources::files::atomic::sync_directory;
 use enfilade_sources::lmdb::Lmdb;
 use serde_json::json;
 use std::fs::File;
@@ -19,7 +22,7 @@ use std::io::BufReader;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Restores a backup. Nothing is changed before the whole backup was read and verified.
+/// Restores a backup. Nothing is written before the whole backup was read and verified.
 pub(in crate::command) fn restore(
     data: Option<PathBuf>,
     command: &Restore,
@@ -39,8 +42,15 @@ pub(in crate::command) fn restore(
         );
         return Ok(());
     }
-    let backup = backup.with_context(unchanged)?;
     let data = place(data_directory(data)?).with_context(unchanged)?;
+    let (manifest, datastores) = backup
+        .and_then(|backup| backup.verify_and_take(FileName::Datastores.as_str()))
+        .with_context(unchanged)?;
+    refuse_served(&data, &[&data, &manifest.data]).with_context(unchanged)?;
+    refuse_within(&data).with_context(unchanged)?;
+    let of_backup = enfilade_admin::roots_in_file(&datastores.unwrap_or_default());
+    refuse_exposed(data_alone(&data), &manifest.data, of_backup).with_context(unchanged)?;
+    let backup = Backup::open(source, key.as_ref()).with_context(unchanged)?;
     let restored = into(&data, backup, command).with_context(unchanged)?;
     tell(&data, &restored, json);
     Ok(())
@@ -61,6 +71,11 @@ fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
 
 /// The path of the data directory without symbolic links, because the new directory is made in its real parent.
 fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
+    ensure!(
+        !data.exists() || data.is_dir(),
+        "`{}` is a file, not a directory: give the data directory with --data",
+        data.display()
+    );
     if data.exists() {
         return Ok(std::fs::canonicalize(data)?);
     }
@@ -80,10 +95,24 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(std::fs::canonicalize(above).with_context(named)?.join(name))
 }
 
+/// Refuses a place in the data directory of a server: its files would be mixed with the keys and the content of that server.
+fn refuse_within(data: &Path) -> anyhow::Result<()> {
+    match data.ancestors().skip(1).find(|above| is_house(above) && above.join("keys").exists()) {
+        Some(above) => bail!(
+            "`{}` is in the data directory `{}` of another server: give a directory outside of it with --data",
+            data.display(),
+            above.display()
+        ),
+        None => Ok(()),
+    }
+}
+
 struct Restored {
     manifest: Manifest,
     config: Config,
     aside: Option<PathBuf>,
+    /// The directory of datastores in the data directory, if its content was kept.
+    kept: Option<PathBuf>,
     steps: Vec<String>,
 }
 
@@ -95,6 +124,9 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
         "data directory `{}` is not empty: give another one with --data, or --force to move it aside",
         data.display()
     );
+    if !is_empty {
+        refuse_foreign(data)?;
+    }
     refuse_mount(data)?;
     let facts = data.join("facts");
     // No server may begin to use the old directory while it is moved.
@@ -104,10 +136,55 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     let manifest = unpack_into(backup, new)?;
     let config = config::read(new, None).context("the configuration of the backup cannot be used")?;
     restore_facts(new, &config, command)?;
-    let steps = fit::check(data, new, &config, &manifest)?;
+    let mut steps = fit::check(data, new, &config, &manifest)?;
     made.give_to(Owners { owner, group: config.facts.group }, &manifest)?;
     let aside = made.put_in_place(clock::now().unix_seconds)?;
-    Ok(Restored { manifest, config, aside, steps })
+    let mut kept = None;
+    if let Some(aside) = &aside {
+        let (from, to) = (aside.join(DATASTORES), data.join(DATASTORES));
+        match keep_content(&from, &to, token_key::is_same(aside, data, config.facts.group)) {
+            Ok(Content::Kept) => kept = Some(to),
+            Ok(Content::None) => {}
+            Ok(Content::OfAnother) => steps.push(format!(
+                "the backup is of another server, whose users could read the content of the old datastores: the content stays in `{}`; to serve it, \
+                 run mv '{}' '{}'",
+                from.display(),
+                from.display(),
+                to.display()
+            )),
+            Err(why) => steps.push(format!(
+                "the content of datastores is now in `{}`, and cannot be moved back ({why}): move it to `{}` before you start a server",
+                from.display(),
+                to.display()
+            )),
+        }
+        steps.extend(fit::other_authority(aside, data));
+    }
+    Ok(Restored { manifest, config, aside, kept, steps })
+}
+
+/// What became of the directory of datastores in the old data directory.
+enum Content {
+    /// There is none.
+    None,
+    /// It is in the new data directory.
+    Kept,
+    /// It stays in the old data directory, because the backup is of another server.
+    OfAnother,
+}
+
+/// Moves the directory of datastores from the old data directory into the new one: a backup has no content of datastores.
+fn keep_content(from: &Path, to: &Path, is_same_server: bool) -> std::io::Result<Content> {
+    if std::fs::symlink_metadata(from).is_err() {
+        return Ok(Content::None);
+    }
+    if !is_same_server {
+        return Ok(Content::OfAnother);
+    }
+    std::fs::rename(from, to)?;
+    // The content is in its place also if a sync fails.
+    let _ = sync_directory(to).and_then(|()| sync_directory(from));
+    Ok(Content::Kept)
 }
 
 /// The user and the group of an existing data directory, if root restores: the new directory gets the same owner.
@@ -125,6 +202,11 @@ fn refuse_mount(data: &Path) -> anyhow::Result<()> {
     let above =
         data.parent().context("the data directory has no parent directory: give another one with --data")?;
     if data.exists() && device(data)? != device(above)? {
+        ensure!(
+            !is_house(data),
+            "`{}` is a mount point, which cannot be replaced in one step: restore into a directory outside of it, then move the files",
+            data.display()
+        );
         bail!(
             "`{}` is a mount point, which cannot be replaced in one step: restore into a directory in it, such as \
              --data '{}'",
@@ -167,28 +249,38 @@ fn described(manifest: &Manifest) -> serde_json::Value {
 }
 
 fn tell(data: &Path, restored: &Restored, json: bool) {
-    let Restored { manifest, config, aside, steps } = restored;
+    let Restored { manifest, config, aside, kept, steps } = restored;
     let mut value = described(manifest);
     if let Some(value) = value.as_object_mut() {
         value.insert("data".into(), json!(data));
         // Credentials that were revoked after this second are valid again.
         value.insert("revocations_until".into(), json!(manifest.unix_seconds));
         value.insert("set_aside".into(), json!(aside));
+        value.insert("kept".into(), json!(kept));
         value.insert("next".into(), json!(steps));
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
     lines.push(format!(
-        "everything that was revoked, disabled or deleted after {} is valid again, also sessions and credentials: revoke it again before you start a server",
+        "everything that was revoked, disabled, deleted or taken away (also by NoAccess) after {} is valid again, also sessions and credentials: \
+         revoke it again before you start a server",
         output::time(manifest.unix_seconds)
     ));
-    lines.extend(aside.iter().map(|aside| format!("the old data directory is in `{}`", aside.display())));
-    if !steps.is_empty() {
-        lines.push("next:".into());
-        lines.extend(steps.iter().map(|step| format!("  - {step}")));
-    }
-    lines.push(format!("check:    enfilade --data '{}' doctor", data.display()));
+    lines.extend(aside.iter().map(|aside| {
+        let log = format!("enfilade --data '{}' facts log --last 1000", aside.display());
+        format!(
+            "the old data directory is in `{}`; its last changes, which name what to revoke again: {log}",
+            aside.display()
+        )
+    }));
+    lines.extend(
+        kept.iter()
+            .map(|kept| format!("the content of datastores was kept: it is still in `{}`", kept.display())),
+    );
+    lines.push("next:".into());
+    lines.extend(steps.iter().map(|step| format!("  - {step}")));
+    lines.push(format!("  - check: enfilade --data '{}' doctor", data.display()));
     lines.push(format!(
-        "then:     enfilade --data '{}' serve   (listens on {}, as `[tls] listen` says)",
+        "  - start: enfilade --data '{}' serve   (listens on {}, as `[tls] listen` says)",
         data.display(),
         config.tls.listen
     ));

@@ -1,19 +1,22 @@
 //! `enfilade certs add`: joins the files of a certificate to one bundle, and installs it.
 
-use super::{described, directory_of, place_of};
-use crate::home::Installation;
+use super::{described, directory_of, look, place_of};
+use crate::home::{Installation, roots_of};
+use crate::reserved::{refuse_exposed, written_to};
 use crate::{clock, output, prompt, self_made};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificateFiles;
 use enfilade_facts::vocabulary::Secret;
 use enfilade_sources::files::certificates::read_whole;
-use enfilade_tls::{Joined, Leaf, PieceError, Pieces, Room};
+use enfilade_tls::{Algorithm, Ask, Certificates, Joined, Leaf, PieceError, Pieces, Room};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The greatest size of a file, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
+/// In a directory with this many entries, the effect of a new certificate on the others is not examined.
+const LOOKED_AT_MAX: usize = 10_000;
 
 pub(super) fn run(
     installation: &Installation,
@@ -23,7 +26,7 @@ pub(super) fn run(
     passphrase_stdin: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    directory_of(certificates)?;
+    let directory = directory_of(certificates)?;
     let given = passphrase_stdin.then(prompt::from_stdin).transpose()?;
     let joined = join(files, given)?;
     let name = match name {
@@ -33,12 +36,30 @@ pub(super) fn run(
     let place = place_of(certificates, &name)?;
     let replaces = place.exists();
     refuse_others(&place, &joined.leaf)?;
+    refuse_exposed(
+        written_to(&place),
+        &installation.data,
+        roots_of(&installation.data, &installation.config),
+    )?;
     self_made::make_place(&installation.data, certificates.place().path())?;
+    // To read very many certificates takes longer than anybody waits for a warning.
+    let is_looked_at =
+        std::fs::read_dir(directory).is_ok_and(|all| all.take(LOOKED_AT_MAX).count() < LOOKED_AT_MAX);
+    let looked = || is_looked_at.then(|| look(installation, certificates).ok()).flatten();
+    let before = looked();
     self_made::write_for_owner(&installation.data, &place, joined.pem.as_bytes(), 0o600)?;
-    for warning in &joined.warnings {
+    let mut warnings = joined.warnings;
+    if let (Some(before), Some(after)) = (before, looked()) {
+        warnings.extend(effects(
+            certificates,
+            (&place, &joined.leaf),
+            [&before.certificates, &after.certificates],
+        ));
+    }
+    for warning in &warnings {
         output::note(&format!("warning: {warning}"));
     }
-    let more = [("replaced", replaces.into()), ("warnings", joined.warnings.into())];
+    let more = [("replaced", replaces.into()), ("warnings", warnings.into())];
     let value = described(&place.to_string_lossy(), &joined.leaf, more);
     let what = if replaces { "renewed" } else { "added" };
     let until = output::time(joined.leaf.not_after);
@@ -48,6 +69,48 @@ pub(super) fn run(
     };
     output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names for which clients get another certificate than the new one; and whether the new one is the default certificate now.
+fn effects(
+    files: &CertificateFiles,
+    (place, new): (&Path, &Leaf),
+    [before, after]: [&Certificates; 2],
+) -> Vec<String> {
+    let own = place.to_string_lossy();
+    // A certificate with the other kind of key takes nothing from the new one: clients that know both kinds can get either.
+    let (takes_rsa, takes_ecdsa) = (new.algorithm != Algorithm::Ecdsa, new.algorithm != Algorithm::Rsa);
+    let served = |name: &String| {
+        let ask = match name.parse() {
+            Ok(address) => Ask::new(None).at(address),
+            Err(_) => Ask::new(Some(&name.replacen('*', "any", 1))),
+        };
+        let permit = enfilade_tls::open(after, &ask.taking(takes_ecdsa, takes_rsa)).ok()?;
+        let other = permit.certificate().to_owned();
+        // A server does not send a certificate whose key is missing or wrong.
+        if permit.is_default() || other == *own || files.is_usable(Path::new(&other)).is_err() {
+            return None;
+        }
+        let name_of_other = Path::new(&other).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Some(format!(
+            "clients that ask for `{name}` get `{other}`, not this certificate; if that is not meant: `enfilade certs remove {}`",
+            output::word(&name_of_other)
+        ))
+    };
+    let mut warnings: Vec<String> = new.names.iter().filter_map(served).collect();
+    let is_default = |all: &Certificates| all.fallback().is_some_and(|file| *file.path == *own);
+    if new.names.is_empty() {
+        warnings
+            .push("the certificate has no names, so clients refuse it, unless they ignore names".to_owned());
+    }
+    if before.fallback().is_some() && !is_default(before) && is_default(after) {
+        warnings.push(
+            "it is the default certificate now, which is sent for names that no certificate has; the first file by name is the default: to change \
+             that, add it with another --name"
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
 fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<Joined> {

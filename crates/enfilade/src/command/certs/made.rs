@@ -1,7 +1,8 @@
 //! `enfilade certs self-signed` and `certs ca`: certificates that Enfilade makes itself.
 
 use super::{described, place_of};
-use crate::home::Installation;
+use crate::home::{Installation, roots_of};
+use crate::reserved::{refuse_exposed, written_to};
 use crate::self_made::{self, Authority};
 use crate::{clock, output};
 use anyhow::{Context, bail};
@@ -30,6 +31,11 @@ pub(super) fn self_signed(
         bail!("`{file}` does not end in .pem: choose a name such as `nas.lan.pem`");
     }
     self_made::refuse_to_replace(&place)?;
+    refuse_exposed(
+        written_to(&place),
+        &installation.data,
+        roots_of(&installation.data, &installation.config),
+    )?;
     let before = std::fs::read(&place).ok().and_then(|pem| Leaf::read(&pem, &mut Room::default()).ok());
     self_made::make_place(&installation.data, files.place().path())?;
     let authority = Authority::open(&installation.data)?;
@@ -71,7 +77,7 @@ pub(super) fn self_signed(
     let listen = &installation.config.tls.listen;
     if listen.is_local() {
         how.push_str(&format!(
-            "\nother machines cannot connect to {listen}: for them set `[tls] listen = \":8443\"` and restart, or run `enfilade serve --listen :8443`"
+            "\nother machines cannot connect to a server with `[tls] listen = \"{listen}\"`, unless it runs with `--listen`: for them set `[tls] listen = \":8443\"` and restart"
         ));
     }
     output::done(json, &value, &format!("`{file}` made: {}, valid until {until}\n{how}", names.join(" ")));

@@ -59,6 +59,7 @@ impl Cloud {
         let auth_url = auth.get("auth_url").and_then(Value::as_str);
         let auth_url = auth_url.ok_or_else(|| anyhow!("cloud `{name}` has no `auth_url:` under `auth:`"))?;
         let auth_url = auth_url.trim_end_matches('/').trim_end_matches("/v3").to_owned();
+        refuse_plain(name, &auth_url)?;
         if cloud.get("verify") == Some(&Value::Bool(false)) {
             bail!(
                 "cloud `{name}` has `verify: false`, which is refused; name its certificate authority with `cacert:`"
@@ -109,6 +110,23 @@ impl Cloud {
             _ => json!({ "system": { "all": true } }),
         };
         Ok(json!({ "auth": { "identity": identity, "scope": scope } }))
+    }
+}
+
+/// Refuses a URL that would send passwords without TLS over a network.
+fn refuse_plain(cloud: &str, auth_url: &str) -> anyhow::Result<()> {
+    let uri: Uri = auth_url
+        .parse()
+        .with_context(|| format!("`auth_url:` of cloud `{cloud}` is `{auth_url}`, which is not a URL"))?;
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_local =
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    match uri.scheme_str() {
+        Some("https") => Ok(()),
+        Some("http") if is_local => Ok(()),
+        _ => bail!(
+            "`auth_url:` of cloud `{cloud}` is `{auth_url}`, which is refused: the password and the records would cross the network without encryption; expected https:// (http:// only for this machine)"
+        ),
     }
 }
 
@@ -169,10 +187,8 @@ impl Api {
                 let why = format!("`GET {next}` failed with {status}: {}", message(&body));
                 return Ok(Err((status, why)));
             }
-            rows.extend(body.get(many).and_then(Value::as_array).cloned().unwrap_or_default());
-            let link = body.get("links").and_then(|links| links.get("next")).and_then(Value::as_str);
-            let link =
-                link.and_then(|link| link.parse::<Uri>().ok()?.path_and_query().map(ToString::to_string));
+            let (more, link) = page(&body, many).with_context(|| format!("`GET {next}`"))?;
+            rows.extend(more);
             match link {
                 Some(link) if link != next => next = link,
                 _ => return Ok(Ok(rows)),
@@ -256,6 +272,24 @@ impl Api {
     }
 }
 
+/// The rows of one page of a list, and the path of the next page.
+fn page(body: &Value, many: &str) -> anyhow::Result<(Vec<Value>, Option<String>)> {
+    let rows = body.get(many).and_then(Value::as_array).cloned().ok_or_else(|| {
+        anyhow!("the response has no list `{many}`, so nothing was imported; expected an Identity v3 API: check `auth_url:` in clouds.yaml")
+    })?;
+    let link = match body.get("links").and_then(|links| links.get("next")) {
+        None | Some(Value::Null) => None,
+        Some(link) => {
+            let uri = link.as_str().and_then(|link| link.parse::<Uri>().ok());
+            let path = uri.and_then(|uri| uri.path_and_query().map(ToString::to_string));
+            Some(path.ok_or_else(|| {
+                anyhow!("the link {link} to the next page is not a URL, so nothing was imported")
+            })?)
+        }
+    };
+    Ok((rows, link))
+}
+
 fn message(body: &Value) -> &str {
     body.get("error").and_then(|error| error.get("message")).and_then(Value::as_str).unwrap_or("no message")
 }
@@ -264,7 +298,7 @@ fn message(body: &Value) -> &str {
 mod tests {
     use super::*;
 
-    const FILE: &str = "clouds:\n  one:\n    auth:\n      auth_url: https://k:5000/v3/\n      username: admin\n      password: pw\n      project_name: p\n      project_domain_name: d\n    cacert: /c\n  two:\n    verify: false\n    auth: {auth_url: http://k}\n  three:\n    auth: {auth_url: http://k, application_credential_id: i, application_credential_secret: s}\n";
+    const FILE: &str = "clouds:\n  one:\n    auth:\n      auth_url: https://k:5000/v3/\n      username: admin\n      password: pw\n      project_name: p\n      project_domain_name: d\n    cacert: /c\n  two:\n    verify: false\n    auth: {auth_url: https://k}\n  three:\n    auth: {auth_url: http://127.0.0.1:5000, application_credential_id: i, application_credential_secret: s}\n  plain:\n    auth: {auth_url: http://k}\n";
 
     #[test]
     fn clouds_as_clients_have_them() {
@@ -275,9 +309,22 @@ mod tests {
         assert_eq!(login["auth"]["identity"]["password"]["user"]["domain"], json!({ "name": "Default" }));
         let three = Cloud::of(FILE, "three").unwrap().login().unwrap();
         assert_eq!(three["auth"]["identity"]["methods"], json!(["application_credential"]));
-        for (name, expected) in [("two", "cacert"), ("four", "no cloud `four`")] {
+        for (name, expected) in
+            [("two", "cacert"), ("four", "no cloud `four`"), ("plain", "without encryption")]
+        {
             let why = format!("{:#}", Cloud::of(FILE, name).err().unwrap());
             assert!(why.contains(expected), "{why}");
         }
+    }
+    #[test]
+    fn a_response_without_the_list_is_no_empty_list() {
+        for body in [Value::Null, json!([]), json!({ "users": null }), json!({ "projects": [] })] {
+            let why = page(&body, "users").unwrap_err().to_string();
+            assert!(why.contains("no list `users`"), "{body}: {why}");
+        }
+        let with = |next: Value| page(&json!({ "users": [], "links": { "next": next } }), "users");
+        assert_eq!(with(Value::Null).unwrap(), (Vec::new(), None));
+        assert_eq!(with(json!("https://k/v3/users?m=1")).unwrap().1.unwrap(), "/v3/users?m=1");
+        assert!(with(json!(1)).is_err());
     }
 }

@@ -2,21 +2,23 @@
 
 use super::cloud::{Api, Cloud};
 use super::dump;
-use super::report::{Report, Step, some};
+use super::report::{Report, Step};
 use crate::example;
 use crate::home::Home;
-use crate::output::counted;
+use crate::operations;
+use crate::output::{counted, some};
 use crate::progress::Progress;
 use anyhow::{Context as _, ensure};
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{
-    CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, list_catalog, taken_names,
+    CloudCredential, CloudRecord, CloudRecordId, CloudUser, DomainSummary, import_cloud, list_catalog,
+    list_domains, taken_names,
 };
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey,
     NamedRole, Password, Profile, Project, Region, RegionId, Service,
 };
-use enfilade_facts::vocabulary::{DomainId, RoleId, UserId, from_rfc3339};
+use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, UserId, from_rfc3339};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
@@ -28,12 +30,10 @@ pub(super) struct Terms<'a> {
     pub(super) passwords: Option<&'a Path>,
     /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
-    /// Whether the import only shows what it would do, and changes nothing.
-    pub(super) pretend: bool,
 }
 
-pub(super) fn run(home: &Home, name: &str, terms: &Terms<'_>) -> anyhow::Result<Report> {
-    let pretend = terms.pretend;
+/// Reads the records over the API, and the passwords from the dump.
+pub(super) fn read(name: &str, terms: &Terms<'_>) -> anyhow::Result<Asked> {
     let passwords = match terms.passwords {
         None => HashMap::new(),
         Some(file) => {
@@ -43,23 +43,33 @@ pub(super) fn run(home: &Home, name: &str, terms: &Terms<'_>) -> anyhow::Result<
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (things, mut report) = runtime.block_on(ask(name, &passwords))?;
+    runtime.block_on(ask(name, &passwords))
+}
+
+pub(super) fn run(
+    home: &Home,
+    name: &str,
+    terms: &Terms<'_>,
+    Asked { things, left }: &Asked,
+    pretend: bool,
+) -> anyhow::Result<Report> {
     if !terms.leave_out_taken {
-        refuse_taken(home, &things)?;
+        refuse_taken(home, things)?;
     }
+    let mut report = left.clone();
     let mut progress = Progress::start("importing");
     let all = things.len() as u64;
-    report.extend(import_cloud(&home.change_context(), &things, pretend, |done| {
-        progress.at(done as u64, all)
-    })?);
+    report
+        .extend(import_cloud(&home.change_context(), things, pretend, |done| progress.at(done as u64, all))?);
     let at = home.change_context().facts.at();
     let mut report = Report { items: report, at, pretend, notes: Vec::new(), next: Vec::new() };
     if !pretend && example::make_first_keys(home)? {
         report.notes.push("Fernet keys were created: tokens are issued with them.".to_owned());
     }
+    report.notes.extend(left_with_local(things, &list_domains(home.source())?));
     report.next = next(home, name, terms, &report);
     if !pretend {
-        report.next.extend(identity_endpoints(home, &things)?);
+        report.next.extend(identity_endpoints(home, things)?);
     }
     Ok(report)
 }
@@ -75,6 +85,33 @@ fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
         some(&names)
     );
     Ok(())
+}
+
+/// A note if the source has records in a domain `local`. They are left out, because this server has a domain `local` of its own.
+fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<String> {
+    let local = things.iter().find_map(|thing| match thing {
+        CloudRecord::Domain(id, row)
+            if row.name == Realm::local() && here.iter().all(|domain| domain.id != *id) =>
+        {
+            Some(*id)
+        }
+        _ => None,
+    })?;
+    let is_in_it = |thing: &&CloudRecord| match thing {
+        CloudRecord::Project(_, row) => row.domain == local,
+        CloudRecord::User(_, user) => user.domain == local,
+        CloudRecord::Group(_, domain, ..) => *domain == local,
+        CloudRecord::Role(_, role) => role.domain == Some(local),
+        _ => false,
+    };
+    let count = things.iter().filter(is_in_it).count();
+    (count > 0).then(|| {
+        format!(
+            "The domain `local` of the source was left out with {} in it, because this server has a domain `local` of its own: to import them, \
+             rename the domain of the source first, and import again.",
+            counted(count, "user, group, project or role", "users, groups, projects and roles")
+        )
+    })
 }
 
 /// A step for the operator: to change the endpoints of the identity service that still have the URL of the source.
@@ -149,9 +186,10 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
         let commands = vec![command(&format!("token regenerate {}", example::quoted(first)))];
         next.push(Step { why, commands });
     }
+    let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
     let why = format!(
         "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
-         here, then check them",
+         here{now}, then check them",
         home.fernet_keys().directory().display()
     );
     let commands = vec![command("keys check")];
@@ -161,7 +199,7 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
 
 /// The records that were read so far, and the records that cannot be imported.
 #[derive(Default)]
-struct Asked {
+pub(super) struct Asked {
     things: Vec<CloudRecord>,
     left: Vec<Imported>,
 }
@@ -208,10 +246,7 @@ fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<Cl
 /// The number of lists to request, for the display of progress. The lists of a single domain, group or user do not count.
 const LISTS: u64 = 9;
 
-async fn ask(
-    name: &str,
-    passwords: &HashMap<String, Password>,
-) -> anyhow::Result<(Vec<CloudRecord>, Vec<Imported>)> {
+async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Result<Asked> {
     let mut api = Api::login(Cloud::named(name)?).await?;
     let (mut asked, mut progress) = (Asked::default(), Progress::start("reading the API"));
     let domains = api.list("domains", "domains").await?;
@@ -264,7 +299,7 @@ async fn ask(
     credentials(&mut api, &mut asked, &users).await?;
     progress.at(8, LISTS);
     others(&mut api, &mut asked).await?;
-    Ok((asked.things, asked.left))
+    Ok(asked)
 }
 
 /// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent.

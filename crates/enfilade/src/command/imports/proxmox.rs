@@ -1,21 +1,25 @@
 //! `enfilade import proxmox`, and the steps for the operator after it.
 
-use super::report::{Report, Step, some};
-use crate::example;
+use super::report::{Report, Step};
 use crate::home::Home;
-use enfilade_admin::{Imported, ProxmoxTerms, import_proxmox};
+use crate::output::{counted, some};
+use crate::{example, placed};
+use enfilade_admin::{Imported, ProxmoxFiles, ProxmoxTerms, import_proxmox, writable_chunk_stores};
 use enfilade_facts::vocabulary::Userid;
-use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::proxmox_logins::{SECOND_FACTORS, SHADOW};
 use std::path::Path;
 
-pub(super) fn run(home: &Home, directory: &Path, terms: ProxmoxTerms) -> anyhow::Result<Report> {
-    let (items, at) = import_proxmox(&home.change_context(), &FileSet::new(directory), terms)?;
+pub(super) fn run(home: &Home, files: &ProxmoxFiles, terms: ProxmoxTerms) -> anyhow::Result<Report> {
+    let directory = files.directory();
+    let (items, at) = import_proxmox(&home.change_context(), files, terms)?;
+    if !terms.pretend {
+        placed::record_import(&home.data, home.config.facts.group, files.earlier(), &items)?;
+    }
     let mut report = Report { items, at, pretend: terms.pretend, notes: notes(directory), next: Vec::new() };
     if !terms.pretend && example::make_first_keys(home)? {
         report.notes.push("Fernet keys were created: logins with `access/ticket` need them.".to_owned());
     }
-    report.next = next(home, directory, &report, terms);
+    report.next = next(home, directory, &report, terms)?;
     Ok(report)
 }
 
@@ -30,13 +34,15 @@ fn notes(directory: &Path) -> Vec<String> {
     absent.map(|(name, then)| format!("{name} is not in `{}`: {then}.", directory.display())).collect()
 }
 
-fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> Vec<Step> {
+fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> anyhow::Result<Vec<Step>> {
     let command = |rest: &str| example::command(home, rest);
     let directory = example::quoted(&directory.display().to_string());
     if terms.pretend {
-        let flag = if terms.without_second_factor { " --without-second-factor" } else { "" };
-        let commands = vec![command(&format!("import proxmox {directory}{flag}"))];
-        return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
+        let flag = |is_set: bool, flag: &'static str| if is_set { flag } else { "" };
+        let without = flag(terms.without_second_factor, " --without-second-factor");
+        let same = flag(terms.same_source, " --same-source");
+        let commands = vec![command(&format!("import proxmox {directory}{without}{same}"))];
+        return Ok(vec![Step { why: "nothing was changed; import with".to_owned(), commands }]);
     }
     let passwd = |name: &str| command(&format!("user passwd {}", example::quoted(name)));
     let root = Userid::root_pam().to_string();
@@ -50,14 +56,19 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         next.push(Step { why, commands: vec![passwd(&root)] });
     }
     if let Some(first) = factors.first() {
-        let why = format!(
-            "{} of the users had a second factor and cannot log in with a password: {}; set a new password for each, or let the old \
-             passwords alone be enough",
+        let mut why = format!(
+            "{} of the users had a second factor and cannot log in with a password: {}; set a new password for each",
             factors.len(),
             some(&factors)
         );
-        let all = command(&format!("import proxmox {directory} --without-second-factor"));
-        next.push(Step { why, commands: vec![passwd(first), all] });
+        let mut commands = vec![passwd(first)];
+        // An import with this option would give the passwords, roles and tokens of the source to records that may be others.
+        if !report.has_doubts() {
+            why.push_str(", or let the old passwords alone be enough");
+            let all = format!("import proxmox {directory} --without-second-factor --same-source");
+            commands.push(command(&all));
+        }
+        next.push(Step { why, commands });
     }
     if let Some(first) = others.first() {
         let why = format!(
@@ -66,6 +77,22 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
             some(&others)
         );
         next.push(Step { why, commands: vec![passwd(first)] });
+    }
+    let roles = report.names("roles", |item| item.left_out.is_some() && !item.exists_here());
+    if !roles.is_empty() {
+        let why = format!(
+            "{}: {}; the table says why. If they are wanted here, assign them",
+            counted(roles.len(), "entry with roles was left out", "entries with roles were left out"),
+            some(&roles)
+        );
+        next.push(Step { why, commands: vec![command("role assign --path PATH --auth-id USER@REALM ROLE")] });
+    }
+    let open = writable_chunk_stores(home.source())?;
+    if !open.is_empty() {
+        let why = "the datastores below are chunk stores of Proxmox Backup Server and writable here: a client with a write role can damage their \
+                   backups; make them read-only as long as a Proxmox Backup Server uses them";
+        let shut = |name: &_| command(&format!("datastore maintenance {name} read-only"));
+        next.push(Step { why: why.to_owned(), commands: open.iter().take(5).map(shut).collect() });
     }
     let shut = report.names("datastore", |item| item.differs.is_some());
     if !shut.is_empty() {
@@ -85,10 +112,8 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         let join = format!("cat {directory}/proxy.pem {directory}/proxy.key > proxmox.pem");
         next.push(Step { why: why.to_owned(), commands: vec![join, command("certs add proxmox.pem")] });
     }
-    next.extend(
-        example::try_it(home).map(|commands| Step { why: "start the server, then try".to_owned(), commands }),
-    );
-    next
+    next.extend(example::try_it(home).map(|(why, commands)| Step { why, commands }));
+    Ok(next)
 }
 
 /// Whether the password of this user was left out.

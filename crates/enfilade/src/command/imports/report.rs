@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 
 /// The maximum number of records of one kind in a table for people. With `--json`, all records are listed.
 const LISTED_MAX: usize = 20;
-/// The maximum number of names in one sentence.
-const NAMED_MAX: usize = 5;
 
 /// A step for the operator after the import.
 pub(super) struct Step {
@@ -44,7 +42,7 @@ impl Report {
 
     fn counts(&self) -> Vec<Count> {
         let mut counts: Vec<Count> = Vec::new();
-        for item in &self.items {
+        for item in self.items.iter().filter(|item| !item.is_remark) {
             let taken = usize::from(item.left_out.is_none());
             match counts.iter_mut().find(|count| count.kind == item.kind) {
                 Some(count) => {
@@ -61,11 +59,12 @@ impl Report {
         for item in &self.items {
             output::json_line(&json!({
                 "what": item.what(), "kind": item.kind, "name": item.name, "left_out": item.left_out,
-                "differs": item.differs,
+                "differs": item.differs, "remark": item.is_remark,
             }));
         }
         let counts = self.counts();
         let taken: usize = counts.iter().map(|count| count.taken).sum();
+        let there: usize = counts.iter().map(|count| count.there).sum();
         let kind = |count: &Count| {
             json!({
                 "kind": count.kind, "there": count.there, "taken": count.taken,
@@ -74,7 +73,7 @@ impl Report {
         };
         let next = |step: &Step| json!({ "why": step.why, "commands": step.commands });
         output::json_line(&json!({
-            "taken": taken, "left_out": self.items.len() - taken, "revision": self.at.revision.0,
+            "taken": taken, "left_out": there - taken, "revision": self.at.revision.0,
             "pretended": self.pretend, "kinds": counts.iter().map(kind).collect::<Vec<Value>>(),
             "notes": self.notes, "next": self.next.iter().map(next).collect::<Vec<Value>>(),
         }));
@@ -89,9 +88,13 @@ impl Report {
             vec![count.kind.to_owned(), there, taken, left]
         };
         output::table(&["KIND", "IN SOURCE", verb, "LEFT OUT"], &counts.iter().map(row).collect::<Vec<_>>());
-        self.list(&counts, "LEFT OUT", |item| item.left_out.as_deref());
-        self.list(&counts, "DIFFERENT HERE", |item| {
-            item.differs.as_deref().filter(|_| item.left_out.is_none())
+        if self.pretend {
+            let taken = |item: &Imported| item.left_out.is_none() && !item.is_remark;
+            self.list(&[verb], |item| taken(item).then(Vec::new));
+        }
+        self.list(&["LEFT OUT", "WHY"], |item| Some(vec![item.left_out.clone()?]));
+        self.list(&["DIFFERENT HERE", "WHY"], |item| {
+            item.differs.clone().filter(|_| item.left_out.is_none()).map(|why| vec![why])
         });
         if !self.notes.is_empty() {
             output::line("");
@@ -106,24 +109,30 @@ impl Report {
         }
     }
 
-    /// Prints a table of the records for which `why` returns a reason, at most [`LISTED_MAX`] of each kind.
-    fn list(&self, counts: &[Count], heading: &str, why: fn(&Imported) -> Option<&str>) {
+    /// Prints a table of the records for which `rest` returns the further columns, at most [`LISTED_MAX`] of each kind.
+    fn list(&self, headings: &[&str], rest: impl Fn(&Imported) -> Option<Vec<String>>) {
+        let mut kinds: Vec<&str> = Vec::new();
+        for item in &self.items {
+            if !kinds.contains(&item.kind) {
+                kinds.push(item.kind);
+            }
+        }
         let mut rows = Vec::new();
-        for count in counts {
-            let of_kind = self.items.iter().filter(|item| item.kind == count.kind);
-            let all: Vec<_> = of_kind.filter_map(|item| Some((item, why(item)?))).collect();
-            rows.extend(all.iter().take(LISTED_MAX).map(|(item, why)| vec![item.what(), (*why).to_owned()]));
+        for kind in kinds {
+            let of_kind = self.items.iter().filter(|item| item.kind == kind);
+            let all = of_kind.filter_map(|item| Some([vec![item.what()], rest(item)?].concat()));
+            let all: Vec<Vec<String>> = all.collect();
             let more = all.len().saturating_sub(LISTED_MAX);
+            rows.extend(all.into_iter().take(LISTED_MAX));
             if more > 0 {
-                rows.push(vec![
-                    format!("and {more} more of kind {}", count.kind),
-                    "--json lists all".to_owned(),
-                ]);
+                let mut row = vec![format!("and {more} more of kind {kind}: --json lists all")];
+                row.resize(headings.len(), String::new());
+                rows.push(row);
             }
         }
         if !rows.is_empty() {
             output::line("");
-            output::table(&[heading, "WHY"], &rows);
+            output::table(headings, &rows);
         }
     }
 
@@ -132,24 +141,10 @@ impl Report {
         let found = self.items.iter().filter(|item| item.kind == kind && is_so(item));
         found.map(|item| item.name.as_str()).collect()
     }
-}
 
-/// Some names, such as `a, b and 7 more`.
-pub(super) fn some(names: &[&str]) -> String {
-    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMED_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_list_of_names_ends_with_a_number() {
-        assert_eq!(some(&["a", "b"]), "a, b");
-        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+    /// Whether users, tokens or datastores existed here before the import, which may be others than those of the source.
+    pub(super) fn has_doubts(&self) -> bool {
+        let kinds = ["user", "token", "datastore"];
+        self.items.iter().any(|item| kinds.contains(&item.kind) && item.exists_here())
     }
 }

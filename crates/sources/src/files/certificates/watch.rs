@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Watches directories.
 pub struct DirectoryWatch {
     watch: OwnedFd,
-    directories: BTreeMap<i32, PathBuf>,
+    /// The paths of each watched directory: links can lead to the same directory.
+    directories: BTreeMap<i32, Vec<PathBuf>>,
 }
 
 /// Changes of the directories.
@@ -46,11 +47,14 @@ impl Changed {
 }
 
 impl DirectoryWatch {
-    /// Watches directories from now on.
+    /// Watches directories from now on, and as many of the directories `also` as can be watched.
     ///
     /// # Errors
-    /// When a directory does not exist, or the limit of watches is reached.
-    pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
+    /// When one of `directories` does not exist, or the limit of watches is reached.
+    pub fn new(
+        directories: impl IntoIterator<Item = PathBuf>,
+        also: impl IntoIterator<Item = PathBuf>,
+    ) -> io::Result<Self> {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         let events = inotify::WatchFlags::CLOSE_WRITE
             | inotify::WatchFlags::MOVE
@@ -59,12 +63,16 @@ impl DirectoryWatch {
             | inotify::WatchFlags::DELETE_SELF
             | inotify::WatchFlags::MOVE_SELF
             | inotify::WatchFlags::ONLYDIR;
-        let watched = directories.into_iter().map(|directory| {
-            let number = inotify::add_watch(&watch, &directory, events)?;
-            Ok::<_, io::Error>((number, directory))
-        });
-        let directories = watched.collect::<Result<_, _>>()?;
-        Ok(DirectoryWatch { watch, directories })
+        let mut watched: BTreeMap<i32, Vec<PathBuf>> = BTreeMap::new();
+        for directory in directories {
+            watched.entry(inotify::add_watch(&watch, &directory, events)?).or_default().push(directory);
+        }
+        for directory in also {
+            if let Ok(number) = inotify::add_watch(&watch, &directory, events) {
+                watched.entry(number).or_default().push(directory);
+            }
+        }
+        Ok(DirectoryWatch { watch, directories: watched })
     }
 
     /// The changes since the last call. Waits for a change, at most for the time `at_most`.
@@ -84,9 +92,11 @@ impl DirectoryWatch {
             if event.events().intersects(own) {
                 return Changed::Everything;
             }
-            let directory = self.directories.get(&event.wd());
-            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-            files.extend(directory.zip(name).map(|(directory, name)| directory.join(name)));
+            let Some(name) = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes())) else {
+                continue;
+            };
+            let directories = self.directories.get(&event.wd()).into_iter().flatten();
+            files.extend(directories.map(|directory| directory.join(name)));
         }
         Changed::Files(files)
     }
@@ -101,7 +111,8 @@ mod tests {
     fn the_names_that_change_and_no_others() {
         let scratch = Scratch::new();
         std::fs::write(scratch.path().join("before"), "").unwrap();
-        let watch = DirectoryWatch::new([scratch.path().to_owned()]).unwrap();
+        let watch =
+            DirectoryWatch::new([scratch.path().to_owned()], [scratch.path().join("absent")]).unwrap();
         assert!(watch.wait(Duration::from_millis(1)).is_nothing());
         std::fs::write(scratch.path().join("a"), "1").unwrap();
         std::fs::rename(scratch.path().join("a"), scratch.path().join("b")).unwrap();
@@ -113,6 +124,6 @@ mod tests {
             watch.wait(Duration::from_secs(60)).and(Changed::Files(BTreeSet::new())),
             Changed::Everything
         );
-        assert!(DirectoryWatch::new([scratch.path().to_owned()]).is_err());
+        assert!(DirectoryWatch::new([scratch.path().to_owned()], []).is_err());
     }
 }

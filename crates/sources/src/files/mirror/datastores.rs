@@ -2,10 +2,10 @@
 
 use super::draft::Draft;
 use crate::files::datastore_cfg::read;
-use crate::files::section_config::{self, LineError, shown};
+use crate::files::section_config::{self, LineError};
 use enfilade_facts::SourceError;
 use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, FileName};
-use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::vocabulary::{DatastoreName, excerpt};
 use std::collections::BTreeMap;
 
 const FILE: FileName = FileName::Datastores;
@@ -32,7 +32,7 @@ impl Datastores {
                     said.broken.entry(name).or_insert(error);
                 }
                 (Err(LineError { line, reason }), Err(_)) => {
-                    let reason = format!("{reason} (section `{}`)", shown(&section.id));
+                    let reason = format!("{reason} (section `{}`)", excerpt(&section.id));
                     said.problems.push(LineError { line, reason });
                 }
             }

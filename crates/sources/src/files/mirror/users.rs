@@ -191,7 +191,9 @@ impl Comparison<'_, '_, '_, '_> {
                 space
             }
         };
-        let (sid, rest) = space.take().ok_or_else(|| unavailable("this store has no free SID left"))?;
+        let (sid, rest) = space
+            .take(self.draft.view.at().store)
+            .ok_or_else(|| unavailable("this store has no free SID left"))?;
         self.space = self.space.map(|(before, _)| (before, rest));
         let Entry { enabled, expires, comment } = entry.clone();
         let user = User {
@@ -333,7 +335,7 @@ impl Comparison<'_, '_, '_, '_> {
             return token;
         };
         let mut fault = None;
-        match (secrets.hashes.get(&authid.to_string()), secrets.broken.get(authid)) {
+        match (secrets.hashes.get(&authid.to_proxmox()), secrets.broken.get(authid)) {
             (_, Some(error)) => {
                 let had = !matches!(token.verifier, Verifier::Missing);
                 let found = self.draft.fault(before.as_ref(), (error.line, &error.reason), had);

@@ -1,0 +1,34 @@
+//! Questions about single certificates: can one of them be used at all, may another one answer instead, and which revocation lists are of no use?
+
+use super::{BadCertificate, CertificateFiles};
+use enfilade_tls::Certificates;
+use std::path::Path;
+
+impl CertificateFiles {
+    /// Reads certificates with their keys until one can be used.
+    ///
+    /// # Errors
+    /// When none can be used: the reason for each.
+    pub fn first_usable(&self, certificates: &Certificates) -> Result<(), Vec<BadCertificate>> {
+        let mut bad = Vec::new();
+        for file in certificates.files() {
+            match self.is_usable(Path::new(&*file.path)) {
+                Ok(()) => return Ok(()),
+                Err(why) => bad.push(BadCertificate { file: file.path.to_string(), why }),
+            }
+        }
+        bad.sort_by(|a, b| a.file.cmp(&b.file));
+        bad.dedup();
+        Err(bad)
+    }
+
+    /// Whether a line of the crt-list has options for this file, so that no other certificate is served instead of it.
+    pub fn is_bound(&self, path: &Path) -> bool {
+        self.listed().is_some_and(|listing| listing.is_bound(path))
+    }
+
+    /// What is wrong with the revocation lists at this time, in nanoseconds since the epoch.
+    pub fn revocations(&self, now: u64) -> Vec<BadCertificate> {
+        self.listed().map(|listing| listing.revocations_at(now)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,40 @@
+//! The names of records of the source, as the report of an import spells them.
+
+use super::CloudRecord;
+use enfilade_facts::vocabulary::{DomainId, GroupName, NameInDomain, Realm, Userid};
+use std::collections::HashMap;
+
+/// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept.
+pub(super) fn names_of(
+    things: &[CloudRecord],
+    domains: &HashMap<DomainId, Realm>,
+) -> HashMap<[u8; 16], String> {
+    let full = |spell: Spell, name: &str, domain: &DomainId| spelled(spell, name, domains.get(domain));
+    let named = things.iter().filter_map(|thing| match thing {
+        CloudRecord::Domain(id, row) => Some((*id.bytes(), row.name.to_string())),
+        CloudRecord::Role(id, row) => Some((*id.bytes(), row.name.clone())),
+        CloudRecord::Project(id, row) => Some((*id.bytes(), full(Spell::Project, &row.name, &row.domain))),
+        CloudRecord::User(id, user) => Some((*id.bytes(), full(Spell::User, &user.name, &user.domain))),
+        CloudRecord::Group(id, domain, name, _) => Some((*id.bytes(), full(Spell::Group, name, domain))),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// The kinds of records whose names are unique in a domain.
+#[derive(Clone, Copy)]
+pub(super) enum Spell {
+    Project,
+    User,
+    Group,
+}
+
+/// The name in the form that commands accept; the name alone if the domain is unknown or the name is not valid.
+pub(super) fn spelled(spell: Spell, name: &str, realm: Option<&Realm>) -> String {
+    let whole = realm.cloned().and_then(|domain| match spell {
+        Spell::Project => Some(NameInDomain { name: name.to_owned(), domain }.to_string()),
+        Spell::User => Userid::new(name, domain).ok().map(|user| user.to_string()),
+        Spell::Group => GroupName::new(name, domain).ok().map(|group| group.to_string()),
+    });
+    whole.unwrap_or_else(|| name.to_owned())
+}

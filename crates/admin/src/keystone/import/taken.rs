@@ -1,0 +1,106 @@
+//! What an import leaves out because this store has another record with the name.
+
+use super::CloudRecord;
+use crate::error::Error;
+use crate::keystone::names::check_role_name;
+use enfilade_facts::tables::{Domain, Name, NameKey, Service};
+use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, ServiceId};
+use enfilade_facts::{Read, Source, View};
+use std::collections::HashSet;
+
+/// The domains, roles, projects and services of the source whose names already belong to other records in this store. An import would leave out these
+/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<String>, Error> {
+    let own = Realm::local();
+    let of_source = Plan::services_of(things);
+    facts.read(|view| {
+        let mut taken = Vec::new();
+        for thing in things {
+            let (kind, name, key, id) = match thing {
+                CloudRecord::Domain(id, row) if row.name != own => {
+                    ("domain", row.name.as_str(), NameKey::domain(&row.name), id.bytes())
+                }
+                CloudRecord::Role(id, row) => {
+                    let key = NameKey::role_of(row.domain.as_ref(), &row.name);
+                    ("role", row.name.as_str(), key, id.bytes())
+                }
+                CloudRecord::Project(id, row) => {
+                    ("project", row.name.as_str(), NameKey::project(&row.domain, &row.name), id.bytes())
+                }
+                CloudRecord::Service(_, row) => {
+                    let is_taken = has_other(view, row, &of_source)?;
+                    taken.extend(is_taken.then(|| format!("service {} {}", row.kind, row.name)));
+                    continue;
+                }
+                _ => continue,
+            };
+            let here = view.get::<Name>(&key)?;
+            taken.extend(here.filter(|here| here.id != *id).map(|_| format!("{kind} {name}")));
+        }
+        Ok(taken)
+    })?
+}
+
+/// Whether this store has a service of the same type and name that is not of the source.
+pub(super) fn has_other(
+    view: &View<'_>,
+    service: &Service,
+    of_source: &HashSet<ServiceId>,
+) -> Result<bool, Error> {
+    let is_other = |(id, row): &(ServiceId, Service)| {
+        (&row.kind, &row.name) == (&service.kind, &service.name) && !of_source.contains(id)
+    };
+    Ok(view.list::<Service>(&[])?.iter().any(is_other))
+}
+
+/// What is known about the records before the import begins.
+pub(super) struct Plan {
+    /// The services of the source.
+    pub(super) services: HashSet<ServiceId>,
+    /// The roles of the source that the import adds or that exist here.
+    pub(super) roles: HashSet<RoleId>,
+}
+
+impl Plan {
+    fn services_of(things: &[CloudRecord]) -> HashSet<ServiceId> {
+        let service = |thing: &CloudRecord| match thing {
+            CloudRecord::Service(id, _) => Some(*id),
+            _ => None,
+        };
+        things.iter().filter_map(service).collect()
+    }
+
+    pub(super) fn of(facts: &dyn Source, things: &[CloudRecord]) -> Result<Self, Error> {
+        let services = Self::services_of(things);
+        facts.read(|view| {
+            let domains = domains_to_come(view, things)?;
+            let mut roles = HashSet::new();
+            for thing in things {
+                let CloudRecord::Role(id, row) = thing else { continue };
+                let name = view.get::<Name>(&NameKey::role_of(row.domain.as_ref(), &row.name))?;
+                let has_place = row.domain.is_none_or(|domain| domains.contains(&domain));
+                let is_free = name.is_none_or(|name| name.role() == *id);
+                if has_place && is_free && check_role_name(&row.name).is_ok() {
+                    roles.insert(*id);
+                }
+            }
+            Ok(Plan { services, roles })
+        })?
+    }
+}
+
+/// The domains of the source that the import adds or that exist here.
+fn domains_to_come(view: &View<'_>, things: &[CloudRecord]) -> Result<HashSet<DomainId>, Error> {
+    let mut domains = HashSet::new();
+    for thing in things {
+        let CloudRecord::Domain(id, row) = thing else { continue };
+        let name = view.get::<Name>(&NameKey::domain(&row.name))?;
+        if view.get::<Domain>(id)?.is_some() || name.is_none() {
+            domains.insert(*id);
+        }
+    }
+    Ok(domains)
+}

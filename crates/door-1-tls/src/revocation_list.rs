@@ -1,0 +1,45 @@
+//! Reads from a certificate revocation list (RFC 5280 §5.1) until when it is valid and who issued it. The TLS library checks everything else, but it
+//! refuses an expired list only when a client presents a certificate.
+
+use crate::leaf::{Der, issuer_and_subject, tag, time};
+use rustls::pki_types::CertificateDer;
+
+/// The fields of a revocation list.
+#[derive(Debug)]
+pub(crate) struct RevocationList {
+    /// The last second in which the list is valid, since the epoch; `None` if the list does not say so.
+    until: Option<i64>,
+    /// Whether none of the trusted authorities issued the list.
+    is_foreign: bool,
+}
+
+impl RevocationList {
+    /// Reads a list. `trusted` are the certificates of the authorities.
+    pub(crate) fn read(der: &[u8], trusted: &[CertificateDer<'_>]) -> Option<Self> {
+        let mut list = Der(Der(der).expect(tag::SEQUENCE)?);
+        let mut fields = Der(list.expect(tag::SEQUENCE)?);
+        fields.next_if(tag::INTEGER);
+        fields.expect(tag::SEQUENCE)?;
+        let issuer = fields.expect(tag::SEQUENCE)?;
+        fields.next()?;
+        let until = fields.next().filter(|(tag, _)| matches!(*tag, tag::UTC_TIME | tag::TIME)).and_then(time);
+        let is_of = |authority: &CertificateDer<'_>| {
+            issuer_and_subject(authority).is_some_and(|(_, subject)| subject == issuer)
+        };
+        Some(RevocationList { until, is_foreign: !trusted.iter().any(is_of) })
+    }
+
+    /// What is wrong with the list at this time, in seconds since the epoch.
+    pub(crate) fn fault(&self, now: i64) -> Option<&'static str> {
+        match self {
+            RevocationList { is_foreign: true, .. } => Some(
+                "a list in the `crl-file` is of no authority in the `ca-file` or `ca-verify-file`, so it revokes none of their certificates: install the \
+                 list of this authority",
+            ),
+            RevocationList { until: Some(until), .. } if *until < now => Some(
+                "a list in the `crl-file` has expired, so every client certificate of its authority is refused: install the current list",
+            ),
+            RevocationList { .. } => None,
+        }
+    }
+}

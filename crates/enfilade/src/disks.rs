@@ -1,0 +1,102 @@
+//! The space of the file systems of the data directory and of the datastores, for the metrics.
+//!
+//! A file system that does not answer, such as that of a dead NFS server, blocks the thread that asks. So each directory is asked in a thread of its
+//! own, one after the other. A directory that does not answer in time is asked again only after it has answered.
+
+use crate::home::Home;
+use enfilade_faces::{DATASTORES_SHOWN_MAX, Disk, Faces};
+use enfilade_facts::Read as _;
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_passage::House;
+use rustix::fs::statvfs;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// How often the file systems are asked.
+const EVERY: Duration = Duration::from_secs(60);
+/// How long an answer is awaited. A later answer is used in the next turn.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A datastore, or the data directory (`None`).
+type Owner = Option<DatastoreName>;
+
+/// Starts the thread that asks.
+pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
+    let (data, faces) = (home.data.clone(), faces.clone());
+    std::thread::Builder::new().name("disks".into()).spawn(move || {
+        let mut silent = BTreeMap::new();
+        loop {
+            faces.metrics().set_disks(ask_all(places(&data, faces.house()), &mut silent));
+            std::thread::park_timeout(EVERY);
+        }
+    })?;
+    Ok(())
+}
+
+/// The directories to ask about. If the file system of a datastore is not mounted, its directory is in another file system, and is left out.
+fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
+    let mut stores = house.datastores();
+    stores.truncate(DATASTORES_SHOWN_MAX);
+    stores.retain(|store| store.is_mounted != Some(false));
+    let is_meant = |name: &DatastoreName| stores.binary_search_by(|store| store.name.cmp(name)).is_ok();
+    let rows = house.source().read(|view| view.list::<Datastore>(&[]));
+    let rows = rows.ok().and_then(Result::ok).unwrap_or_default();
+    let of_stores = rows.into_iter().filter(|(name, _)| is_meant(name));
+    let of_stores = of_stores.map(|(name, row)| (Some(name.clone()), PathBuf::from(row.root(&name))));
+    of_stores.chain([(None, data.to_owned())]).collect()
+}
+
+fn ask(place: PathBuf) -> Receiver<Option<Disk>> {
+    let (answer, answered) = sync_channel(1);
+    // Without a thread there is no answer, and the next turn asks again.
+    let _ = std::thread::Builder::new().name("disk".into()).spawn(move || {
+        let _ = answer.send(statvfs(&place).ok().map(|found| Disk {
+            size: found.f_blocks.saturating_mul(found.f_frsize),
+            available: found.f_bavail.saturating_mul(found.f_frsize),
+        }));
+    });
+    answered
+}
+
+/// Asks about the directories. `silent` has the requests of earlier turns without an answer.
+fn ask_all(
+    places: BTreeMap<Owner, PathBuf>,
+    silent: &mut BTreeMap<Owner, Receiver<Option<Disk>>>,
+) -> BTreeMap<Owner, Disk> {
+    let (mut disks, mut before) = (BTreeMap::new(), std::mem::take(silent));
+    for (owner, place) in places {
+        let (answered, patience) = match before.remove(&owner) {
+            Some(answered) => (answered, Duration::ZERO),
+            None => (ask(place), PATIENCE),
+        };
+        match answered.recv_timeout(patience) {
+            Ok(Some(disk)) => drop(disks.insert(owner, disk)),
+            Err(RecvTimeoutError::Timeout) => drop(silent.insert(owner, answered)),
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => {}
+        }
+    }
+    // The thread of a directory that is not listed now may still wait.
+    silent.append(&mut before);
+    disks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_does_not_answer_is_absent_and_not_asked_again() {
+        let name: DatastoreName = "dead".parse().unwrap();
+        let (answer, answered) = sync_channel(1);
+        let mut silent = BTreeMap::from([(Some(name.clone()), answered)]);
+        let places = || BTreeMap::from([(None, "/".into()), (Some(name.clone()), "/".into())]);
+        let disks = ask_all(places(), &mut silent);
+        assert!(disks[&None].size > disks[&None].available && disks.len() == 1);
+        assert_eq!(silent.keys().collect::<Vec<_>>(), [&Some(name.clone())]);
+        answer.send(Some(disks[&None])).unwrap();
+        assert_eq!((ask_all(places(), &mut silent).len(), silent.len()), (2, 0));
+    }
+}

@@ -1,0 +1,200 @@
+//! Files of a Proxmox Backup Server next to `user.cfg` that this server does not follow: passwords, realms and second factors. What is not in use is
+//! said at each start and by `enfilade doctor`, so that nobody believes that a second factor is checked here.
+
+use crate::home::server_change_context;
+use crate::{clock, example, output};
+use anyhow::Context as _;
+use enfilade_admin::{Imported, ProxmoxFiles, ProxmoxTerms, ReservedPaths, import_proxmox};
+use enfilade_facts::Source;
+use enfilade_facts::tables::FileName;
+use enfilade_sources::files::atomic;
+use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::files::proxmox_logins::{DOMAINS, SECOND_FACTORS, SHADOW};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The name of the record of imports, in the data directory. A backup contains it.
+pub(crate) const IMPORTED: &str = "imported.json";
+
+fn record_of_imports(data: &Path) -> PathBuf {
+    data.join(IMPORTED)
+}
+
+/// What earlier imports from a Proxmox Backup Server added, by kind and name.
+pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let path = record_of_imports(data);
+    let text = match std::fs::read(&path) {
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        text => text.with_context(|| format!("`{}` cannot be read", path.display()))?,
+    };
+    serde_json::from_slice(&text).with_context(|| {
+        format!(
+            "`{}` is damaged, so an import could bring back what was removed here: restore the file from a backup",
+            path.display()
+        )
+    })
+}
+
+/// Records what an import added, so that a later import does not bring it back after it was removed or revoked.
+pub(crate) fn record_import(
+    data: &Path,
+    group: Option<u32>,
+    earlier: &BTreeSet<String>,
+    items: &[Imported],
+) -> anyhow::Result<()> {
+    let added = items.iter().filter(|item| item.is_to_stay_removed()).map(Imported::what);
+    let all: BTreeSet<String> = earlier.iter().cloned().chain(added).collect();
+    if all == *earlier {
+        return Ok(());
+    }
+    let path = record_of_imports(data);
+    let written = serde_json::to_vec(&all)
+        .map_err(std::io::Error::from)
+        .and_then(|bytes| atomic::write_shared(&path, &bytes, group));
+    written.with_context(|| {
+        format!(
+            "the records were imported, but `{}` cannot be written, so a later import would bring back what is removed here meanwhile: correct the cause, \
+             and import again",
+            path.display()
+        )
+    })
+}
+
+/// A file that is not in use.
+pub(crate) struct Unused {
+    pub(crate) file: &'static str,
+    pub(crate) says: String,
+}
+
+/// Each file that is not in use, or only in part, with the command that imports it.
+pub(crate) fn unused(
+    data: &Path,
+    source: &dyn Source,
+    files: &FileSet,
+    reserved: &ReservedPaths,
+) -> Vec<Unused> {
+    let has = |name: &str| files.directory().join(name).exists();
+    let placed: Vec<&'static str> =
+        [SECOND_FACTORS, SHADOW, DOMAINS].into_iter().filter(|name| has(name)).collect();
+    let Some(first) = placed.first().copied() else { return Vec::new() };
+    if !has(FileName::Users.as_str()) {
+        return Vec::new();
+    }
+    let directory = example::quoted(&files.directory().display().to_string());
+    let command = example::command_of(data, &format!("import proxmox {directory}"));
+    let terms = ProxmoxTerms { pretend: true, ..ProxmoxTerms::default() };
+    let earlier = match imported_before(data) {
+        Ok(earlier) => earlier,
+        Err(why) => return vec![Unused { file: first, says: not_compared(&placed, &format!("{why:#}")) }],
+    };
+    let read = ProxmoxFiles::read(files, terms).and_then(|read| {
+        let read = read.after(earlier);
+        let ctx = server_change_context(source, files, reserved, clock::now());
+        let (items, _) = import_proxmox(&ctx, &read, terms)?;
+        let here = enfilade_admin::keystone::list_domains(source)?;
+        Ok((read, items, here))
+    });
+    let (read, items, here) = match read {
+        Ok(read) => read,
+        Err(why) => {
+            return vec![Unused { file: first, says: not_compared(&placed, &why) }];
+        }
+    };
+    let mut unused = Vec::new();
+    let is_new = |item: &&Imported| item.kind == "password" && item.left_out.is_none();
+    let says = match items.iter().filter(is_new).count() {
+        0 => None,
+        1 => Some(format!("{SHADOW} has 1 password that is not in use: run `{command}`")),
+        count => Some(format!("{SHADOW} has {count} passwords that are not in use: run `{command}`")),
+    };
+    unused.extend(says.map(|says| Unused { file: SHADOW, says }));
+    let is_unknown = |(realm, comment): &(&_, Option<&str>)| {
+        let known = here.iter().find(|row| row.name == **realm);
+        known.is_none_or(|known| comment.is_some() && known.description.is_none())
+    };
+    let realms: Vec<&str> = read.realms().filter(is_unknown).map(|(realm, _)| realm.as_str()).collect();
+    if !realms.is_empty() {
+        let says = format!(
+            "{DOMAINS} has realms that are not in use, or without their comments: {}; run `{command}`",
+            output::some(&realms)
+        );
+        unused.push(Unused { file: DOMAINS, says });
+    }
+    let users: Vec<String> = read.with_second_factor().map(ToString::to_string).collect();
+    unused.extend(without_factor(&users, &items, &command).map(|says| Unused { file: SECOND_FACTORS, says }));
+    unused
+}
+
+/// A warning about users with a second factor in Proxmox, which is not checked here. `items` says which of them have a password here.
+fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option<String> {
+    let has_password = |name: &str| {
+        items.iter().any(|item| item.kind == "password" && item.name == name && item.has_password_here())
+    };
+    let names: Vec<&str> = users.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (alone, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| has_password(name));
+    let alone =
+        (!alone.is_empty()).then(|| format!("the password alone is enough for {}", output::some(&alone)));
+    let others = match (others.is_empty(), &alone) {
+        (true, _) => None,
+        (false, None) => Some(format!("`{command}` gives them no password, and says what to do")),
+        (false, Some(_)) => Some(format!("`{command}` gives the others no password, and says what to do")),
+    };
+    let then: Vec<String> = alone.into_iter().chain(others).collect();
+    Some(format!(
+        "{SECOND_FACTORS} is not in use: this server checks no second factor, also not of {}; {}",
+        output::some(&names),
+        then.join("; ")
+    ))
+}
+
+fn not_compared(placed: &[&str], why: &dyn std::fmt::Display) -> String {
+    format!("{} cannot be compared with this server: {why}", placed.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_has_a_password_is_not_said_to_get_none() {
+        let users = ["ann@pbs".to_owned(), "bob@pbs".to_owned()];
+        let here =
+            |name: &str| Imported::left("password", name, "the user already has a password on this server");
+        let says = |items: &[Imported]| without_factor(&users, items, "import").unwrap();
+        let begin =
+            "tfa.json is not in use: this server checks no second factor, also not of ann@pbs, bob@pbs; ";
+        assert_eq!(says(&[]), format!("{begin}`import` gives them no password, and says what to do"));
+        let one = "the password alone is enough for bob@pbs; `import` gives the others no password, and says what to do";
+        assert_eq!(says(&[here("bob@pbs")]), format!("{begin}{one}"));
+        let both = says(&[here("ann@pbs"), here("bob@pbs")]);
+        assert_eq!(both, format!("{begin}the password alone is enough for ann@pbs, bob@pbs"));
+        assert_eq!(without_factor(&[], &[], "import"), None);
+    }
+
+    #[test]
+    fn imports_are_recorded_and_a_damaged_record_is_an_error() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let data = scratch.path();
+        let items = [
+            Imported::taken("user", "ann@pbs"),
+            Imported::left("user", "bob@pbs", "why"),
+            Imported::remark("roles", "ann@pbs on /", "why".to_owned()),
+            Imported::left("password", "eve@pbs", "the user already has a password on this server"),
+            Imported::taken("datastore", "main"),
+        ];
+        record_import(data, None, &imported_before(data).unwrap(), &items).unwrap();
+        let found: Vec<String> = imported_before(data).unwrap().into_iter().collect();
+        assert_eq!(found, ["password eve@pbs", "user ann@pbs"]);
+        std::fs::write(data.join(IMPORTED), "[").unwrap();
+        assert!(imported_before(data).unwrap_err().to_string().contains("is damaged"));
+    }
+
+    #[test]
+    fn only_files_that_exist_are_named() {
+        let says = not_compared(&[SECOND_FACTORS, DOMAINS], &"why");
+        assert_eq!(says, "tfa.json, domains.cfg cannot be compared with this server: why");
+    }
+}

@@ -1,0 +1,97 @@
+//! Follows symbolic links, so that a change of the file to which a link leads is noticed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// The maximum number of links that are followed from one file, as in the kernel.
+const LINKS_MAX: usize = 40;
+
+/// The files and links to which the symbolic links in these directories lead, each step of the way, and the steps to the directories themselves. The
+/// links in the directories are not in the result.
+pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let mut steps = BTreeSet::new();
+    for directory in directories {
+        let Ok(absolute) = std::path::absolute(directory) else { continue };
+        follow(&absolute, true, &mut steps);
+        let Ok(real) = std::fs::canonicalize(&absolute) else { continue };
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                let link = real.join(entry.file_name());
+                let mut of_link = BTreeSet::new();
+                follow(&link, false, &mut of_link);
+                of_link.remove(&link);
+                steps.extend(of_link);
+            }
+        }
+    }
+    steps
+}
+
+/// Adds the links on the way to a path, and the file at its end, unless only links are wanted.
+fn follow(path: &Path, only_links: bool, steps: &mut BTreeSet<PathBuf>) {
+    let names = |path: &Path| -> Vec<OsString> {
+        let name = |part: Component<'_>| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        };
+        path.components().rev().filter_map(name).collect()
+    };
+    // The last name is the next one.
+    let (mut at, mut left, mut links) = (PathBuf::from("/"), names(path), 0);
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(name);
+        let Ok(target) = std::fs::read_link(&next) else {
+            at = next;
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return;
+        }
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        left.extend(names(&target));
+        steps.insert(next);
+    }
+    if !only_links && links > 0 {
+        steps.insert(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn every_step_to_the_file_of_a_link() {
+        let scratch = Scratch::new();
+        let place = std::fs::canonicalize(scratch.path()).unwrap();
+        let at = |name: &str| place.join(name);
+        for directory in ["tls", "tls/..one", "archive"] {
+            std::fs::create_dir(at(directory)).unwrap();
+        }
+        std::fs::write(at("tls/plain.pem"), "").unwrap();
+        std::fs::write(at("archive/a1.pem"), "").unwrap();
+        std::fs::write(at("tls/..one/k.pem"), "").unwrap();
+        symlink("../archive/a.pem", at("tls/a.pem")).unwrap();
+        symlink("a1.pem", at("archive/a.pem")).unwrap();
+        symlink("..one", at("tls/..data")).unwrap();
+        symlink("..data/k.pem", at("tls/k.pem")).unwrap();
+        symlink(at("tls/loop.pem"), at("tls/loop.pem")).unwrap();
+        symlink("tls", at("current")).unwrap();
+        let of = |directory: &str| links_of(&[at(directory)].into());
+        let expected = ["archive/a.pem", "archive/a1.pem", "tls/..data", "tls/..one/k.pem", "tls/..one"];
+        assert_eq!(of("tls"), expected.map(at).into());
+        assert_eq!(of("current"), [&expected[..], &["current"]].concat().into_iter().map(at).collect());
+        assert_eq!(of("archive"), [at("archive/a1.pem")].into());
+    }
+}

@@ -1,0 +1,142 @@
+//! What commands say: what they changed, and what a mistyped name probably means.
+
+use crate::command::why;
+use crate::every_command::{COMMANDS, House, without_json};
+
+/// The error of a command with a mistyped name contains what is probably meant.
+#[test]
+fn the_error_about_a_name_says_what_is_meant() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    house.must("project add demo --domain local");
+    house.must("project add other --domain corp");
+    for (line, parts) in [
+        (
+            "user add dave@example.com",
+            ["`enfilade user add dave@local`", "`enfilade domain add example.com`"],
+        ),
+        ("user add dave@loca", ["is `local` meant?", "`enfilade user add dave@local`"]),
+        ("user disable dave@loca", ["there is no realm `loca`", "is `local` meant?"]),
+        ("user disable anm@local", ["there is no user `anm@local`", "is `ann@local` meant?"]),
+        ("user disable ann", ["expected `user@realm`", "such as `alice@local`"]),
+        ("token list ann@local!one", ["expected a user", "`!` begins the name of an API token"]),
+        ("revoke user ann@local!one", ["is an API token", "enfilade revoke token 'ann@local!one'"]),
+        (
+            "role assign --path main --auth-id ann@local Audit",
+            ["role path `main`", "is `/datastore/main` meant?"],
+        ),
+        ("project set demp --disable", ["there is no project `demp`", "is `demo` meant?"]),
+        ("project set demp@local --disable", ["there is no project `demp@local`", "is `demo@local` meant?"]),
+        // The manager of a domain can create a project of any name there, so a name alone never means it.
+        (
+            "project set other --disable",
+            ["neither the domain Default nor the domain local", "one of: other@corp"],
+        ),
+        (
+            "token create ann@local!x --project demo@corp",
+            ["has no role", "enfilade role assign --project demo@corp"],
+        ),
+    ] {
+        let output = without_json(&data, line);
+        let said = why(&output);
+        assert!(!output.status.success(), "{line} said success");
+        assert!(parts.iter().all(|part| said.contains(part)), "{line}: {said}");
+    }
+}
+
+/// A command that changes a record and gets no option would say that it changed something.
+#[test]
+fn a_command_that_changes_a_record_needs_an_option() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let before = house.revision(&data);
+    let names = COMMANDS.iter().filter(|(name, ..)| name.ends_with(" set") && *name != "acl set");
+    let names: Vec<_> =
+        names.map(|(name, _, arguments)| (name, arguments.split(' ').next().unwrap())).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    for (name, subject) in names {
+        let output = without_json(&data, &format!("{name} {subject}"));
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        assert!(
+            why(&output).contains("--comment") || why(&output).contains("--description"),
+            "{}",
+            why(&output)
+        );
+    }
+    assert_eq!(house.revision(&data), before);
+}
+
+/// The secret of a token is shown once. If it cannot be written, the command does not say success.
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let ran = |line: &str, out: std::process::Stdio| {
+        let mut command = std::process::Command::new(crate::server::BINARY);
+        command.arg("--data").arg(&data).args(line.split(' ')).stdout(out).output().unwrap()
+    };
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for line in ["token create ann@local!full", "user list"] {
+        let output = ran(line, full().into());
+        assert!(!output.status.success(), "{line} said success");
+        assert!(why(&output).contains("standard output cannot be written"), "{line}: {}", why(&output));
+    }
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    assert!(ran("user list", closed.into()).status.success());
+}
+
+/// The output of a command is what happened.
+#[test]
+fn a_command_says_what_it_changed() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let says = |line: &str| {
+        let output = without_json(&data, line);
+        assert!(output.status.success(), "{line}: {}", why(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    house.must("token create ann@local!own --own-roles");
+    for (line, part) in [
+        ("project set demo@corp --disable", "project demo@corp: disabled; its sessions have ended"),
+        ("project set demo@corp --enable --description=", "project demo@corp: description removed, enabled"),
+        ("token set ann@local!one --disable --comment x", "token ann@local!one: disabled, comment x"),
+        ("user set ann@local --uid 1000 --comment=", "user ann@local: comment removed, uid 1000"),
+        (
+            "datastore set main --comment x --project demo@corp",
+            "datastore main: comment x, project demo@corp",
+        ),
+        ("catalog service image glance", "already exists, nothing was changed"),
+        ("catalog service volume cinder", "service cinder (volume) created"),
+        ("catalog endpoint cinder public https://127.0.0.1/", "the public endpoint is https://127.0.0.1/"),
+        ("catalog remove-service cinder", "service cinder removed"),
+        ("role assign --path / --auth-id ann@local!own Admin", "has full effect only when its owner"),
+        (
+            "role assign --path / --auth-id ann@local!one Admin",
+            "it has no effect: the token has all roles of its owner",
+        ),
+        ("role assign --path / --auth-id ann@local Admin", "ann@local has the role Admin on /"),
+        ("role assign --path / --auth-id ann@local!own Admin", "ann@local!own has the role Admin on /"),
+    ] {
+        let said = says(line);
+        assert!(said.contains(part), "{line}: {said}");
+    }
+    assert!(says("catalog list").contains(&house.endpoint));
+    says("role assign --path /datastore/later --auth-id ann@local DatastoreReader --before-creation");
+    let doctor = without_json(&data, "doctor").stdout;
+    let doctor = String::from_utf8(doctor).unwrap();
+    assert!(
+        doctor.contains("1 role is assigned on /datastore/later, but there is no datastore `later`"),
+        "{doctor}"
+    );
+    says("domain disable corp");
+    says("role assign --project demo@corp --auth-id @staff reviewer");
+    let log = says("facts log");
+    for part in [
+        "project demo@corp set: disabled",
+        "domain disable corp",
+        "role assign reviewer to @staff@local on project demo@corp",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
