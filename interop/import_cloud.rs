@@ -43,7 +43,7 @@ fn held(server: &Server, token: &str, path: &str, many: &str) -> Vec<Value> {
     rows
 }
 
-const LISTS: [(&str, &str); 9] = [
+const LISTS: [(&str, &str); 13] = [
     ("/v3/domains", "domains"),
     ("/v3/projects", "projects"),
     ("/v3/users", "users"),
@@ -53,7 +53,52 @@ const LISTS: [(&str, &str); 9] = [
     ("/v3/services", "services"),
     ("/v3/endpoints", "endpoints"),
     ("/v3/role_assignments", "role_assignments"),
+    ("/v3/registered_limits", "registered_limits"),
+    ("/v3/limits", "limits"),
+    ("/v3/policies", "policies"),
+    ("/v3/OS-EP-FILTER/endpoint_groups", "endpoint_groups"),
 ];
+
+/// Creates limits, a policy and endpoint filters for a project in the domain. Returns the paths of the associations and filters.
+fn for_services(server: &Server, token: &str, domain: &str, project: &str) -> Vec<String> {
+    let made = |path: &str, body: Value| {
+        let answer = call(server, token, "POST", path, &body);
+        let made = answer.as_object().unwrap().values().find(|value| value.is_array() || value.is_object());
+        let made = made.unwrap();
+        made.get(0).unwrap_or(made)["id"].as_str().unwrap().to_owned()
+    };
+    let service = made("/v3/services", json!({ "service": { "type": "volume", "name": "store" } }));
+    let region = made("/v3/regions", json!({ "region": { "id": "b/ü" } }));
+    let endpoint =
+        json!({ "service_id": service, "interface": "public", "region_id": region, "url": "https://store" });
+    let endpoint = made("/v3/endpoints", json!({ "endpoint": endpoint }));
+    let registered = |region: Value| json!({ "service_id": service, "region_id": region, "resource_name": " volumes", "default_limit": 5 });
+    let both = [registered(Value::Null), registered(json!(region))];
+    made("/v3/registered_limits", json!({ "registered_limits": both }));
+    let limit = |owner: &str, id: &str, region: Value| json!({ owner: id, "service_id": service, "region_id": region, "resource_name": " volumes", "resource_limit": -1 });
+    let both = [limit("project_id", project, json!(region)), limit("domain_id", domain, Value::Null)];
+    made("/v3/limits", json!({ "limits": both }));
+    let policy =
+        made("/v3/policies", json!({ "policy": { "type": "application/json", "blob": "{\"a\": 1}" } }));
+    let group = json!({ "name": "none here", "filters": { "region_id": null, "interface": "admin" } });
+    let group = made("/v3/OS-EP-FILTER/endpoint_groups", json!({ "endpoint_group": group }));
+    let paths = vec![
+        format!("/v3/policies/{policy}/OS-ENDPOINT-POLICY/services/{service}/regions/b%2F%C3%BC"),
+        format!("/v3/OS-EP-FILTER/projects/{project}/endpoints/{endpoint}"),
+        format!("/v3/OS-EP-FILTER/endpoint_groups/{group}/projects/{project}"),
+    ];
+    for path in &paths {
+        call(server, token, "PUT", path, &Value::Null);
+    }
+    call(
+        server,
+        token,
+        "PUT",
+        &format!("/v3/domains/{domain}/config"),
+        &json!({ "config": { "ldap": { "url": "ldap://x" } } }),
+    );
+    paths
+}
 
 #[test]
 fn a_cloud_is_taken_over_under_the_same_ids() {
@@ -85,6 +130,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     ] {
         call(&cloud, &token, "PUT", &path, &Value::Null);
     }
+    let associated = for_services(&cloud, &token, &domain, &outer);
     let me = call(&cloud, &token, "GET", "/v3/users?name=admin&domain_id=default", &Value::Null);
     let me = me["users"][0]["id"].as_str().unwrap();
     let path = format!("/v3/users/{me}/application_credentials");
@@ -127,6 +173,12 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
         "member of group crew@d1: ann@d1",
         "role assignment cook of group crew@d1 on project outer@d1",
         "role assignment cook of ann@d1 on domain d1, inherited",
+        "registered limit  volumes of service store in region b/ü",
+        "limit  volumes of project outer@d1",
+        "endpoint group none here",
+        "endpoint filter endpoint https://store for project outer@d1",
+        "endpoint filter endpoint group none here for project outer@d1",
+        "configuration of domain d1",
     ] {
         assert!(named.contains(&expected), "{expected}: {named:#?}");
     }
@@ -135,7 +187,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
         assert!(next.contains(expected), "{expected}: {next}");
     }
     let (would, did) = (would.last().unwrap(), report.last().unwrap());
-    assert!(did["taken"].as_u64() > Some(25) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
+    assert!(did["taken"].as_u64() > Some(35) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
 
     // The records are the same as in the original. The administrator gets a new password for the comparison.
     let output = here.cli_output(&["user", "passwd", "admin@Default", "--password-stdin"], "pw");
@@ -153,6 +205,9 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
             (strip(held(&cloud, &token, path, many)), strip(held(&here, &token_here, path, many)));
         assert_eq!(there, here, "{path}");
         assert!(!there.is_empty(), "{path}");
+    }
+    for path in &associated {
+        call(&here, &token_here, "GET", path, &Value::Null);
     }
     let credentials = held(&here, &token_here, &path, "application_credentials");
     assert_eq!(credentials[0]["name"], "ci");
@@ -272,12 +327,16 @@ fn keystone_itself_is_taken_over() {
                 let user = there["me"].as_str().unwrap();
                 (format!("/v3/users/{user}/application_credentials"), "application_credentials")
             }
+            "endpoint_groups" => ("/v3/OS-EP-FILTER/endpoint_groups".to_owned(), "endpoint_groups"),
             many => (format!("/v3/{many}"), many),
         };
         let ours = held(&here, &token, &path, many);
         for row in rows.as_array().unwrap() {
             assert!(ours.iter().any(|own| is_same(row, own)), "{path}: {row}\n{ours:#?}");
         }
+    }
+    for path in there["associated"].as_array().unwrap() {
+        call(&here, &token, "GET", &format!("/v3{}", path.as_str().unwrap()), &Value::Null);
     }
     assert_eq!(import(&[]).last().unwrap()["taken"], 0);
     drop(keystone.stdin.take());

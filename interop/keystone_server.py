@@ -87,15 +87,34 @@ for path in [f"/groups/{crew}/users/{ann}", f"/projects/{outer}/groups/{crew}/ro
     call("PUT", path)
 region = made("/regions", "region", id="RegionTwo", parent_region_id="RegionOne")
 service = made("/services", "service", name="swift", type="object-store", description="objects")
-made("/endpoints", "endpoint", service_id=service, interface="public", region_id=region, url="https://swift/v1/AUTH_%(project_id)s")
+endpoint = made("/endpoints", "endpoint", service_id=service, interface="public", region_id=region, url="https://swift/v1/AUTH_%(project_id)s")
+resource = {"service_id": service, "region_id": region, "resource_name": "containers"}
+call("POST", "/registered_limits", {"registered_limits": [{**resource, "default_limit": 5}, {
+    "service_id": service, "resource_name": "objects", "default_limit": -1, "description": "all of them"}]})
+call("POST", "/limits", {"limits": [{**resource, "project_id": outer, "resource_limit": 7}, {
+    "service_id": service, "resource_name": "objects", "domain_id": domain, "resource_limit": 8}]})
+policy = made("/policies", "policy", type="application/json", blob='{"a": 1}')
+group = made("/OS-EP-FILTER/endpoint_groups", "endpoint_group", name="public ones", filters={"interface": "public", "service_id": service})
+associated = [f"/policies/{policy}/OS-ENDPOINT-POLICY/services/{service}/regions/{region}", f"/OS-EP-FILTER/projects/{outer}/endpoints/{endpoint}",
+              f"/OS-EP-FILTER/endpoint_groups/{group}/projects/{outer}"]
+for path in associated:
+    call("PUT", path)
 made(f"/users/{me}/application_credentials", "application_credential", name="ci", roles=[{"name": "reader"}])
 
 lists = {}
 for path in ["domains", "projects", "users", "groups", "roles", "regions", "services", "endpoints", "role_assignments", "role_inferences"]:
     lists[path] = call("GET", "/" + path).json()[path]
+lists["registered_limits"] = call("GET", "/registered_limits").json()["registered_limits"]
+lists["policies"] = call("GET", "/policies").json()["policies"]
+lists["endpoint_groups"] = call("GET", "/OS-EP-FILTER/endpoint_groups").json()["endpoint_groups"]
+# Keystone shows all limits only to a session for the system.
+login["auth"]["scope"] = {"system": {"all": True}}
+system = call("POST", "/auth/tokens", login).headers["X-Subject-Token"]
+lists["limits"] = http.get(url + "/limits", headers={"X-Auth-Token": system}).json()["limits"]
+assert len(lists["limits"]) == 2, lists["limits"]
 lists["credentials"] = call("GET", f"/users/{me}/application_credentials").json()["application_credentials"]
 dump = os.path.join(PLACE, "keystone.sql")
 with open(dump, "w") as to:
     to.write("\n".join(sqlite3.connect(DATABASE).iterdump()))
-print(json.dumps({"url": url, "lists": lists, "dump": dump, "me": me}), flush=True)
+print(json.dumps({"url": url, "lists": lists, "dump": dump, "me": me, "associated": associated}), flush=True)
 sys.stdin.read()

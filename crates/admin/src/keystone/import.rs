@@ -1,9 +1,12 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
+mod for_services;
+mod record;
 mod spelled;
 mod taken;
 mod ways;
 
+pub use self::record::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, ServiceRecord};
 use self::spelled::{Spell, names_of, spelled};
 pub use self::taken::taken_names;
 use self::taken::{Plan, has_other};
@@ -16,99 +19,17 @@ use crate::import::{Imported, no_sid_left};
 use crate::resolve::dangling;
 use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
-    Credential, Delegation, Domain, Endpoint, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
-    Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region,
-    RegionId, ResourceKind, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
+    Credential, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Member, Membership,
+    MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, ResourceKind, Reverse, ReverseKey,
+    Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, Realm, RoleId, ServiceId,
-    TokenName, UserId, Userid, to_rfc3339,
+    Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, RoleId, TokenName, UserId, Userid,
+    to_rfc3339,
 };
 use enfilade_facts::{Change, Read, View};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
-
-/// A record of a Keystone server. Keystone has no SIDs, so imported users and groups get new SIDs.
-#[derive(Clone, Debug)]
-pub enum CloudRecord {
-    /// A domain.
-    Domain(DomainId, Domain),
-    /// A role. The roles that the role implies may come later in the list of records.
-    Role(RoleId, NamedRole),
-    /// A project; its parents come before it.
-    Project(ProjectId, Project),
-    /// The option `immutable` of a domain, role or project: the API neither changes nor deletes such a record. The domain, role or project itself
-    /// comes earlier in the list of records.
-    Immutable(CloudRecordId),
-    /// A user, with the profile and, if it is known, the password hash.
-    User(UserId, Box<CloudUser>),
-    /// A group: domain, name and description.
-    Group(GroupId, DomainId, String, Option<String>),
-    /// A membership of a group.
-    Member(MembershipKey),
-    /// A role assignment.
-    Grant(GrantKey),
-    /// A region; the regions above it come before it.
-    Region(RegionId, Region),
-    /// A service.
-    Service(ServiceId, Service),
-    /// An endpoint.
-    Endpoint(EndpointId, Endpoint),
-    /// An application credential. The secret of the credential is unknown, so the credential is refused until a new secret is set.
-    Credential(CredentialId, Box<CloudCredential>),
-}
-
-/// The id of a domain, role or project.
-#[derive(Clone, Copy, Debug)]
-pub enum CloudRecordId {
-    /// The id of a domain.
-    Domain(DomainId),
-    /// The id of a role.
-    Role(RoleId),
-    /// The id of a project.
-    Project(ProjectId),
-}
-
-/// A user of a cloud.
-#[derive(Clone)]
-pub struct CloudUser {
-    /// The domain.
-    pub domain: DomainId,
-    /// The name of the user in the domain.
-    pub name: String,
-    /// Whether the user may log in.
-    pub enabled: bool,
-    /// The description.
-    pub comment: Option<String>,
-    /// The password, if its hash is known, and when it expires.
-    pub password: Option<Password>,
-    /// The default project and the email address.
-    pub profile: Profile,
-}
-
-impl std::fmt::Debug for CloudUser {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CloudUser")
-            .field("domain", &self.domain)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An application credential of a cloud.
-#[derive(Clone, Debug)]
-pub struct CloudCredential {
-    /// The owner of the credential.
-    pub owner: UserId,
-    /// The name of the credential.
-    pub name: String,
-    /// When the credential expires, in seconds since the epoch; 0 is never.
-    pub expires: i64,
-    /// The description.
-    pub comment: Option<String>,
-    /// The project and the roles there.
-    pub delegation: Delegation,
-}
 
 /// The number of records in one commit.
 const AT_ONCE: usize = 200;
@@ -255,6 +176,7 @@ impl Taking<'_, '_> {
                 };
                 ("endpoint", row.url.clone(), left)
             }
+            CloudRecord::ForServices(record) => return self.for_services(record),
             CloudRecord::Credential(id, row) => {
                 let left = self.credential(id, row)?;
                 let owner = self.called(row.owner.bytes(), &row.owner);

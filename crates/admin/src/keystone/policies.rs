@@ -19,17 +19,22 @@ impl StoredResource for Policy {
     const KIND: ResourceKind = ResourceKind::Policy;
 
     fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
-        match self.blob.len() <= BLOB_BYTES_MAX && self.kind.chars().count() <= NAME_CHARS_MAX {
-            true => Ok(()),
-            false => Err(Error::Invalid(format!(
-                "a policy's blob has at most {BLOB_BYTES_MAX} bytes, and its type at most {NAME_CHARS_MAX} characters"
-            ))),
-        }
+        check_policy(self)
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &PolicyId) -> Result<(), Error> {
         change.delete::<Policy>(id);
         forget_associations(view, change, |_, policy| policy == id)
+    }
+}
+
+/// Checks the lengths of a policy's texts.
+pub(super) fn check_policy(row: &Policy) -> Result<(), Error> {
+    match row.blob.len() <= BLOB_BYTES_MAX && row.kind.chars().count() <= NAME_CHARS_MAX {
+        true => Ok(()),
+        false => Err(Error::Invalid(format!(
+            "a policy's blob has at most {BLOB_BYTES_MAX} bytes, and its type at most {NAME_CHARS_MAX} characters"
+        ))),
     }
 }
 

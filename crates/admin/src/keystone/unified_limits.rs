@@ -91,7 +91,13 @@ fn taken(row: &RegisteredLimit) -> Error {
     Error::Exists { what: "registered limit", name: row.resource.clone(), hint }
 }
 
-fn is_for(row: &RegisteredLimit, service: &ServiceId, region: Option<&RegionId>, resource: &str) -> bool {
+/// Whether a registered limit is for this resource of a service in a region.
+pub(super) fn is_for(
+    row: &RegisteredLimit,
+    service: &ServiceId,
+    region: Option<&RegionId>,
+    resource: &str,
+) -> bool {
     (row.service, row.region.as_ref(), row.resource.as_str()) == (*service, region, resource)
 }
 
@@ -182,6 +188,12 @@ impl StoredResource for Limit {
         remove_limit(change, id, self);
         Ok(())
     }
+}
+
+/// Adds a new limit to a change.
+pub(super) fn put_limit(change: &mut Change, id: &LimitId, row: &Limit) {
+    change.put(id, row).put(&ReverseKey::LimitOf(row.owner, *id), &Reverse);
+    change.put(&ReverseKey::LimitFrom(row.registered, *id), &Reverse);
 }
 
 fn remove_limit(change: &mut Change, id: &LimitId, row: &Limit) {
@@ -275,8 +287,7 @@ pub fn create_limits(ctx: &ChangeContext<'_>, new: &[NewLimit]) -> Result<Vec<Ma
             check_comment(row.description.as_deref())?;
             fits(view, ctx.limit_model, &registered, &row, &all)?;
             let id = LimitId::from_bytes(random()?);
-            change.put(&id, &row).put(&ReverseKey::LimitOf(row.owner, id), &Reverse);
-            change.put(&ReverseKey::LimitFrom(row.registered, id), &Reverse);
+            put_limit(change, &id, &row);
             said.push(format!("{id}{}", in_brackets(&registered.resource)));
             made.push(Saved { id, row, extra: String::new() });
         }

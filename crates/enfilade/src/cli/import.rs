@@ -25,9 +25,9 @@ pub(crate) enum Import {
         #[arg(long)]
         same_source: bool,
     },
-    /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog and
-    /// application credentials. Existing records do not change. The API does not give secrets: application credentials need new ones. Import into an
-    /// empty data directory, and run `enfilade bootstrap` afterwards
+    /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog, limits,
+    /// policies, endpoint filters and application credentials. Existing records do not change. The API does not give secrets: application credentials
+    /// need new ones. Import into an empty data directory, and run `enfilade bootstrap` afterwards
     Keystone {
         /// The name of the cloud in clouds.yaml
         #[arg(long, value_name = "NAME")]

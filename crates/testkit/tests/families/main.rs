@@ -5,6 +5,7 @@
 
 mod domain_configs;
 mod endpoint_filters;
+mod imports;
 mod limits;
 mod others;
 mod policies;

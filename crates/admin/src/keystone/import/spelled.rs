@@ -1,10 +1,11 @@
 //! The names of records of the source, as the report of an import spells them.
 
-use super::CloudRecord;
+use super::{CloudRecord, ServiceRecord};
 use enfilade_facts::vocabulary::{DomainId, GroupName, NameInDomain, Realm, Userid};
 use std::collections::HashMap;
 
-/// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept.
+/// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept. Also what the report calls
+/// services, endpoints, endpoint groups and registered limits.
 pub(super) fn names_of(
     things: &[CloudRecord],
     domains: &HashMap<DomainId, Realm>,
@@ -16,6 +17,15 @@ pub(super) fn names_of(
         CloudRecord::Project(id, row) => Some((*id.bytes(), full(Spell::Project, &row.name, &row.domain))),
         CloudRecord::User(id, user) => Some((*id.bytes(), full(Spell::User, &user.name, &user.domain))),
         CloudRecord::Group(id, domain, name, _) => Some((*id.bytes(), full(Spell::Group, name, domain))),
+        CloudRecord::Service(id, row) if row.name.is_empty() => Some((*id.bytes(), row.kind.clone())),
+        CloudRecord::Service(id, row) => Some((*id.bytes(), row.name.clone())),
+        CloudRecord::Endpoint(id, row) => Some((*id.bytes(), row.url.clone())),
+        CloudRecord::ForServices(ServiceRecord::EndpointGroup(id, row)) => {
+            Some((*id.bytes(), row.name.clone()))
+        }
+        CloudRecord::ForServices(ServiceRecord::RegisteredLimit(id, row)) => {
+            Some((*id.bytes(), row.resource.clone()))
+        }
         _ => None,
     });
     named.collect()

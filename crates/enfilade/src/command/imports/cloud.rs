@@ -139,6 +139,8 @@ pub(super) struct Api {
     uri: Uri,
     connection: Option<SendRequest<Full<Bytes>>>,
     token: String,
+    /// Whether the session is for the system.
+    is_for_system: bool,
 }
 
 impl Api {
@@ -148,12 +150,13 @@ impl Api {
             .parse()
             .with_context(|| format!("the `auth_url:` `{}` in clouds.yaml is not a URL", cloud.auth_url))?;
         let login = cloud.login()?;
-        let mut api = Api { cloud, uri, connection: None, token: String::new() };
+        let mut api = Api { cloud, uri, connection: None, token: String::new(), is_for_system: false };
         let (status, token, body) = api.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
         if status != StatusCode::CREATED {
             bail!("the login failed with {status}: {}", message(&body));
         }
         api.token = token.ok_or_else(|| anyhow!("the response to the login has no token"))?;
+        api.is_for_system = body.pointer("/token/system").is_some();
         Ok(api)
     }
 
@@ -172,6 +175,39 @@ impl Api {
         Ok(match self.pages(path, many).await? {
             Err((StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED, _)) => Ok(Vec::new()),
             read => read.map_err(|(_, why)| why),
+        })
+    }
+
+    /// As [`Api::list_if_served`], in a session for the system. The inner error also says why there is no such session.
+    pub(super) async fn list_for_system(
+        &mut self,
+        path: &str,
+        many: &str,
+    ) -> anyhow::Result<Result<Vec<Value>, String>> {
+        if self.is_for_system {
+            return self.list_if_served(path, many).await;
+        }
+        let identity = json!({ "methods": ["token"], "token": { "id": self.token } });
+        let login = json!({ "auth": { "identity": identity, "scope": { "system": { "all": true } } } });
+        let (status, token, body) = self.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
+        let Some(token) = token.filter(|_| status == StatusCode::CREATED) else {
+            return Ok(Err(format!("{status}: {}", message(&body))));
+        };
+        let own = std::mem::replace(&mut self.token, token);
+        let rows = self.list_if_served(path, many).await;
+        self.token = own;
+        rows
+    }
+
+    /// Reads one record, or asks whether something is so. `None` if the server answers 404, or 501 because it does not support the call. The inner
+    /// error says why the server refused the call.
+    pub(super) async fn find(&mut self, path: &str) -> anyhow::Result<Result<Option<Value>, String>> {
+        let path = format!("/v3/{path}");
+        let (status, _, body) = self.ask(Method::GET, &path, "").await?;
+        Ok(match status {
+            StatusCode::OK | StatusCode::NO_CONTENT => Ok(Some(body)),
+            StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED => Ok(None),
+            status => Err(format!("`GET {path}` failed with {status}: {}", message(&body))),
         })
     }
 

@@ -1,5 +1,8 @@
 //! `enfilade import keystone`: reads the records of a Keystone over its API and keeps their ids.
 
+mod for_services;
+
+use self::for_services::for_services;
 use super::cloud::{Api, Cloud};
 use super::dump;
 use super::report::{Report, Step};
@@ -50,7 +53,7 @@ pub(super) fn run(
     home: &Home,
     name: &str,
     terms: &Terms<'_>,
-    Asked { things, left }: &Asked,
+    Asked { things, left, limit_model }: &Asked,
     pretend: bool,
 ) -> anyhow::Result<Report> {
     if !terms.leave_out_taken {
@@ -67,6 +70,7 @@ pub(super) fn run(
         report.notes.push("Fernet keys were created: tokens are issued with them.".to_owned());
     }
     report.notes.extend(left_with_local(things, &list_domains(home.source())?));
+    report.notes.extend(other_limit_model(home, limit_model.as_deref()));
     report.next = next(home, name, terms, &report);
     if !pretend {
         report.next.extend(identity_endpoints(home, things)?);
@@ -110,6 +114,16 @@ fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<Str
             "The domain `local` of the source was left out with {} in it, because this server has a domain `local` of its own: to import them, \
              rename the domain of the source first, and import again.",
             counted(count, "user, group, project or role", "users, groups, projects and roles")
+        )
+    })
+}
+
+/// A note if the source has registered limits, and another enforcement model than this server.
+fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
+    let here = home.config.identity.limit_model.model().name();
+    source.filter(|source| *source != here).map(|source| {
+        format!(
+            "The source has the enforcement model `{source}` for limits, and this server has `{here}`: see `[identity] limit_model`."
         )
     })
 }
@@ -202,6 +216,8 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
 pub(super) struct Asked {
     things: Vec<CloudRecord>,
     left: Vec<Imported>,
+    /// The enforcement model for limits, if there are registered limits.
+    limit_model: Option<String>,
 }
 
 impl Asked {
@@ -244,7 +260,7 @@ fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<Cl
 }
 
 /// The number of lists to request, for the display of progress. The lists of a single domain, group or user do not count.
-const LISTS: u64 = 9;
+const LISTS: u64 = 10;
 
 async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Result<Asked> {
     let mut api = Api::login(Cloud::named(name)?).await?;
@@ -296,9 +312,12 @@ async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Resul
     progress.at(6, LISTS);
     catalog(&mut api, &mut asked).await?;
     progress.at(7, LISTS);
-    credentials(&mut api, &mut asked, &users).await?;
+    for_services(&mut api, &mut asked).await?;
     progress.at(8, LISTS);
+    credentials(&mut api, &mut asked, &users).await?;
+    progress.at(9, LISTS);
     others(&mut api, &mut asked).await?;
+    configurations(&mut api, &mut asked, &domains).await?;
     Ok(asked)
 }
 
@@ -447,7 +466,7 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
 }
 
 /// Lists of Keystone that are not imported: the path, the key of the list, the kind of record, and the reason.
-const OTHERS: [(&str, &str, &str, &str); 9] = [
+const OTHERS: [(&str, &str, &str, &str); 5] = [
     (
         "OS-TRUST/trusts",
         "trusts",
@@ -460,19 +479,6 @@ const OTHERS: [(&str, &str, &str, &str); 9] = [
         "credential",
         "EC2 keys and other credentials are not imported: their user must create them again",
     ),
-    (
-        "policies",
-        "policies",
-        "policy",
-        "policies are not imported: create them again (`openstack policy create`)",
-    ),
-    (
-        "registered_limits",
-        "registered_limits",
-        "registered limit",
-        "limits are not imported: create them again (`openstack registered limit create`)",
-    ),
-    ("limits", "limits", "limit", "limits are not imported: create them again (`openstack limit create`)"),
     (
         "OS-FEDERATION/identity_providers",
         "identity_providers",
@@ -491,12 +497,6 @@ const OTHERS: [(&str, &str, &str, &str); 9] = [
         "OAuth consumer",
         "OAuth 1.0a is not served: use an application credential",
     ),
-    (
-        "OS-EP-FILTER/endpoint_groups",
-        "endpoint_groups",
-        "endpoint group",
-        "endpoint groups are not imported: create them again (`openstack endpoint group create`)",
-    ),
 ];
 
 /// Adds to the report each record of the lists in [`OTHERS`], and each list that Keystone refuses to show.
@@ -507,13 +507,33 @@ async fn others(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
                 let name = text(row, "name").or_else(|| text(row, "id")).unwrap_or_default();
                 Imported::left(kind, name, why)
             })),
-            Err(refused) => asked.left.push(Imported::left(
-                kind,
-                "",
-                format!(
-                    "Keystone refused to list the records, so it is unknown whether any exist: {refused}"
-                ),
-            )),
+            Err(refused) => asked.left.push(unknown(kind, &refused)),
+        }
+    }
+    Ok(())
+}
+
+/// The result for records that Keystone refuses to show.
+fn unknown(kind: &'static str, refused: &str) -> Imported {
+    let why = format!("Keystone refused to list the records, so it is unknown whether any exist: {refused}");
+    Imported::left(kind, "", why)
+}
+
+/// Adds to the report each domain that has a configuration.
+async fn configurations(api: &mut Api, asked: &mut Asked, domains: &[Value]) -> anyhow::Result<()> {
+    let kind = "configuration of domain";
+    for row in domains {
+        let Some(id) = text(row, "id") else { continue };
+        match api.find(&format!("domains/{id}/config")).await? {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                let why = "configurations of domains are not imported, because Keystone does not show their secrets";
+                asked.left.push(Imported::left(kind, text(row, "name").unwrap_or(id), why));
+            }
+            Err(refused) => {
+                asked.left.push(unknown(kind, &refused));
+                break;
+            }
         }
     }
     Ok(())

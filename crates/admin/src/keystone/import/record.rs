@@ -1,0 +1,112 @@
+//! The records of a Keystone server.
+
+use enfilade_facts::tables::{
+    Delegation, Domain, Endpoint, EndpointFilterKey, EndpointGroup, GrantKey, Limit, MembershipKey,
+    NamedRole, Password, Policy, PolicyAssociation, PolicyTarget, Profile, Project, Region, RegionId,
+    RegisteredLimit, Service,
+};
+use enfilade_facts::vocabulary::{
+    CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId,
+    RegisteredLimitId, RoleId, ServiceId, UserId,
+};
+
+/// A record of a Keystone server. Keystone has no SIDs, so imported users and groups get new SIDs.
+#[derive(Clone, Debug)]
+pub enum CloudRecord {
+    /// A domain.
+    Domain(DomainId, Domain),
+    /// A role. The roles that the role implies may come later in the list of records.
+    Role(RoleId, NamedRole),
+    /// A project; its parents come before it.
+    Project(ProjectId, Project),
+    /// The option `immutable` of a domain, role or project: the API neither changes nor deletes such a record. The domain, role or project itself
+    /// comes earlier in the list of records.
+    Immutable(CloudRecordId),
+    /// A user, with the profile and, if it is known, the password hash.
+    User(UserId, Box<CloudUser>),
+    /// A group: domain, name and description.
+    Group(GroupId, DomainId, String, Option<String>),
+    /// A membership of a group.
+    Member(MembershipKey),
+    /// A role assignment.
+    Grant(GrantKey),
+    /// A region; the regions above it come before it.
+    Region(RegionId, Region),
+    /// A service.
+    Service(ServiceId, Service),
+    /// An endpoint.
+    Endpoint(EndpointId, Endpoint),
+    /// A record that only services and the catalog of a project depend on.
+    ForServices(ServiceRecord),
+    /// An application credential. The secret of the credential is unknown, so the credential is refused until a new secret is set.
+    Credential(CredentialId, Box<CloudCredential>),
+}
+
+/// The id of a domain, role or project.
+#[derive(Clone, Copy, Debug)]
+pub enum CloudRecordId {
+    /// The id of a domain.
+    Domain(DomainId),
+    /// The id of a role.
+    Role(RoleId),
+    /// The id of a project.
+    Project(ProjectId),
+}
+
+/// A user of a cloud.
+#[derive(Clone)]
+pub struct CloudUser {
+    /// The domain.
+    pub domain: DomainId,
+    /// The name of the user in the domain.
+    pub name: String,
+    /// Whether the user may log in.
+    pub enabled: bool,
+    /// The description.
+    pub comment: Option<String>,
+    /// The password, if its hash is known, and when it expires.
+    pub password: Option<Password>,
+    /// The default project and the email address.
+    pub profile: Profile,
+}
+
+impl std::fmt::Debug for CloudUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CloudUser")
+            .field("domain", &self.domain)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An application credential of a cloud.
+#[derive(Clone, Debug)]
+pub struct CloudCredential {
+    /// The owner of the credential.
+    pub owner: UserId,
+    /// The name of the credential.
+    pub name: String,
+    /// When the credential expires, in seconds since the epoch; 0 is never.
+    pub expires: i64,
+    /// The description.
+    pub comment: Option<String>,
+    /// The project and the roles there.
+    pub delegation: Delegation,
+}
+
+/// A record that only services and the catalog of a project depend on. The records that it names come earlier in the list of records.
+#[derive(Clone, Debug)]
+pub enum ServiceRecord {
+    /// A registered limit.
+    RegisteredLimit(RegisteredLimitId, RegisteredLimit),
+    /// A limit of a project or domain.
+    Limit(LimitId, Limit),
+    /// A policy.
+    Policy(PolicyId, Policy),
+    /// The policy of an endpoint, a service, or a service in a region.
+    Association(PolicyTarget, PolicyAssociation),
+    /// A group of endpoints.
+    EndpointGroup(EndpointGroupId, EndpointGroup),
+    /// An endpoint or a group of endpoints that the catalog of a project contains.
+    EndpointFilter(EndpointFilterKey),
+}
