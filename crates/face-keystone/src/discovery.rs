@@ -1,12 +1,12 @@
-//! The API versions, and the JSON-home document.
+//! The API versions.
 
-use super::routes::V3;
+use super::json_home::home;
 use super::{ApiResponse, Body};
 use enfilade_faces::{Connection, list};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HOST};
 use hyper::http::request::Parts;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The base URL by which the client reached this server.
 pub(super) fn base(head: &Parts, connection: &Connection) -> String {
@@ -40,26 +40,4 @@ pub(super) fn version(head: &Parts, base: &str) -> ApiResponse {
         },
         false => ApiResponse::json(StatusCode::OK, &json!({ "version": described(base) })),
     }
-}
-
-/// The JSON-home document (draft-nottingham-json-home-03), in Keystone's form.
-fn home() -> Value {
-    const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
-    let mut resources = Map::new();
-    for route in V3.iter().filter(|route| !route.path.is_empty()) {
-        let relation = route.relation();
-        let (group, relation) = match relation.strip_prefix("OS-REVOKE_") {
-            Some(events) => ("/ext/OS-REVOKE/1.0", events.to_owned()),
-            None => ("", relation.clone()),
-        };
-        let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-        let variables: Map<_, _> =
-            names.map(|name| (name.to_owned(), json!(format!("{DOCS}/param/{name}")))).collect();
-        let entry = match variables.is_empty() {
-            true => json!({ "href": route.path }),
-            false => json!({ "href-template": route.path, "href-vars": variables }),
-        };
-        resources.insert(format!("{DOCS}{group}/rel/{}", relation), entry);
-    }
-    json!({ "resources": resources })
 }

@@ -14,6 +14,7 @@ mod domains;
 mod endpoint_filters;
 mod request_body;
 mod groups;
+mod json_home;
 mod listing;
 mod policies;
 mod projects;

@@ -60,22 +60,6 @@ pub struct V3Route {
 /// Extensions of Keystone that answer 501 here.
 const NOT_YET: [&str; 4] = ["OS-FEDERATION", "OS-OAUTH1", "OS-OAUTH2", "OS-SIMPLE-CERT"];
 
-impl V3Route {
-    /// The name of the path in JSON-home and OpenAPI: its words, of which the last is in the singular if the path is that of one resource.
-    pub(super) fn relation(&self) -> String {
-        if self.path.is_empty() {
-            return "version".to_owned();
-        }
-        let words: Vec<&str> =
-            self.path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
-        let mut relation = words.join("_");
-        if self.path.ends_with('}') && relation.ends_with('s') {
-            relation.pop();
-        }
-        relation
-    }
-}
-
 /// The result of routing a request.
 pub(super) enum Match<'p> {
     /// The call, and the values of its path parameters.
