@@ -135,6 +135,26 @@ impl PasswordRules {
         Ok(())
     }
 
+    /// A regular expression that every allowed password matches, for programs that check a new password before they send it. `None` without a rule of
+    /// the length. It does not contain the rule of the kinds, because programs disagree about which characters are letters.
+    pub fn regex(&self) -> Option<String> {
+        (self.characters_min > 0).then(|| format!(r"^[\s\S]{{{},}}$", self.characters_min))
+    }
+
+    /// The rules of the form in words; `None` without such rules.
+    pub fn form(&self) -> Option<String> {
+        let characters =
+            (self.characters_min > 0).then(|| format!("at least {} characters", self.characters_min));
+        let kinds = (self.kinds_min > 0).then(|| {
+            format!(
+                "at least {} of these kinds of characters: lower case letters, upper case letters, digits, others",
+                self.kinds_min
+            )
+        });
+        let rules: Vec<String> = [characters, kinds].into_iter().flatten().collect();
+        (!rules.is_empty()).then(|| format!("A password has {}.", rules.join(", and ")))
+    }
+
     fn check_age(&self, before: &Password, now: i64) -> Result<(), Error> {
         // A user who must change the password may do so before the minimum age.
         let is_over = before.until != 0 && before.until <= now;
@@ -206,6 +226,21 @@ mod tests {
             }
         }
         assert!(choose(PasswordRules::NONE, "x", &ChosenBy::Another, None, 0).is_ok());
+    }
+
+    #[test]
+    fn the_form_is_told_to_clients() {
+        let rules = |characters_min, kinds_min| {
+            let rules = PasswordRules { characters_min, kinds_min, ..PasswordRules::default() };
+            (rules.regex(), rules.form())
+        };
+        let kinds = "of these kinds of characters: lower case letters, upper case letters, digits, others.";
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(rules(0, 0), (None, None));
+        assert_eq!(rules(12, 0), (text(r"^[\s\S]{12,}$"), text("A password has at least 12 characters.")));
+        assert_eq!(rules(0, 2), (None, Some(format!("A password has at least 2 {kinds}"))));
+        let both = format!("A password has at least 8 characters, and at least 3 {kinds}");
+        assert_eq!(rules(8, 3), (text(r"^[\s\S]{8,}$"), Some(both)));
     }
 
     #[test]

@@ -291,7 +291,7 @@ pub(super) fn defaults(call: &mut Call) -> Outcome {
     }
 }
 
-/// Shows the rules for passwords of the default domain to every user. This server has no regular expression for passwords, so both options are null.
+/// Shows the rules for passwords of the default domain to every user: the length as a regular expression, and all rules of the form in words.
 pub(super) fn security_compliance(call: &mut Call) -> Outcome {
     const GROUP: &str = "security_compliance";
     let (found, said, _) = domain(call)?;
@@ -301,15 +301,18 @@ pub(super) fn security_compliance(call: &mut Call) -> Outcome {
         let why = "the rules for passwords are shown only for the default domain";
         return Err(invalid(why.to_owned()).into());
     }
-    let names = ["password_regex", "password_regex_description"];
-    let mut options = names
+    let rules = call.faces.passwords();
+    let all = [("password_regex", rules.regex()), ("password_regex_description", rules.form())];
+    let mut options = all
         .into_iter()
-        .filter(|name| part.contains(GROUP, name))
-        .map(|name| (GROUP, name, Value::Null))
+        .filter(|(name, _)| part.contains(GROUP, name))
+        .map(|(name, value)| (GROUP, name, json!(value)))
         .peekable();
     match options.peek() {
         Some(_) => Ok(part.response(StatusCode::OK, options)),
-        None => Err(invalid(format!("only {} are shown", names.join(" and "))).into()),
+        None => {
+            Err(invalid("only password_regex and password_regex_description are shown".to_owned()).into())
+        }
     }
 }
 

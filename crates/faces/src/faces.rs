@@ -65,6 +65,11 @@ impl Faces {
         Faces { house, files, passwords, limit_model, roots, metrics, v3, reloads, transport_security }
     }
 
+    /// The rules for passwords.
+    pub fn passwords(&self) -> &PasswordRules {
+        &self.passwords
+    }
+
     /// How limits of domains bind limits of projects.
     pub fn limit_model(&self) -> LimitModel {
         self.limit_model
