@@ -190,7 +190,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         let directory = home.config.tls.acme_challenges.clone();
         let answers = Arc::clone(&answers);
         let challenge = Box::new(move |token: &str| {
-            answers.http(token).or_else(|| challenges::read(directory.as_deref()?, token))
+            answers.http(token).or_else(|| challenges::of_token(directory.as_deref()?, token))
         });
         let redirect = Redirect { port: bound.first_tls().port(), challenge };
         tokio::spawn(listen::http(listener, redirect, door.clone()));

@@ -64,6 +64,8 @@ fn a_variable_that_sets_no_key_is_named() {
     assert!(unread("ENFILADE_LIMITS_X")[0].contains("`ENFILADE_LIMITS__X`"));
 }
 
+const NO_RECIPIENT: &str = r#"line 2: no recipient: expected at least one, such as ["age1…"]; for backups that are not encrypted, remove the key"#;
+
 #[test]
 fn errors_name_the_line_on_one_line_and_the_nearest_key() {
     for (text, environment, expected) in [
@@ -110,9 +112,9 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             "line 2: `true`: expected a list of addresses, networks and `unix`, such as [\"10.0.0.0/8\"]",
         ),
         ("[tls]\nacme = true", None, "line 2: `true`: expected a list of names, such as [\"nas.lan\"]"),
-        ("[backup]\nrecipients = ''", None, "line 2: no recipient: expected at least one"),
-        ("[backup]\nrecipients = []", None, "line 2: no recipient: expected at least one"),
-        ("[backup]\nrecipients = ['']", None, "line 2: no recipient: expected at least one"),
+        ("[backup]\nrecipients = ''", None, NO_RECIPIENT),
+        ("[backup]\nrecipients = []", None, NO_RECIPIENT),
+        ("[backup]\nrecipients = ['']", None, NO_RECIPIENT),
         ("[backup]\nkeep = 0", None, "line 2: 0 is too small; expected a number from 1 on"),
         (
             "[backup]\ndirectory = 'b'",

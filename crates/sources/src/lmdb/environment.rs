@@ -188,10 +188,12 @@ impl Environment {
     }
 
     pub(super) fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
-        self.tables.iter().flatten().try_fold(0, |sum, records| {
+        // The counters have no checksum. A store whose counters were damaged after it was opened must not end this process by an overflow.
+        self.tables.iter().flatten().try_fold(0_u64, |sum, records| {
             let stat = records.stat(txn)?;
-            let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
-            Ok(sum + pages as u64 * u64::from(stat.page_size))
+            let pages = [stat.branch_pages, stat.leaf_pages, stat.overflow_pages];
+            let pages = pages.into_iter().fold(0, usize::saturating_add) as u64;
+            Ok(sum.saturating_add(pages.saturating_mul(u64::from(stat.page_size))))
         })
     }
 

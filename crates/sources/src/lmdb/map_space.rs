@@ -45,7 +45,8 @@ impl Environment {
     /// The space of the map at the beginning of a transaction.
     pub(super) fn map_space(&self, txn: &RoTxn<'_>) -> heed::Result<MapSpace> {
         let (info, page_bytes) = (self.env.info(), self.page_bytes(txn)?);
-        let (map_bytes, file_bytes) = (info.map_size as u64, info.last_page_number as u64 * page_bytes);
+        let (map_bytes, file_bytes) =
+            (info.map_size as u64, (info.last_page_number as u64).saturating_mul(page_bytes));
         let mut space = MapSpace { map_bytes, page_bytes, file_bytes, used_bytes: None, bound: None };
         if space.most(GIVING) < file_bytes {
             space.used_bytes = Some(self.used_in(txn)?);
