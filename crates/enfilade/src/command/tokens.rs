@@ -245,8 +245,8 @@ fn require_held(
 fn show_secret(new: &NewToken, also_deleted: &[String], json: bool) {
     let tokenid = new.tokenid.to_string();
     let mut value = json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 });
-    if !also_deleted.is_empty() {
-        value["also_deleted"] = json!(also_deleted);
+    if let Some(fields) = value.as_object_mut().filter(|_| !also_deleted.is_empty()) {
+        fields.insert("also_deleted".to_owned(), json!(also_deleted));
     }
     let mut text = format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value);
     text.extend(told_deleted(also_deleted).map(|told| format!("\n{told}")));
