@@ -23,7 +23,7 @@ mod trusts;
 
 pub use application_credentials::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
-    create_application_credential, delete_application_credential,
+    create_application_credential, delete_application_credential, require_enabled,
 };
 pub use blobs::{create_blob, delete_blob, random_id, update_blob};
 pub use bootstrap::{Bootstrap, bootstrap};
@@ -40,7 +40,7 @@ pub use describe::{
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
-pub(crate) use grants::name_of_scope;
+pub(crate) use grants::{held_key, name_of_scope};
 pub use grants::{GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, set_grant, take_role};
 pub use groups::{groups_of, set_member};
 pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, taken_names};

@@ -21,7 +21,7 @@ use crate::tables::{MirroredFile, Row, Table};
 /// | 2 | the first that can be upgraded; records carry LMDB's transaction id of the commit |
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
 /// | 4 | each mark has a second record, by its last second (older marks get it at the first purge); the log has large lists of keys in pieces |
-/// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request |
+/// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; names of imported records |
 pub const FORMAT: u32 = 5;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;

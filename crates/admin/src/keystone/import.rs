@@ -224,7 +224,9 @@ impl Taking<'_, '_> {
             CloudRecord::Role(id, row) => {
                 return self.role(id, row);
             }
-            CloudRecord::Project(id, row) => ("project", row.name.clone(), self.project(id, row)?),
+            CloudRecord::Project(id, row) => {
+                ("project", self.full(&row.name, &row.domain)?, self.project(id, row)?)
+            }
             CloudRecord::Immutable(id) => {
                 let (name, left) = self.immutable(id)?;
                 ("option `immutable` of", name, left)

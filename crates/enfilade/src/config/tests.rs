@@ -195,6 +195,27 @@ fn an_address_of_two_listeners_is_told_of() {
     assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
 }
 
+/// An authority validates a name by a connection to it from the internet.
+#[test]
+fn only_public_names_are_for_an_authority() {
+    let of = |acme: &str| of(&format!("[tls]\nacme = {acme}"), &[]).map(|config| config.tls);
+    for acme in ["['a.example', 'b.a.example']", "'a.example, b.a.example'", "'A.example b.a.example.'"] {
+        assert_eq!(of(acme).unwrap().acme_names(), ["a.example", "b.a.example"], "{acme}");
+    }
+    for (acme, why) in [
+        ("'a b'", "`a` is not a public host name"),
+        ("['a b']", "`a b` is not a host name"),
+        ("['localhost']", "expected one with a dot"),
+        ("['nas.example', 'nas']", "`nas` is not a public host name"),
+        ("['*.a.example']", "is a wildcard"),
+        ("['192.0.2.7']", "is an IP address"),
+        ("['2001:db8::7']", "is an IP address"),
+    ] {
+        let said = format!("{:#}", of(acme).unwrap_err());
+        assert!(said.starts_with("line 2: ") && said.contains(why), "{acme}: {said}");
+    }
+}
+
 #[test]
 fn missing_ca_certificates_of_the_acme_authority_are_told_of() {
     let config = of("[tls]\nacme = ['a.example']\nacme_roots = '/nope/ca.pem'", &[]).unwrap();

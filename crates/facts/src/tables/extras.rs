@@ -1,4 +1,5 @@
-//! Options and attributes that clients of Identity v3 store with a resource. No decision of the server depends on these options and attributes.
+//! Options and attributes that clients of Identity v3 store with a resource, and the names of records that imports added. No decision about a request
+//! depends on them.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -24,10 +25,12 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
+    /// A record of another server that an import added or found here, by its kind and name. No later import brings it back after it was removed.
+    Imported = 9,
 }
 
 impl ResourceKind {
-    const ALL: [ResourceKind; 8] = [
+    const ALL: [ResourceKind; 9] = [
         ResourceKind::Domain,
         ResourceKind::Project,
         ResourceKind::User,
@@ -36,10 +39,11 @@ impl ResourceKind {
         ResourceKind::Service,
         ResourceKind::Endpoint,
         ResourceKind::Region,
+        ResourceKind::Imported,
     ];
 }
 
-/// A resource: its kind, and its key in its own table.
+/// A resource: its kind, and its key in its own table. For [`ResourceKind::Imported`], `id` is the kind and name of the record as text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraKey {
     /// The kind.

@@ -1,6 +1,7 @@
 //! Opens the LMDB environment of a directory, with a database for each table, and checks the identity of the store. A process opens each environment
 //! only once.
 
+use super::disk_reserve::DiskReserve;
 use super::high_water::HighWater;
 use super::map::{MAP_BYTES, READERS_MAX, open_map, open_map_of};
 use super::reading::Reading;
@@ -35,6 +36,7 @@ pub(super) struct Environment {
     pub(super) mirror_leader: MirrorLeader,
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
+    pub(super) disk_reserve: DiskReserve,
     tables: Tables<'static>,
     /// Distinguishes the environment from all others that this process has opened.
     number: u64,
@@ -349,9 +351,12 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
         }
         There::Nothing | There::Foreign => return Err(OpenError::Foreign(path.to_owned())),
     };
+    let disk_reserve = DiskReserve::open(&env).map_err(lmdb_failed)?;
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let number = NUMBERS.fetch_add(1, atomic::Ordering::Relaxed);
-    Ok((Environment { env, high_water, mirror_leader, writers, tables, number, live, store }, format))
+    let environment =
+        Environment { env, high_water, mirror_leader, writers, disk_reserve, tables, number, live, store };
+    Ok((environment, format))
 }
 
 /// Checks the newest commit of a store without a high-water mark, and opens the map again if the commit is sound.

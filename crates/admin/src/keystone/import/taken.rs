@@ -21,14 +21,16 @@ pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<Str
         for thing in things {
             let (kind, name, key, id) = match thing {
                 CloudRecord::Domain(id, row) if row.name != own => {
-                    ("domain", row.name.as_str(), NameKey::domain(&row.name), id.bytes())
+                    ("domain", row.name.to_string(), NameKey::domain(&row.name), id.bytes())
                 }
                 CloudRecord::Role(id, row) => {
                     let key = NameKey::role_of(row.domain.as_ref(), &row.name);
-                    ("role", row.name.as_str(), key, id.bytes())
+                    ("role", row.name.clone(), key, id.bytes())
                 }
                 CloudRecord::Project(id, row) => {
-                    ("project", row.name.as_str(), NameKey::project(&row.domain, &row.name), id.bytes())
+                    let domain = view.get::<Domain>(&row.domain)?.map(|domain| format!("@{}", domain.name));
+                    let name = format!("{}{}", row.name, domain.unwrap_or_default());
+                    ("project", name, NameKey::project(&row.domain, &row.name), id.bytes())
                 }
                 CloudRecord::Service(_, row) => {
                     let is_taken = has_other(view, row, &of_source)?;
