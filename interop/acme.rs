@@ -4,6 +4,7 @@
 use crate::certificates::shown;
 use crate::command::values;
 use crate::server::{Scratch, Server, until};
+use crate::signals::{has_metric, metrics};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -154,8 +155,16 @@ fn a_server_obtains_its_certificate() {
     let (failure, success) = ("the next attempt is in", "was obtained");
     let bundle = server.data().join("tls/acme-files.acme.example.pem");
 
+    // The metrics show whether the last attempt failed, and when the next one is made.
+    let has_time = |what: &str| {
+        let begin = format!("enfilade_acme_{what}_timestamp_seconds ");
+        metrics(&server).lines().any(|line| line.starts_with(&begin))
+    };
+
     // HTTP-01 fails, then TLS-ALPN-01 fails, because both ports are closed.
     until("a failure", &server, || count(failure) == 1);
+    until("the metric", &server, || has_metric(&server, "enfilade_acme_failed 1"));
+    assert!(has_time("next_attempt") && !has_time("obtained"), "{}", metrics(&server));
     again();
     until("another failure", &server, || count(failure) == 2);
     let said = doctor();
@@ -169,6 +178,8 @@ fn a_server_obtains_its_certificate() {
     again();
     until("HTTP-01", &server, || count(success) == 1);
     assert_eq!((doctor()["state"].as_str(), count(failure)), (Some("ok"), 2));
+    until("the metric", &server, || has_metric(&server, "enfilade_acme_failed 0"));
+    assert!(has_time("obtained") && !has_time("next_attempt"), "{}", metrics(&server));
     for name in names {
         until(name, &server, || answered(&server.address, name, &[]).contains("Pebble Intermediate CA"));
     }

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 /// Makes a data directory `data`, a leaf certificate for `nas.example` (`leaf.crt`), its issuer (`chain.crt`), its key (`plain.key`), and another key
 /// (`other.key`).
-fn write_parts(place: &Path) {
+pub(crate) fn write_parts(place: &Path) {
     assert!(enfilade(place, &["init"], "").status.success());
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.distinguished_name.push(DnType::CommonName, "issuer");
@@ -29,14 +29,14 @@ fn write_parts(place: &Path) {
     }
 }
 
-fn openssl(place: &Path, arguments: &str) -> String {
+pub(crate) fn openssl(place: &Path, arguments: &str) -> String {
     let output = Command::new("openssl").args(arguments.split(' ')).current_dir(place).output().unwrap();
     assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Runs a command in this directory, with the data directory `data` below it.
-fn enfilade(place: &Path, arguments: &[&str], input: &str) -> Output {
+pub(crate) fn enfilade(place: &Path, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(BINARY);
     command.args(["--json", "--data", "data"]).args(arguments).current_dir(place);
     let mut child =

@@ -86,6 +86,55 @@ fn output_that_cannot_be_written_is_an_error() {
     assert!(ran("user list", closed.into()).status.success());
 }
 
+/// A help text that cannot be written is an error, too.
+#[test]
+fn a_help_text_that_cannot_be_written_is_an_error() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for arguments in [&["--help"][..], &["--version"], &["token", "create", "--help"], &["help", "serve"]] {
+        let ran = |out: std::process::Stdio| {
+            std::process::Command::new(crate::server::BINARY).args(arguments).stdout(out).output().unwrap()
+        };
+        let output = ran(full().into());
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(why(&output).contains("standard output cannot be written"), "{}", why(&output));
+        assert!(ran(std::process::Stdio::piped()).status.success(), "{arguments:?}");
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        assert!(ran(closed.into()).status.success(), "{arguments:?}");
+    }
+}
+
+/// Without standard output nobody would see a new secret, so none is made. What has no secret is done.
+#[test]
+fn no_secret_is_made_while_standard_output_is_closed() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let closed = |line: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" >&-", crate::server::BINARY, "--data"]).arg(&data);
+        command.args(line.split(' ')).output().unwrap()
+    };
+    house.must("role assign --project demo@corp --auth-id ann@local reviewer");
+    let before = house.revision(&data);
+    for line in [
+        "token create ann@local!closed",
+        "token create ann@local!closed --project demo@corp",
+        "token regenerate ann@local!one",
+    ] {
+        let output = closed(line);
+        assert!(!output.status.success(), "{line} said success");
+        assert!(why(&output).contains("standard output is closed"), "{line}: {}", why(&output));
+    }
+    assert_eq!(house.revision(&data), before);
+    let output = closed("user add zoe@local");
+    assert!(output.status.success() && house.revision(&data) > before, "{}", why(&output));
+    // An operator who discards the output has decided so.
+    let mut command = std::process::Command::new(crate::server::BINARY);
+    command.arg("--data").arg(&data).args(["token", "create", "zoe@local!null"]);
+    let output = command.stdout(std::process::Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", why(&output));
+}
+
 /// The output of a command is what happened.
 #[test]
 fn a_command_says_what_it_changed() {
@@ -122,6 +171,25 @@ fn a_command_says_what_it_changed() {
         assert!(said.contains(part), "{line}: {said}");
     }
     assert!(says("catalog list").contains(&house.endpoint));
+    // A relative path begins at the current directory, and the answer says which directory that is.
+    let here = &std::fs::canonicalize(house.scratch.path()).unwrap();
+    for (json, expected) in [
+        (
+            &[][..],
+            format!(
+                "its content is in {} (`relative/abc` in the current directory)",
+                here.join("relative/abc").display()
+            ),
+        ),
+        (&["--json"], format!("\"path\":\"{}\"", here.join("relative/json").display())),
+    ] {
+        let (name, path) = if json.is_empty() { ("abc", "relative/abc") } else { ("json", "relative/json") };
+        let mut command = std::process::Command::new(crate::server::BINARY);
+        command.current_dir(here).arg("--data").arg(&data).args(json);
+        let output = command.args(["datastore", "create", name, "--path", path]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && said.contains(&expected), "{said}");
+    }
     says("role assign --path /datastore/later --auth-id ann@local DatastoreReader --before-creation");
     let doctor = without_json(&data, "doctor").stdout;
     let doctor = String::from_utf8(doctor).unwrap();

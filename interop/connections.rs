@@ -174,6 +174,39 @@ fn a_missing_proxy_header_is_logged_and_counted() {
     until("the log", &server, || server.log().matches(told).count() == 2);
 }
 
+/// A load balancer that sends the header, but is not configured, is named in the log, but not in every line.
+#[test]
+fn a_proxy_header_that_is_not_expected_is_logged_and_counted() {
+    let server = Server::start();
+    let version_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x01\x12\x34\0\x50";
+    let version_1: &[u8] = b"PROXY TCP4 192.0.2.7 192.0.2.1 4660 443\r\n";
+    let shown = || {
+        let address = format!("http://{}/metrics", server.operations);
+        let shown = Command::new("curl").args(["--silent", &address]).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let sample =
+        |count: u64| format!("enfilade_handshakes_failed_total{{reason=\"proxy_header\"}} {count}\n");
+    // What is no header is not counted, even if it is no ClientHello.
+    for (begin, count) in
+        [(&b"GET / HTTP/1.1\r\n\r\n"[..], 0), (version_2, 1), (version_1, 2), (version_2, 3)]
+    {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.write_all(begin).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+        until("the metric", &server, || shown().contains(&sample(count)));
+    }
+    let told = "a connection from 127.0.0.1 began with a PROXY header of version";
+    until("the log", &server, || server.log().matches(told).count() == 2);
+    for part in [
+        "version 2 and was closed: `[tls] proxy_from` does not contain this address",
+        "add the address and restart the server (1 was closed so far)",
+        "let it send version 2 of the header, and restart the server (2 were closed so far)",
+    ] {
+        assert!(server.log().contains(part), "{part}: {}", server.log());
+    }
+}
+
 /// The number of connections that curl makes for this many requests, sent one after the other.
 fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) -> usize {
     let mut asked = command(server, token);

@@ -124,7 +124,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 91] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -137,6 +137,8 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("import keystone", "interop `import_cloud`"),
     ("penalties list", "needs a running server: interop `penalties`"),
     ("penalties clear", "needs a running server: interop `penalties`"),
+    ("revoke ec2-key", "only the API makes EC2 keys: interop `revoke`"),
+    ("revoke trust", "only the API makes trusts: interop `revoke`"),
     ("reference", "interop `reference`"),
     ("completions", "prints a text"),
 ];
@@ -339,6 +341,33 @@ fn another_user_is_told_whose_the_data_directory_is() {
     assert_eq!(house.revision(&data), before);
 }
 
+/// An owner that may not write is told so, and not to become the owner. Only root can run a command as another user, so the test does nothing for other
+/// users.
+#[test]
+fn an_owner_that_may_not_write_is_told_the_mode() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    std::fs::set_permissions(house.scratch.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(&data).status();
+    assert!(given.unwrap().success());
+    std::fs::set_permissions(&data, PermissionsExt::from_mode(0o500)).unwrap();
+    for line in ["user list", "user add new@local", "doctor", "serve"] {
+        let output = house.run(&data, line, |command| {
+            command.uid(65_534).gid(65_534);
+        });
+        let said = why(&output);
+        assert!(!output.status.success() && said.contains("is not writable by its owner"), "{line}: {said}");
+        assert!(said.contains("chmod u+rwx") && !said.contains("sudo"), "{line}: {said}");
+    }
+    // `doctor` checks as the owner, also if root runs it.
+    let output = house.run(&data, "doctor", |_| {});
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.status.success() && said.contains("is not writable by its owner"), "{said}");
+}
+
 #[test]
 fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
     let house = House::new();
@@ -397,6 +426,8 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         "revoke project who",
         "revoke project demo@who",
         "revoke domain who",
+        "revoke ec2-key who",
+        "revoke trust {U}",
         "session end who@local",
         "datastore show who",
         "datastore set who --comment x",

@@ -83,6 +83,12 @@ fn an_application_credential_and_a_session_have_the_roles_of_their_project() {
     // The password or an API token of the user has no roles on the project; a session for the project has them.
     server.add_token("zoe@local!test");
     assert_eq!(explain(&server, &["zoe@local", "main"]).as_deref(), Some("access AC01"));
+    // No role on the path is proposed, because it would give more rights than those on the project.
+    for who in ["zoe@local", "zoe@local!test"] {
+        let step = next(&server, &[who, "main", "/file"]);
+        let session = step.contains("for the project plain@local") && step.contains("--project plain@local");
+        assert!(session && !step.contains("role assign"), "{step}");
+    }
     assert_eq!(explain(&server, &["zoe@local", "main", "--project", "plain@local"]), None);
     assert_eq!(
         explain(&server, &["zoe@local", "main", "/", "write", "--project", "plain@local"]).as_deref(),

@@ -1,12 +1,12 @@
-//! A full disk: a server that starts reports it, and a running server continues to answer.
+//! A full disk: a server that starts reports it, a running server continues to answer, and rights can be taken away.
 
-use crate::curl::{PROPFIND_1, curl};
-use crate::server::{BINARY, Server, first_line};
+use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
+use crate::server::{BINARY, Server, WITHOUT_PENALTIES, first_line};
 use enfilade_testkit::Scratch;
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Checks that all mapped files are allocated: if the disk is full, a write to a page without disk space would end the process.
 #[test]
@@ -55,7 +55,8 @@ fn on_small_disk(scratch: &Scratch, mebibytes: u32) -> Option<(Child, String)> {
     );
     let log = std::fs::File::create(scratch.path().join("log")).unwrap();
     let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", &serve]).env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0").stderr(log);
+    command.args(["-rm", "sh", "-c", &serve]).stderr(log);
+    command.envs([("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0"), WITHOUT_PENALTIES]);
     Some(first_line(&mut command))
 }
 
@@ -119,4 +120,129 @@ fn a_server_that_finds_no_room_says_so_and_does_not_start() {
         let said = log().to_lowercase();
         assert!(said.contains("no space left") || said.contains("disk is full"), "{mebibytes} MiB: {said}");
     }
+}
+
+/// A server on a file system of its own, with its data directory.
+struct OnSmallDisk {
+    scratch: Scratch,
+    child: Child,
+    url: String,
+}
+
+impl OnSmallDisk {
+    fn start(mebibytes: u32) -> Option<Self> {
+        let scratch = Scratch::new();
+        let (child, line) = on_small_disk(&scratch, mebibytes)?;
+        let log = || std::fs::read_to_string(scratch.path().join("log")).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {}", log()));
+        let url = format!("http://{}/dav/main/", told["plain_listen"].as_str().unwrap());
+        Some(OnSmallDisk { scratch, child, url })
+    }
+
+    /// Runs a command in the namespaces of the server, in which its file system is mounted.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--target={}", self.child.id()));
+        command.args(["--user", "--mount", "--preserve-credentials", "--", BINARY, "--json", "--data"]);
+        command.arg(self.scratch.path().join("data"));
+        command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Runs a command that must succeed. Returns the first JSON value that it printed.
+    fn done(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "enfilade {arguments:?}: {why}");
+        let line = output.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        serde_json::from_slice(line).unwrap_or_default()
+    }
+
+    /// Makes a user with a token and a role on `main`. Returns the login of the token.
+    fn add_user(&self, name: &str, role: &str) -> String {
+        let user = format!("{name}@local");
+        self.done(&["user", "add", &user]);
+        self.done(&["role", "assign", "--path", "/datastore/main", "--auth-id", &user, role]);
+        let made = self.done(&["token", "create", &format!("{user}!test")]);
+        format!("{}:{}", made["tokenid"].as_str().unwrap(), made["value"].as_str().unwrap())
+    }
+
+    /// The status of a request.
+    fn status(&self, login: &str, arguments: &[&str], name: &str) -> String {
+        let mut command = Command::new("curl");
+        command
+            .args(["--silent", "--max-time", "60", "--output", "/dev/null", "--write-out", "%{http_code}"])
+            .args(["--user", login])
+            .args(arguments)
+            .arg(format!("{}{name}", self.url));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    }
+
+    /// Uploads the files `0`, `1`, … until there is no space for another page.
+    fn upload_until_full(&self, login: &str) {
+        let body = self.scratch.path().join("body");
+        let mut n = 0;
+        for bytes in [16 << 20, 1 << 20, 64 << 10, 4 << 10] {
+            std::fs::write(&body, vec![7; bytes]).unwrap();
+            let put = |n: i32| self.status(login, &["-T", body.to_str().unwrap()], &n.to_string());
+            while put(n) == "201" {
+                n += 1;
+            }
+            assert_eq!(put(n), "507", "file {n} of {bytes} bytes");
+        }
+    }
+}
+
+impl Drop for OnSmallDisk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn who_fills_the_disk_can_be_kept_out() {
+    let Some(server) = OnSmallDisk::start(256) else {
+        println!("this machine mounts nothing for a test");
+        return;
+    };
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let others: Vec<String> =
+        (0..24).map(|n| server.add_user(&format!("other{n}"), "DatastoreReader")).collect();
+    server.upload_until_full(&alice);
+    // New users are accepted as long as the reserve stays.
+    let comment = "x".repeat(1_000);
+    let refused = (0..2_000).find_map(|n| {
+        let output = server.run(&["user", "add", &format!("more{n}@local"), "--comment", &comment]);
+        (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+    });
+    let why = refused.unwrap();
+    for said in ["the disk is full: make room", "kept for changes that take rights away"] {
+        assert!(why.contains(said), "{why}");
+    }
+    // The next request obeys each change, also if there are many.
+    let status = |login: &str| server.status(login, &PROPFIND_0, "");
+    for (n, login) in others.iter().enumerate() {
+        assert_eq!(status(login), "207", "{n}");
+        let user = format!("other{n}@local");
+        let (arguments, expected) = match n % 3 {
+            0 => (vec!["revoke", "user", &user, "--everything"], "401"),
+            1 => (vec!["user", "disable", &user], "401"),
+            _ => {
+                let path = ["role", "remove", "--path", "/datastore/main", "--auth-id"];
+                ([&path[..], &[&user, "DatastoreReader"]].concat(), "404")
+            }
+        };
+        server.done(&arguments);
+        assert_eq!(status(login), expected, "{arguments:?}");
+    }
+    let add = ["user", "add", "bob@local", "--comment", &comment];
+    assert!(!server.run(&add).status.success());
+    server.done(&["user", "disable", "alice@local"]);
+    assert_eq!(status(&alice), "401");
+    assert_eq!(server.done(&["facts", "check"])["sound"], true);
+    // The path through which this process reaches the server's file system.
+    let root = format!("/proc/{}/root", server.child.id());
+    let file = format!("{root}{}/data/datastores/main/0", server.scratch.path().display());
+    std::fs::remove_file(file).unwrap();
+    server.done(&add);
 }

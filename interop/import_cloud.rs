@@ -168,6 +168,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let report = import(&["--passwords", dump]);
     let named: Vec<&str> = report.iter().filter_map(|line| line["what"].as_str()).collect();
     for expected in [
+        "project outer@d1",
         "password ann@d1",
         "application credential admin@Default!ci",
         "member of group crew@d1: ann@d1",

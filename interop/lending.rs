@@ -140,6 +140,27 @@ fn what_a_credential_made_ends_with_it() {
     let (_, child) = cloud.credential(&lent, json!({ "name": "child", "unrestricted": true }));
     let by_child = cloud.client.login(&child, Value::Null).unwrap();
     let (_, grandchild) = cloud.credential(&by_child, json!({ "name": "grandchild" }));
+    // The lists say what may create credentials, and which credential created which.
+    let access = cloud.server.cli(&["user", "access", "alice@Default"])[0].clone();
+    let gives = |name: &str, kind: &str| {
+        let mut ways = access["ways"].as_array().unwrap().iter();
+        let is_it = |way: &&Value| way["way"] == kind && (name.is_empty() || way["name"] == name);
+        ways.find(is_it).unwrap()["gives"].as_str().unwrap().to_owned()
+    };
+    let credential = "application credential";
+    assert!(
+        gives("alice@Default!free", credential)
+            .ends_with("; unrestricted: it can create credentials and trusts")
+    );
+    assert!(gives("alice@Default!child", credential).ends_with("; created with alice@Default!free"));
+    let narrow = gives("alice@Default!grandchild", credential);
+    assert!(narrow.ends_with("; created with alice@Default!child") && !narrow.contains("unrestricted"));
+    assert!(gives("", "EC2 key").ends_with("; created with alice@Default!free"));
+    assert!(gives("", "trust to another user").ends_with("; created with alice@Default!free"));
+    let listed = cloud.server.cli(&["token", "list", "alice@Default"]);
+    let row = |name: &str| listed.iter().find(|row| row["tokenid"] == name).unwrap();
+    assert_eq!(row("alice@Default!free")["unrestricted"], true);
+    assert_eq!(row("alice@Default!child")["created_with"], "alice@Default!free");
     let by_grandchild = cloud.client.login(&grandchild, Value::Null).unwrap();
     let tokens = [&by_trust, &by_on, &by_child, &by_grandchild];
     for token in tokens {

@@ -171,6 +171,6 @@ fn proxmoxer_works_with_a_password_and_tickets() {
     let again: serde_json::Value = serde_json::from_str(&again.text()).unwrap();
     server.cli(&["user", "add", "fred@local"]);
     assert_eq!(login("fred@local", again["data"]["ticket"].as_str().unwrap()).status, 400);
-    server.cli(&["user", "disable", "admin@local"]);
+    server.cli(&["user", "disable", "admin@local", "--force"]);
     assert_eq!(login("admin@local", &server.password).status, 401);
 }

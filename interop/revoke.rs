@@ -250,6 +250,44 @@ fn what_revoke_says_is_what_the_server_does() {
     let works = "the password, 1 API token, 1 application credential, 1 EC2 key, 1 trust from another user and \
                  1 trust to another user still work: enfilade revoke user alice@Default --everything";
     assert!(told.contains("ended at least ") && told.contains(works), "{told}");
+    let listed = world.told(&["revoke", "list"]);
+    assert!(
+        listed.contains("ISSUED UP TO") && listed.contains("up to a minute later than the revocation"),
+        "{listed}"
+    );
+}
+
+/// One EC2 key or one trust is ended by the name that `user access` shows, and nothing else.
+#[test]
+fn one_ec2_key_or_one_trust_is_ended_alone() {
+    let world = World::new();
+    let named = |kind: &str| {
+        let said = world.access();
+        let ways = said["ways"].as_array().unwrap().clone();
+        ways.into_iter().find(|way| way["way"] == kind).map(|way| way["name"].as_str().unwrap().to_owned())
+    };
+    // The name is the access key, as programs have it, and not the digest.
+    assert_eq!(named("EC2 key"), Some(world.key.0.clone()));
+    let said = world.revoke(&["ec2-key", &world.key.0]);
+    assert_eq!((&said["revoked"], &said["ended"]["ec2_keys"]), (&json!("EC2 key"), &json!(1)), "{said}");
+    assert!(!world.signs() && named("EC2 key").is_none());
+    let by_trust = world.login("alice", json!({ "OS-TRUST:trust": { "id": world.trusts[0] } }));
+    assert!(world.note(by_trust));
+    let before = world.standing().len();
+    let said = world.revoke(&["trust", &world.trusts[0]]);
+    assert_eq!(said["ended"]["trusts_to_others"], 1, "{said}");
+    assert!(said["ended"]["sessions_at_least"].as_u64() >= Some(1), "{said}");
+    assert_eq!((world.standing().len(), named("trust from another user")), (before - 1, None));
+    assert_eq!(named("trust to another user"), Some(world.trusts[1].clone()));
+    let told = world.told(&["revoke", "trust", &world.trusts[1]]);
+    assert!(told.contains("deleted for good: 1 trust to another user"), "{told}");
+    let left = ["password", "API token", "API token", "application credential"];
+    assert_eq!(world.check("key and trusts revoked"), left);
+    for arguments in [["revoke", "ec2-key", &world.key.0], ["revoke", "trust", &world.trusts[0]]] {
+        let output = world.cloud.server.cli_output(&arguments, "");
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && why.contains("there is no"), "{why}");
+    }
 }
 
 /// No credential and no trust depends on the mark of an audit id that no session has.

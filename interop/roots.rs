@@ -1,9 +1,10 @@
 //! Reserved paths: no datastore can contain files that the server itself reads or writes, however the datastore was created. Over HTTP, datastores
 //! can be created only below the configured roots.
 
+use crate::command::{run, said};
 use crate::curl::curl;
-use crate::server::Server;
-use std::os::unix::fs::symlink;
+use crate::server::{Scratch, Server};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -260,4 +261,40 @@ fn what_cannot_be_deleted_from_a_datastore_is_refused() {
     }
     assert_eq!(change("delete=comment").status, 200);
     assert!(!config().contains("kept"));
+}
+
+/// A directory that the server's user may not enter is there: `doctor` names its owner and mode. Only root can own what another user's server serves, so
+/// the test does nothing for other users.
+#[test]
+fn a_directory_that_is_shut_is_not_called_missing() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (data, shut) = (scratch.path().join("data"), scratch.path().join("shut"));
+    let content = shut.join("content");
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(scratch.path(), 0o755);
+    std::fs::create_dir_all(&content).unwrap();
+    said(&data, &["init"]);
+    said(&data, &["datastore", "create", "tank", "--path", content.to_str().unwrap()]);
+    for place in [&data, &content] {
+        assert!(Command::new("chown").args(["-R", "65534:65534"]).arg(place).status().unwrap().success());
+    }
+    // `doctor` checks as the owner of the data directory.
+    let doctor = || String::from_utf8(run(&data, &["doctor"], None).stdout).unwrap();
+    mode(&shut, 0o755);
+    assert!(!doctor().contains("the user of this process"), "{}", doctor());
+    mode(&content, 0o000);
+    let says = doctor();
+    let by = format!("`{}` belongs to user ", content.display());
+    assert!(says.contains("is there, but the user of this process cannot read it"), "{says}");
+    assert!(says.contains(&by) && says.contains("has mode 0000"), "{says}");
+    mode(&shut, 0o700);
+    let says = doctor();
+    let by = format!("`{}` belongs to user root and has mode 0700", shut.display());
+    assert!(says.contains("cannot be reached by the user of this process") && says.contains(&by), "{says}");
+    assert!(!says.contains("create it, or mount"), "{says}");
 }

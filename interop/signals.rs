@@ -2,7 +2,7 @@
 
 use crate::certificates::{bundle, ecdsa};
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{BINARY, Scratch, Server, until, wait_until};
+use crate::server::{BINARY, Scratch, Server, serving, until, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -33,7 +33,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert_eq!(status(), 207);
 
     // If a file is broken, the old certificate stays in use, and clients are served as before.
-    std::fs::remove_file(&toml).unwrap();
+    std::fs::write(&toml, "").unwrap();
     let pem = server.data().join("tls/localhost.pem");
     let good = std::fs::read(&pem).unwrap();
     let is_told = |file: &std::path::Path, what: &str| {
@@ -85,10 +85,14 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     });
 }
 
-fn has_metric(server: &Server, sample: &str) -> bool {
+pub(crate) fn has_metric(server: &Server, sample: &str) -> bool {
+    metrics(server).lines().any(|line| line == sample)
+}
+
+pub(crate) fn metrics(server: &Server) -> String {
     let output =
         Command::new("curl").args(["--silent", &format!("http://{}/metrics", server.operations)]).output();
-    String::from_utf8(output.unwrap().stdout).unwrap().lines().any(|line| line == sample)
+    String::from_utf8(output.unwrap().stdout).unwrap()
 }
 
 /// A change of a file has the same effect on metrics and log as a signal.
@@ -166,9 +170,41 @@ fn a_configuration_that_was_removed_is_no_reload() {
     wait_until(SOON, "the missing file is told", || server.log().contains(&missing));
     assert_eq!(shown(), "alert 112");
     assert!(has_metric(&server, "enfilade_reload_failed 1"));
+    is_missed(&server);
     std::fs::write(&own, "").unwrap();
     signal("HUP", server.pid());
     wait_until(SOON, "an empty file is a decision", || shown() != "alert 112");
+}
+
+/// The next start is refused, and the commands that examine the configuration say why.
+fn is_missed(server: &Server) {
+    let started = serving(&server.data(), &[]).output().unwrap();
+    let checked = server.cli_output(&["config", "check"], "");
+    let examined = server.cli_output(&["doctor"], "");
+    for output in [started, checked, examined] {
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let is_told = said.contains("enfilade.toml` is missing, but it was there before");
+        assert!(!output.status.success() && is_told && said.contains("(`touch '"), "{said}");
+    }
+}
+
+/// A start without the file that the first start wrote would silently use the default of every key.
+#[test]
+fn a_start_without_the_configuration_that_was_there_is_refused() {
+    let mut server = Server::start();
+    let own = server.data().join("enfilade.toml");
+    // A reload misses the file that this server itself has written.
+    std::fs::remove_file(&own).unwrap();
+    signal("HUP", server.pid());
+    let missing = format!("reload failed, nothing changed: configuration `{}` is missing", own.display());
+    wait_until(SOON, "the missing file is told", || server.log().contains(&missing));
+    server.stop();
+    is_missed(&server);
+    // Commands that need no configuration work, and an empty file is a decision.
+    assert_eq!(server.cli(&["user", "list"]).len(), 1);
+    std::fs::write(&own, "").unwrap();
+    server.cli(&["config", "check"]);
+    server.kill_and_restart();
 }
 
 /// Renewal programs write the file to which a link leads, and operators move whole directories.

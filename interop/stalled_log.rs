@@ -1,9 +1,12 @@
-//! Standard error of the server is not read: this delays no request, and no read of the mirrored files.
+//! Standard error of the server is not read, or cannot be written: this delays no request, and no read of the mirrored files. What is lost is counted.
 
+use crate::command::{run, said, values};
 use crate::curl::curl;
-use crate::server::{Server, WITHOUT_PENALTIES};
+use crate::server::{Server, WITHOUT_PENALTIES, until};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The factor by which a promised time may be exceeded on a slow machine.
@@ -62,4 +65,74 @@ fn files_are_followed_while_nobody_reads_the_log_and_no_change_is_lost() {
         }
     }
     assert_eq!(changes, (0..12).collect::<Vec<_>>());
+}
+
+/// The value of a metric without labels, or with these labels.
+fn metric(server: &Server, name: &str) -> u64 {
+    let url = format!("http://{}/metrics", server.operations);
+    let output = Command::new("curl").args(["--silent", "--max-time", "20", &url]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
+}
+
+/// What the doctor says about the log.
+fn about_log(findings: &[Value]) -> (String, String) {
+    let found = findings.iter().find(|finding| finding["what"] == "audit log").unwrap();
+    let text = |key: &str| found[key].as_str().unwrap().to_owned();
+    (text("state"), text("says"))
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted_and_the_doctor_names_the_cause() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let server = Server::start_logging_to(full, &[WITHOUT_PENALTIES]);
+    server.cli(&["user", "add", "ann@local"]);
+    (0..3).for_each(|_| assert_eq!(whoami(&server, "nobody@local:x"), 401));
+    let lost = || metric(&server, "enfilade_log_lines_lost_total{reason=\"write\"}");
+    until("the lost lines are counted", &server, || lost() >= 3);
+    assert_eq!(metric(&server, "enfilade_log_lines_lost_total{reason=\"queue\"}"), 0);
+    let doctor = server.cli_output(&["doctor"], "");
+    let (state, says) = about_log(&values(&String::from_utf8(doctor.stdout).unwrap()));
+    assert_eq!(state, "warning", "{says}");
+    for part in [
+        format!("although a server runs (process {})", server.pid()).as_str(),
+        "cannot write to its standard error `/dev/full`",
+        "make room on the disk of the log",
+        "enfilade_log_lines_lost_total",
+    ] {
+        assert!(says.contains(part), "{part}: {says}");
+    }
+}
+
+/// A backup has no change log, so after a restore the number of changes without a line is not the number of revisions.
+#[test]
+fn after_a_restore_only_changes_that_a_server_will_write_are_told_of() {
+    let server = Server::start();
+    (0..5).for_each(|n| drop(server.cli(&["user", "add", &format!("u{n}@local")])));
+    let file = server.scratch.path().join("backup");
+    server.cli(&["backup", file.to_str().unwrap()]);
+    let (mut waiting, mut newest) = (String::new(), 0);
+    let restored = Server::start_on(
+        |data| {
+            said(data, &["restore", file.to_str().unwrap()]);
+            // Follows the restored files, which may be a change.
+            said(data, &["user", "list"]);
+            newest = said(data, &["facts", "status"])[0]["revision"].as_u64().unwrap();
+            let doctor = String::from_utf8(run(data, &["doctor"], None).stdout).unwrap();
+            waiting = about_log(&values(&doctor)).1;
+            // The restored datastore is still the one of the first server.
+            assert!(doctor.contains("is in the data directory of another server"), "{doctor}");
+        },
+        &[],
+    );
+    let status = || restored.cli(&["facts", "status"])[0].clone();
+    until("everything is in the log", &restored, || status()["shipped"] == status()["revision"]);
+    let log = restored.log();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let changes = lines.filter(|line| line["event"] == "change");
+    let written = changes.filter(|line| line["revision"].as_u64().unwrap() <= newest).count() as u64;
+    assert!(0 < written && written < newest, "{written} of {newest}: {log}");
+    assert!(waiting.starts_with(&format!("{written} change")), "{written} were written: {waiting}");
+    assert!(waiting.contains("no server runs"), "{waiting}");
 }

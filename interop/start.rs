@@ -62,7 +62,7 @@ fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     assert!(enfilade(&data, &["init"]).0);
     for arguments in [
         &["datastore", "remove", "main"][..],
-        &["role", "remove", "--path", "/", "--auth-id", "admin@local", "Admin"],
+        &["role", "remove", "--path", "/", "--auth-id", "admin@local", "Admin", "--force"],
         &["user", "remove", "admin@local"],
         &["user", "add", "alice@local"],
     ] {
@@ -82,6 +82,113 @@ fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     let file = scratch.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert!(enfilade(&file, &["user", "list"]).1.contains("is a file, not a directory"));
+}
+
+/// The lines that a start prints, up to the command to try.
+fn start_lines(data: &Path) -> String {
+    let mut command = Command::new(BINARY);
+    command.arg("--data").arg(data).args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut text = String::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap) {
+        text += &format!("{line}\n");
+        if ["  enfilade ", "  curl "].iter().any(|begin| line.starts_with(begin)) {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    text
+}
+
+/// The datastore of an administrator is gone: the start names its directory, and does not say that nobody has the rights.
+#[test]
+fn a_start_without_the_directory_of_its_datastore_says_so() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    assert!(enfilade(&data, &["init"]).0);
+    std::fs::rename(data.join("datastores/main"), scratch.path().join("gone")).unwrap();
+    let text = start_lines(&data);
+    let told = "nobody can list datastore main: the datastore's directory `";
+    assert!(text.contains(told) && text.contains("cannot be opened: No such file or directory"), "{text}");
+    assert!(text.trim_end().ends_with(" doctor"), "{text}");
+    std::fs::rename(scratch.path().join("gone"), data.join("datastores/main")).unwrap();
+    assert!(start_lines(&data).contains("\ntry:\n  curl "));
+}
+
+/// Without `user.cfg` no password helps: the start and `user passwd` name the file.
+#[test]
+fn a_missing_file_of_users_is_named() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let users = data.join("user.cfg");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(&users, "user: ann@pbs\n\n").unwrap();
+    std::fs::write(data.join("enfilade.toml"), "[facts]\nstale_limit = 0\n").unwrap();
+    let password = scratch.path().join("password");
+    std::fs::write(&password, "a long enough password\n").unwrap();
+    let passwd = || {
+        let mut command = Command::new(BINARY);
+        command.arg("--data").arg(&data).args(["user", "passwd", "root@pam", "--password-stdin"]);
+        let output = command.stdin(std::fs::File::open(&password).unwrap()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(start_lines(&data).contains("nobody can log in yet; set a password:\n"));
+    std::fs::rename(&users, scratch.path().join("user.cfg")).unwrap();
+    // The second look comes after the stale limit.
+    assert!(enfilade(&data, &["user", "list"]).0);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let text = start_lines(&data);
+    let missing = format!("`{}`, which defines users, is missing; restore the file", users.display());
+    assert!(text.contains(&format!("nobody can log in: {missing}; see also:\n")), "{text}");
+    assert!(text.trim_end().ends_with(" doctor"), "{text}");
+    let said = passwd();
+    assert_eq!(said.trim(), format!("user root@pam has a new password, but cannot log in: {missing}"));
+    std::fs::rename(scratch.path().join("user.cfg"), &users).unwrap();
+    assert_eq!(passwd().trim(), "user root@pam has a new password");
+}
+
+/// Without an administrator nobody can administer the server over HTTP, and a removed user does not come back.
+#[test]
+fn the_last_administrator_is_not_removed_by_mistake() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let succeeds = |line: &str| {
+        let (is_well, said) = enfilade(&data, &line.split(' ').collect::<Vec<_>>());
+        assert!(is_well, "{line}: {said}");
+        said
+    };
+    let is_refused = |line: &str| {
+        let (is_well, said) = enfilade(&data, &line.split(' ').collect::<Vec<_>>());
+        let is_told = said.contains("nothing was changed: no user who can log in would have the role Admin")
+            && said.contains("or add --force");
+        assert!(!is_well && is_told, "{line}: {said}");
+    };
+    succeeds("init");
+    is_refused("user remove admin@local");
+    is_refused("user disable admin@local");
+    is_refused("role remove --path / --auth-id admin@local Admin");
+    for line in [
+        "user add ann@local",
+        "group add admins",
+        "group member add admins ann@local",
+        "role assign --path / --auth-id @admins Admin",
+    ] {
+        succeeds(line);
+    }
+    // A user without a password and token cannot log in.
+    is_refused("user disable admin@local");
+    succeeds("token create ann@local!way");
+    succeeds("user disable admin@local");
+    is_refused("user remove ann@local");
+    is_refused("group remove admins");
+    is_refused("group member remove admins ann@local");
+    is_refused("role remove --path / --auth-id @admins Admin");
+    let said = succeeds("group member remove admins ann@local --force");
+    assert!(said.contains("warning: no user who can log in has the role Admin on / any more"), "{said}");
+    succeeds("user remove ann@local");
+    succeeds("user remove admin@local");
 }
 
 #[test]

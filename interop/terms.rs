@@ -26,7 +26,7 @@ use tokio_rustls::rustls::{
 };
 
 /// The serial number of the certificate that is revoked.
-const MINE: [u8; 4] = [1, 2, 3, 4];
+pub(crate) const MINE: [u8; 4] = [1, 2, 3, 4];
 
 /// An authority that issues certificates.
 pub(crate) struct Authority {

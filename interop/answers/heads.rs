@@ -163,7 +163,7 @@ pub(super) fn ask(world: &mut World) {
     }
 }
 
-/// The names, labels and types of all metrics, without their values.
+/// The names, types and meanings of all metrics.
 pub(super) fn metrics(world: &mut World) {
     world.group("operations");
     world.ask_by(Way::Operations, "anonymous", "GET /metrics", Ask::new("GET", "/metrics"));

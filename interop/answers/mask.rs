@@ -150,7 +150,7 @@ impl Masks {
     /// The body with all replacements; `kind` is its Content-Type.
     pub(super) fn canonical_body(&mut self, kind: &str, text: &str, context: &mut MaskContext<'_>) -> String {
         match kind.starts_with(&self.samples) {
-            true => self.canonical(&without_values(text), context),
+            true => self.canonical(&without_samples(text), context),
             false => self.canonical(text, context),
         }
     }
@@ -272,24 +272,9 @@ fn ordered(text: &str, begin: &str, end: &str) -> String {
     format!("{}{}{rest}", &text[..first], parts.concat())
 }
 
-/// Metrics without their values; the lines between two comments are sorted.
-fn without_values(text: &str) -> String {
-    let (mut out, mut samples) = (Vec::new(), Vec::new());
-    for line in text.lines() {
-        match (line.starts_with('#'), line.rsplit_once(' ')) {
-            // The space of disks is measured once a minute, so a sample of a new datastore comes later.
-            (false, Some((name, _))) if name.contains("_disk_") => {}
-            (false, Some((name, _))) => samples.push(format!("{name} <value>\n")),
-            _ => {
-                samples.sort_unstable();
-                out.append(&mut samples);
-                out.push(format!("{line}\n"));
-            }
-        }
-    }
-    samples.sort_unstable();
-    out.append(&mut samples);
-    out.concat()
+/// The comments of metrics: their names, types and meanings. Samples are left out, because some of them appear only after a minute, or under load.
+fn without_samples(text: &str) -> String {
+    text.lines().filter(|line| line.starts_with('#')).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Seconds since the epoch.

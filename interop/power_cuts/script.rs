@@ -171,7 +171,7 @@ impl Script {
         self.cli(&["token", "create", "eve@pbs!new"]);
         self.cli(&["token", "delete", "eve@pbs!old"]);
         self.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
-        let backup = self.data.join("backup");
+        let backup = self.data.with_file_name("backup");
         self.cli(&["facts", "backup", backup.to_str().unwrap()]);
         self.cli(&["facts", "compact"]);
     }

@@ -6,15 +6,14 @@ use crate::error::Error;
 use crate::keystone::{grantees_of, name_of_scope, userid_of};
 use crate::resolve::{dangling, domain_id, group_id, user_id};
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope,
-    Grantee, Group, Member, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User, Verifier,
-    Who,
+    Assignment, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope, Grantee, Group,
+    Member, Membership, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId, TrustId, Ugid,
-    UserId, Userid,
+    UserId, Userid, word_of_id,
 };
-use enfilade_facts::{Clocks, MirrorHealth, Read, Source, View};
+use enfilade_facts::{Clocks, View};
 use enfilade_identity::{Context, Opener, Refusal};
 use std::collections::BTreeSet;
 
@@ -166,8 +165,9 @@ fn by_credential(view: &View<'_>, id: &CredentialId) -> Result<Option<Way>, Erro
 }
 
 fn by_key(view: &View<'_>, id: &BlobId, row: &Blob) -> Result<Option<Way>, Error> {
-    let (Some(_), Some(project)) = (&row.ec2, &row.project) else { return Ok(None) };
-    let gives = format!("the roles of its user on {}", name_of_scope(view, &GrantScope::Project(*project))?);
+    let (Some(key), Some(project)) = (&row.ec2, &row.project) else { return Ok(None) };
+    let on = name_of_scope(view, &GrantScope::Project(*project))?;
+    let gives = format!("the roles of its user on {on}{}", created_with(view, key.by)?);
     let (name, record) = (id.to_string(), WayRecord::Key(*id));
     Ok(Some(Way { kind: WayKind::Ec2Key, user: row.user, name, gives, expires: 0, record }))
 }
@@ -176,10 +176,10 @@ fn by_trust(view: &View<'_>, user: &UserId, id: &TrustId) -> Result<Option<Way>,
     let Some(trust) = view.get::<Trust>(id)? else { return Ok(None) };
     let name =
         |id| Ok::<_, Error>(userid_of(view, id)?.map_or_else(|| id.to_string(), |name| name.to_string()));
-    let roles = roles_on(view, &trust.roles, &trust.project)?;
+    let (roles, made) = (roles_on(view, &trust.roles, &trust.project)?, created_with(view, trust.by)?);
     let (kind, gives) = match trust.trustee == *user {
-        true => (WayKind::TrustFromAnother, format!("{roles}, delegated by {}", name(&trust.trustor)?)),
-        false => (WayKind::TrustToAnother, format!("{roles}, delegated to {}", name(&trust.trustee)?)),
+        true => (WayKind::TrustFromAnother, format!("{roles}, delegated by {}{made}", name(&trust.trustor)?)),
+        false => (WayKind::TrustToAnother, format!("{roles}, delegated to {}{made}", name(&trust.trustee)?)),
     };
     let (name, record) = (id.to_string(), WayRecord::Trust(*id));
     Ok(Some(Way { kind, user: *user, name, gives, expires: trust.expires, record }))
@@ -212,7 +212,25 @@ fn given_by(
     if !delegation.rules.is_empty() {
         gives += "; no files, because it has access rules";
     }
-    Ok(gives)
+    if delegation.unrestricted && delegation.rules.is_empty() {
+        gives += "; unrestricted: it can create credentials and trusts";
+    }
+    Ok(gives + &created_with(view, delegation.by)?)
+}
+
+/// The application credential with which a record was created, for the end of a text. Empty if its user created it in person.
+fn created_with(view: &View<'_>, by: Option<CredentialId>) -> Result<String, Error> {
+    Ok(maker_of(view, by)?.map(|maker| format!("; created with {maker}")).unwrap_or_default())
+}
+
+/// The name of the application credential with which a record was created; `None` if its user created it in person.
+pub(crate) fn maker_of(view: &View<'_>, by: Option<CredentialId>) -> Result<Option<String>, Error> {
+    let Some(by) = by else { return Ok(None) };
+    let Some(row) = view.get::<Credential>(&by)? else { return Ok(Some(by.to_string())) };
+    Ok(Some(match userid_of(view, &row.owner)? {
+        Some(user) => Authid { user, token: Some(row.name) }.to_string(),
+        None => format!("{}!{}", row.owner, word_of_id(row.name.as_str())),
+    }))
 }
 
 /// Roles on a project by name, such as `member, reader on project work@Default`.
@@ -255,6 +273,8 @@ pub struct UserAccess {
     pub ways: Vec<Way>,
     /// Every role that is assigned to the user or to a group of the user. The user is a member of the group directly, or through other groups.
     pub roles: Vec<HeldRole>,
+    /// The groups of the user that give no roles now, because their domain is disabled.
+    pub groups_off: Vec<GroupName>,
 }
 
 /// Every way in and every role of a user.
@@ -265,9 +285,28 @@ pub fn user_access(view: &View<'_>, user: &Userid) -> Result<UserAccess, Error> 
     let id = user_id(view, user)?;
     let row = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
     let domain = view.get::<Domain>(&row.domain)?.ok_or_else(|| dangling("domain", row.domain))?;
-    let (ways, roles) = (ways_of(view, &id)?, roles_of(view, &id)?);
+    let (ways, roles, groups_off) = (ways_of(view, &id)?, roles_of(view, &id)?, groups_off(view, &id)?);
     let (enabled, domain_enabled, expires) = (row.enabled, domain.enabled, row.expires);
-    Ok(UserAccess { id, enabled, domain_enabled, expires, ways, roles })
+    Ok(UserAccess { id, enabled, domain_enabled, expires, ways, roles, groups_off })
+}
+
+/// The groups of a user, direct and nested, whose domain is disabled.
+fn groups_off(view: &View<'_>, user: &UserId) -> Result<Vec<GroupName>, Error> {
+    let (mut off, mut seen, mut edge) = (Vec::new(), BTreeSet::new(), vec![Member::User(*user)]);
+    while let Some(member) = edge.pop() {
+        for (key, _) in view.list::<Membership>(&member.prefix())? {
+            let Some(group) = view.get::<Group>(&key.group)?.filter(|_| seen.insert(key.group)) else {
+                continue;
+            };
+            let Some(domain) = view.get::<Domain>(&group.domain)? else { continue };
+            if !domain.enabled {
+                off.extend(GroupName::new(&group.name, domain.name).ok());
+            }
+            edge.push(Member::Group(key.group));
+        }
+    }
+    off.sort();
+    Ok(off)
 }
 
 fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
@@ -340,10 +379,20 @@ pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Ve
 
 /// As [`users_in_group`], for the id of a group.
 pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error> {
+    members_without(view, id, |_, _| false)
+}
+
+/// As [`members`], without the memberships for which `is_left_out` returns true.
+pub(crate) fn members_without(
+    view: &View<'_>,
+    id: GroupId,
+    is_left_out: impl Fn(GroupId, Member) -> bool,
+) -> Result<Vec<UserId>, Error> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
     while let Some(group) = edge.pop() {
         for (key, _) in view.list::<Reverse>(&ReverseKey::members_of(&group))? {
             match key {
+                ReverseKey::Member(_, member) if is_left_out(group, member) => {}
                 ReverseKey::Member(_, Member::User(user)) => {
                     users.insert(user);
                 }
@@ -355,102 +404,6 @@ pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error
         }
     }
     Ok(users.into_iter().collect())
-}
-
-/// The usual administrators, in the order in which they are listed.
-const USUAL_ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Default"];
-
-/// A user with the role Admin on `/`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Administrator {
-    /// The name of the user.
-    pub name: Userid,
-    /// Why the user cannot log in with all its roles. `None` if it can.
-    pub refused: Option<Refusal>,
-}
-
-impl Administrator {
-    /// Whether the user can log in with all its roles, with its password or an API token.
-    pub fn can_log_in(&self) -> bool {
-        self.refused.is_none()
-    }
-}
-
-/// Every user who has the role Admin on `/`, directly or as a member of a group, and is enabled and not expired. The usual administrators come first.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn administrators(source: &dyn Source, now: i64) -> Result<Vec<Administrator>, Error> {
-    source.read(|view| {
-        // If no user has the name, the result is `None`.
-        let named = |user: &Userid| match user_id(view, user) {
-            Ok(id) => Ok(Some(id)),
-            Err(Error::Missing { .. }) => Ok(None),
-            Err(why) => Err(why),
-        };
-        let (mut users, mut groups): (BTreeSet<UserId>, Vec<GroupId>) = (BTreeSet::new(), Vec::new());
-        users.extend(named(&Userid::root_pam())?);
-        for (key, row) in view.list::<Assignment>(&AssignmentKey::node_prefix("/"))? {
-            if !row.roles.iter().any(|(role, _)| *role == Role::Admin) {
-                continue;
-            }
-            match key.who {
-                Who::User(id) => drop(users.insert(id)),
-                Who::Named(Ugid::Authid(authid)) if authid.token.is_none() => {
-                    users.extend(named(&authid.user)?);
-                }
-                Who::Group(id) => groups.push(id),
-                Who::Named(Ugid::Group(group)) => groups.extend(group_id(view, &group).ok()),
-                Who::Token(_) | Who::Named(_) => {}
-            }
-        }
-        for group in groups {
-            users.extend(members(view, group)?);
-        }
-        let mut found = Vec::new();
-        for id in users {
-            let Some(user) = view.get::<User>(&id)? else { continue };
-            if is_live(user.enabled, user.expires, now)
-                && let Some(name) = name_of_user(view, &id)?
-            {
-                found.push(Administrator { name, refused: refused(view, &id, None, now)? });
-            }
-        }
-        let usual = |name: &Userid| USUAL_ADMINISTRATORS.iter().position(|usual| *usual == name.to_string());
-        found.sort_by_key(|found| (usual(&found.name).unwrap_or(usize::MAX), found.name.clone()));
-        Ok(found)
-    })?
-}
-
-fn is_live(enabled: bool, expires: i64, now: i64) -> bool {
-    enabled && (expires == 0 || now < expires)
-}
-
-/// Why nobody can log in as the user with all its roles; or, if `token` is given, with this API token of the user. `None` if it is possible.
-pub(crate) fn refused(
-    view: &View<'_>,
-    user: &UserId,
-    token: Option<CredentialId>,
-    now: i64,
-) -> Result<Option<Refusal>, Error> {
-    // `enfilade doctor` reports files that are stale, so here only the wall clock counts.
-    let now = Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current };
-    let checked = match token {
-        None => enfilade_identity::check_login(view, now, *user),
-        Some(_) => enfilade_identity::check_secret(view, now, *user, token),
-    };
-    match checked {
-        Err(Refusal::Facts(why)) => Err(why.into()),
-        checked => Ok(checked.err()),
-    }
-}
-
-/// Whether a user who can log in has the role Admin on `/`.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
-    Ok(administrators(source, now)?.iter().any(Administrator::can_log_in))
 }
 
 /// The users and projects of a domain.

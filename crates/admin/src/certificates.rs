@@ -2,6 +2,7 @@
 
 mod index;
 mod listing;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod usable;
@@ -190,21 +191,32 @@ impl CertificateFiles {
     pub fn look(&self, rules: Rules, known: Option<&LeafIndex>, now: u64) -> io::Result<Looked> {
         self.looked.store(now, Ordering::Relaxed);
         let listing = self.list()?;
+        let looked = self.look_over(&listing, rules, known, now)?;
+        listing.check_bound(&looked.bad)?;
+        Ok(looked)
+    }
+
+    fn look_over(
+        &self,
+        listing: &Listing,
+        rules: Rules,
+        known: Option<&LeafIndex>,
+        now: u64,
+    ) -> io::Result<Looked> {
         let mut files = Vec::with_capacity(listing.names.len());
-        let unknown = known.map(|index| self.known(&listing, index, &mut files));
+        let unknown = known.map(|index| self.known(listing, index, &mut files));
         let names = unknown.as_ref().unwrap_or(&listing.names);
         let mut read = names.len();
-        let mut bad = self.leaves_into(&listing, names, &mut files)?;
+        let mut bad = self.leaves_into(listing, names, &mut files)?;
         // A file that does not exist may be a bundle of several files, one for each kind of key (`NAME.rsa`, `NAME.ecdsa`).
         let kinds: Vec<OsString> =
             bad.iter().flat_map(|bad| files_of_kinds(Path::new(&bad.file))).map(Into::into).collect();
         if !kinds.is_empty() {
             bad.retain(|bad| files_of_kinds(Path::new(&bad.file)).is_empty());
             read += kinds.len();
-            bad.extend(self.leaves_into(&listing, &kinds, &mut files)?);
+            bad.extend(self.leaves_into(listing, &kinds, &mut files)?);
         }
         let bad: Vec<BadCertificate> = bad.into_iter().map(|bad| listing.at_lines(bad)).collect();
-        listing.check_bound(&bad)?;
         let certificates = Certificates::new(self.digest, rules, files);
         let (warnings, examined) = (listing.warnings_at(now), Examined::All);
         Ok(Looked { certificates, bad, examined, warnings, read })
@@ -233,20 +245,7 @@ impl CertificateFiles {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Calls `of` with the path and the leaf of every file. Returns the results in the order of the files.
-    ///
-    /// # Errors
-    /// When the directory or the list cannot be read.
-    pub fn leaves<T: Send + Sync>(
-        &self,
-        of: impl Fn(&str, Leaf) -> T + Sync,
-    ) -> io::Result<Vec<Result<T, BadCertificate>>> {
-        let listing = self.list()?;
-        let leaves = self.leaves_of(&listing.base, &listing.files(), of)?;
-        Ok(leaves.into_iter().map(|leaf| leaf.map_err(|bad| listing.at_lines(bad))).collect())
-    }
-
-    /// As [`Self::leaves`], for these files of the directory `base`.
+    /// Calls `of` with the path and the leaf of each of these files of the directory `base`. Returns the results in the order of the files.
     ///
     /// # Errors
     /// When the directory cannot be read.

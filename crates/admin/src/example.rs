@@ -1,6 +1,6 @@
 //! Records that exist, for the examples that commands print.
 
-use crate::access::{Administrator, administrators, refused};
+use crate::administrators::{Administrator, administrators, refused};
 use crate::error::Error;
 use enfilade_facts::tables::{Credential, Datastore, Domain, User};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DatastoreName, UserId, Userid};
@@ -52,24 +52,28 @@ pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Err
     })?
 }
 
-/// Existing datastores: that of a first start comes first.
+/// Existing datastores: that of a first start comes first, and those in maintenance come last.
 ///
 /// # Errors
 /// When the facts cannot be read.
 pub fn example_datastores(source: &dyn Source) -> Result<Vec<DatastoreName>, Error> {
     source.read(|view| {
         let mut found = Vec::new();
-        if let Ok(name) = FIRST_DATASTORE.parse::<DatastoreName>()
-            && view.get::<Datastore>(&name)?.is_some()
-        {
-            found.push(name);
-        }
-        for (name, _) in first::<Datastore>(view, |_, _| Ok(true))? {
-            if !found.contains(&name) {
-                found.push(name);
+        let mut add = |name, row: &Datastore| {
+            if !found.iter().any(|(known, _)| *known == name) {
+                found.push((name, row.maintenance.is_some()));
             }
+        };
+        if let Ok(name) = FIRST_DATASTORE.parse::<DatastoreName>()
+            && let Some(row) = view.get::<Datastore>(&name)?
+        {
+            add(name, &row);
         }
-        Ok(found)
+        let open = first::<Datastore>(view, |_, row| Ok(row.maintenance.is_none()))?;
+        let any = first::<Datastore>(view, |_, _| Ok(true))?;
+        open.into_iter().chain(any).for_each(|(name, row)| add(name, &row));
+        found.sort_by_key(|(_, is_in_maintenance)| *is_in_maintenance);
+        Ok(found.into_iter().map(|(name, _)| name).collect())
     })?
 }
 

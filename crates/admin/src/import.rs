@@ -1,15 +1,21 @@
 //! Imports of the records of other servers. Each record of the source gets a result: imported, imported with a difference, or left out.
 
 mod accounts;
+mod comparison;
+mod earlier;
 mod passwords;
 mod proxmox;
+mod role_rules;
 mod source;
 mod stores;
 
+pub use earlier::imported_names;
 pub use proxmox::import_proxmox;
+pub use role_rules::files_of_namespace;
 pub use source::{ProxmoxFiles, ProxmoxTerms};
 
 use crate::error::Error;
+use enfilade_facts::vocabulary::{Realm, shell_word};
 
 /// The result for one record of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +64,19 @@ impl Imported {
         self.left_out.as_deref() == Some(HERE)
     }
 
-    /// Whether a later import must not bring the record back if it is removed here meanwhile: it was imported, or is here already.
-    pub fn is_to_stay_removed(&self) -> bool {
-        let is_here = (self.left_out.is_none() && !self.is_remark) || self.has_password_here();
-        is_here && GIVES_ACCESS.contains(&self.kind)
-    }
-
     /// Whether a password was left out because the user has one here.
     pub fn has_password_here(&self) -> bool {
         self.left_out.as_deref() == Some(HAS_PASSWORD)
+    }
+
+    /// Whether a password was left out only because of the user's second factor: an import without second factors adds it.
+    pub fn needs_second_factor(&self) -> bool {
+        self.left_out.as_deref().is_some_and(|why| why.starts_with(NEEDS_FACTOR))
+    }
+
+    /// Whether a password was left out because it was removed or revoked here. No option of the import adds it.
+    pub fn was_taken_away(&self) -> bool {
+        self.left_out.as_deref().is_some_and(|why| why.starts_with(REVOKED) || why == removed(self.kind))
     }
 
     /// The kind and the name.
@@ -81,20 +91,34 @@ const HERE: &str = "the record already exists in this store";
 /// Why a user who has a password gets none.
 const HAS_PASSWORD: &str = "the user already has a password on this server";
 
-/// The kinds of records that let somebody in, or give rights.
-const GIVES_ACCESS: [&str; 4] = ["user", "token", "password", "roles"];
+/// Why a user with a second factor gets no password: the beginning of the text.
+const NEEDS_FACTOR: &str = "the user needs a second factor in Proxmox";
+
+/// Why a user whose sessions were revoked gets no password: the beginning of the text.
+const REVOKED: &str = "the sessions of the user were revoked on this server";
 
 /// Why a record that an earlier import added, and that is not here any more, is not added again.
 fn removed(kind: &str) -> String {
     let next = match kind {
-        "user" => "create the user with `enfilade user create`",
+        "user" => "create the user with `enfilade user add`",
         "token" => "create a token with `enfilade token create`",
         "password" => "set a new one with `enfilade user passwd`",
+        "realm" => "create it with `enfilade domain add`",
+        "datastore" => "create it with `enfilade datastore create`",
         _ => "assign them with `enfilade role assign`",
     };
     let again = if kind == "roles" { "they are" } else { "it is" };
     format!(
-        "an earlier import added this, and it was removed or revoked here since; if {again} wanted again, {next}"
+        "this was here after an earlier import, and was removed or revoked here since; if {again} wanted again, {next}"
+    )
+}
+
+/// Why a user of a realm that was removed is not added.
+fn removed_realm(realm: &Realm) -> String {
+    format!(
+        "the realm `{realm}` was removed here since an earlier import; if it is wanted again, create it with `enfilade domain add {}`, and import \
+         again",
+        shell_word(realm.as_str())
     )
 }
 
@@ -111,3 +135,6 @@ pub(crate) fn no_sid_left() -> Error {
         "every SID of this store is in use, so nothing was imported in this step: remove users or groups that are not needed, then import again".into(),
     )
 }
+
+#[cfg(test)]
+mod tests;

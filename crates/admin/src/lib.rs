@@ -7,6 +7,7 @@
 mod change_context;
 mod write_through;
 mod access;
+mod administrators;
 mod withdraw;
 mod tree_acls;
 mod object_acl;
@@ -33,8 +34,12 @@ mod tokens;
 mod users;
 
 pub use access::{
-    Administrator, HeldRole, UserAccess, Way, WayKind, administrators, contents_of_domain, has_administrator,
-    name_of_user, user_access, users_in_group, ways_for, ways_of,
+    HeldRole, UserAccess, Way, WayKind, contents_of_domain, name_of_user, user_access, users_in_group,
+    ways_for, ways_of,
+};
+pub use administrators::{
+    Administrator, Loss, administrators, cloud_administrators, has_administrator, takes_last_administrator,
+    takes_last_cloud_administrator, why_no_login,
 };
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{
@@ -55,7 +60,7 @@ pub use example::{example_datastores, example_logins, example_user};
 pub use files::{FileSummary, list_files};
 pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
-pub use import::{Imported, ProxmoxFiles, ProxmoxTerms, import_proxmox};
+pub use import::{Imported, ProxmoxFiles, ProxmoxTerms, files_of_namespace, import_proxmox, imported_names};
 pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,

@@ -1,6 +1,6 @@
 //! API tokens.
 
-use crate::access::roles_on;
+use crate::access::{maker_of, roles_on};
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::resolve::{Names, dangling, token_id, user_id};
@@ -47,6 +47,10 @@ pub struct TokenSummary {
     pub own_roles: bool,
     /// For an application credential: the roles and the project, such as `member on project work@Default`.
     pub limited_to: Option<String>,
+    /// Whether the token is an application credential whose sessions may create credentials and trusts.
+    pub unrestricted: bool,
+    /// The application credential with which this one was created.
+    pub created_with: Option<String>,
     /// Whether the token is mirrored from `user.cfg` and `token.shadow`.
     pub is_mirrored: bool,
     /// The problem of the token's section in `user.cfg`, if it has one.
@@ -566,7 +570,7 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
         };
         let summary = |(id, token): (CredentialId, Credential)| {
             let delegation = view.get::<Delegation>(&id)?;
-            let limited_to = delegation.map(|row| roles_on(view, &row.roles, &row.project)).transpose()?;
+            let limited_to = delegation.as_ref().map(|row| roles_on(view, &row.roles, &row.project));
             Ok(TokenSummary {
                 tokenid: tokenid(&token),
                 name: token.name,
@@ -577,7 +581,9 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
                 grace_until: token.previous.map(|previous| previous.until),
                 comment: token.comment,
                 own_roles: token.own_roles,
-                limited_to,
+                limited_to: limited_to.transpose()?,
+                unrestricted: delegation.as_ref().is_some_and(|row| row.unrestricted && row.rules.is_empty()),
+                created_with: maker_of(view, delegation.and_then(|row| row.by))?,
                 is_mirrored: token.mirrored.is_some(),
                 fault: token.mirrored.and_then(|mirrored| mirrored.fault).map(|fault| fault.to_string()),
                 checked_by: checked_by(&token.verifier),

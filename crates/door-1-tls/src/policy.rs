@@ -10,18 +10,24 @@ use crate::tickets::Tickets;
 use aws_lc_rs::digest;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{
+    CertRevocationListError, CertificateError, Error, RootCertStore, ServerConfig, SupportedCipherSuite,
+    SupportedProtocolVersion,
+};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The TLS policy of some names.
 pub struct Policy {
     /// A digest of the options and of the contents of the files that they name. All processes with the same options and files have the same digest.
     epoch: [u8; 32],
     config: ServerConfig,
+    /// Checks the certificates of clients. `None` if clients are not asked for certificates.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
     /// The lists of the `crl-file`.
     revoked: Vec<RevocationList>,
 }
@@ -102,20 +108,17 @@ impl Policy {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(options)?)
             .map_err(|why| format!("no protocol version or cipher is left: {why}"))?;
-        let mut lists = Vec::new();
+        let (mut lists, mut clients) = (Vec::new(), None);
         let builder = match options.verify {
             Verify::None => builder.with_no_client_auth(),
             asked => {
                 let is_required = asked == Verify::Required;
                 let names = !options.no_ca_names;
-                let (verifier, of_file) = verifier(
-                    &provider,
-                    [&named, &silent],
-                    options.crl_file.is_some().then_some(revoked.as_slice()),
-                    is_required,
-                    names,
-                )?;
+                let revoked = options.crl_file.as_deref().map(|path| (path, revoked.as_slice()));
+                let (verifier, of_file) =
+                    verifier(&provider, [&named, &silent], revoked, is_required, names)?;
                 lists = of_file;
+                clients = Some(Arc::clone(&verifier));
                 builder.with_client_cert_verifier(verifier)
             }
         };
@@ -143,7 +146,7 @@ impl Policy {
             Verify::None => config.ticketer = tickets.under(epoch),
             _ => config.send_tls13_tickets = 0,
         }
-        Ok(Policy { epoch, config, revoked: lists })
+        Ok(Policy { epoch, config, clients, revoked: lists })
     }
 
     /// What is wrong with the revocation lists of this policy at this time, in seconds since the epoch; each problem once.
@@ -152,6 +155,25 @@ impl Policy {
         faults.sort_unstable();
         faults.dedup();
         faults
+    }
+
+    /// Whether a handshake under this policy accepts the certificate of a client, the first one of a PEM file, at this time in seconds since the epoch.
+    /// `None` if clients are not asked for certificates.
+    pub fn accepts(&self, pem: &[u8], now: i64) -> Option<Result<(), String>> {
+        let verifier = self.clients.as_ref()?;
+        let mut chain = CertificateDer::pem_slice_iter(pem).flatten();
+        let Some(leaf) = chain.next() else { return Some(Err("there is no certificate".to_owned())) };
+        let others: Vec<CertificateDer<'_>> = chain.collect();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or(0)));
+        Some(verifier.verify_client_cert(&leaf, &others, now).map(drop).map_err(|why| match why {
+            Error::InvalidCertificate(CertificateError::Revoked) => {
+                "it is revoked in the `crl-file`".to_owned()
+            }
+            Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                "no authority in the `ca-file` or `ca-verify-file` issued it".to_owned()
+            }
+            other => other.to_string(),
+        }))
     }
 
     /// Makes the TLS configuration of connections that get this bundle under this policy.
@@ -226,7 +248,7 @@ fn versions(options: &Options) -> Result<Vec<&'static SupportedProtocolVersion>,
 fn verifier(
     provider: &Arc<CryptoProvider>,
     [named, silent]: [&[u8]; 2],
-    revoked: Option<&[u8]>,
+    revoked: Option<(&str, &[u8])>,
     is_required: bool,
     names: bool,
 ) -> Result<(Arc<dyn ClientCertVerifier>, Vec<RevocationList>), String> {
@@ -249,7 +271,7 @@ fn verifier(
     }
     let hints: Vec<_> = CertificateDer::pem_slice_iter(named).flatten().collect();
     let crls: Vec<CertificateRevocationListDer<'static>> =
-        CertificateRevocationListDer::pem_slice_iter(revoked.unwrap_or_default())
+        CertificateRevocationListDer::pem_slice_iter(revoked.map_or(&[][..], |(_, pem)| pem))
             .collect::<Result<_, _>>()
             .map_err(|why| format!("the `crl-file` cannot be read: {}", pem_fault(&why)))?;
     let has_crls = !crls.is_empty();
@@ -259,6 +281,7 @@ fn verifier(
     let trusted: Vec<_> =
         [named, silent].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem).flatten()).collect();
     let lists = crls.iter().filter_map(|list| RevocationList::read(list, &trusted)).collect();
+    let is_old = crls.iter().any(|list| !RevocationList::has_extensions(list));
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .with_crls(crls)
         .clear_root_hint_subjects();
@@ -274,9 +297,29 @@ fn verifier(
         // Only leaf certificates are looked up in the revocation list. A list that has expired is not trusted.
         builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
     }
-    let verifier =
-        builder.build().map_err(|why| format!("clients' certificates cannot be checked: {why}"))?;
+    let verifier = builder.build().map_err(|why| match (why, revoked) {
+        (VerifierBuilderError::InvalidCrl(why), Some((path, _))) => unusable_list(path, is_old, &why),
+        (why, _) => format!("clients' certificates cannot be checked: {why}"),
+    })?;
     Ok((verifier, lists))
+}
+
+/// The error for a revocation list that the TLS library does not accept.
+fn unusable_list(path: &str, is_old: bool, why: &CertRevocationListError) -> String {
+    let (what, next) = match why {
+        _ if is_old => (
+            "has X.509 version 1, or no CRL number".to_owned(),
+            "set `crlnumber` in the `openssl` configuration of the CA, and make the list again with `openssl ca -gencrl`",
+        ),
+        CertRevocationListError::UnsupportedDeltaCrl => {
+            ("contains only the changes of another list (delta)".to_owned(), "install the complete list")
+        }
+        CertRevocationListError::ParseError | CertRevocationListError::Other(_) => {
+            ("cannot be parsed".to_owned(), "install the list of the authority again")
+        }
+        other => (format!("is not supported ({other:?})"), "install another list of the authority"),
+    };
+    format!("`crl-file {path}`: a revocation list in it {what}, so it cannot be used: {next}")
 }
 
 #[cfg(test)]
@@ -335,6 +378,32 @@ mod tests {
         assert!(said.contains("there is no revocation list in PEM form"), "{said}");
     }
 
+    /// A list that `openssl ca -gencrl` makes without `crlnumber` in its configuration.
+    const OF_VERSION_1: &str = "-----BEGIN X509 CRL-----\n\
+        MIGWMD4wCgYIKoZIzj0EAwIwEjEQMA4GA1UEAwwHY2xpZW50cxcNMjYxMTI2MDMx\n\
+        NDQ2WhcNMjYxMjI2MDMxNDQ2WjAKBggqhkjOPQQDAgNIADBFAiA2Ux3rXxn2J+d8\n\
+        mYER24wfcLXWPFTTYqut37MqU5DbNQIhAJtrHOVq5RbYmNwkoCnIYADWqZc4wBt2\n\
+        94cKcUsgdb2d\n-----END X509 CRL-----\n";
+
+    #[test]
+    fn a_revocation_list_of_version_1_is_refused_with_file_cause_and_next_step() {
+        let ca = authority();
+        let line = CrtList::parse("a.pem [verify required ca-file /ca crl-file crl.pem]").lines.remove(0);
+        let said = |list: &str| {
+            let read = |path: &str| Ok(if path == "/ca" { ca.as_slice() } else { list.as_bytes() }.to_vec());
+            Policy::new(&line.options, &Tickets::default(), read).unwrap_err()
+        };
+        let of_version_1 = said(OF_VERSION_1);
+        assert!(
+            of_version_1.starts_with("`crl-file crl.pem`: a revocation list in it has X.509 version 1"),
+            "{of_version_1}"
+        );
+        assert!(of_version_1.contains("set `crlnumber` in the `openssl` configuration"), "{of_version_1}");
+        // SEQUENCE { SEQUENCE { version 2, [0] {} } } has no other field.
+        let damaged = said("-----BEGIN X509 CRL-----\nMAcwBQIBAaAA\n-----END X509 CRL-----\n");
+        assert!(damaged.contains("crl.pem`: a revocation list in it cannot be parsed"), "{damaged}");
+    }
+
     #[test]
     fn an_expired_or_foreign_revocation_list_is_a_fault() {
         use rcgen::{
@@ -369,6 +438,61 @@ mod tests {
         assert!(faults(&own, until + 1)[0].contains("has expired"));
         assert!(faults(&foreign, 0)[0].contains("of no authority in the `ca-file`"));
         assert_eq!(faults(&[own, foreign].concat(), until + 1).len(), 2);
+    }
+
+    #[test]
+    fn the_certificate_of_a_client_is_judged_as_in_a_handshake() {
+        use rcgen::{
+            BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
+            ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
+            SerialNumber, date_time_ymd,
+        };
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, "clients");
+        let key = KeyPair::generate().unwrap();
+        let ca = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        let give = |serial: u64| {
+            let mut params = CertificateParams::new(vec!["laptop".to_owned()]).unwrap();
+            params.serial_number = Some(SerialNumber::from(serial));
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().pem()
+        };
+        let (kept, revoked, foreign) = (give(7), give(8), String::from_utf8(authority()).unwrap());
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2030, 1, 1),
+            next_update: date_time_ymd(2030, 2, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: vec![RevokedCertParams {
+                serial_number: SerialNumber::from(8),
+                revocation_time: date_time_ymd(2030, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&issuer).unwrap().pem().unwrap();
+        let accepts = |options: &str, pem: &str| {
+            let line = CrtList::parse(&format!("a.pem [{options}]")).lines.remove(0);
+            let read = |path: &str| Ok(if path == "/ca" { &ca } else { &list }.as_bytes().to_vec());
+            let policy = Policy::new(&line.options, &Tickets::default(), read).unwrap();
+            policy.accepts(pem.as_bytes(), 1_894_000_000)
+        };
+        let asks = "verify required ca-file /ca crl-file /crl";
+        assert_eq!(accepts("verify none", &kept), None);
+        assert_eq!(accepts(asks, &kept), Some(Ok(())));
+        for (pem, why) in [
+            (&revoked, "it is revoked in the `crl-file`"),
+            (&foreign, "no authority in the `ca-file`"),
+            (&String::new(), "there is no certificate"),
+        ] {
+            let said = accepts(asks, pem).unwrap().unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+        assert_eq!(accepts("verify optional ca-file /ca", &revoked), Some(Ok(())));
     }
 
     #[test]

@@ -29,6 +29,22 @@ impl RevocationList {
         Some(RevocationList { until, is_foreign: !trusted.iter().any(is_of) })
     }
 
+    /// Whether the list has extensions, such as its number. Only a list of version 2 has them, and the TLS library accepts no other list.
+    pub(crate) fn has_extensions(der: &[u8]) -> bool {
+        let fields = || {
+            let mut list = Der(Der(der).expect(tag::SEQUENCE)?);
+            let mut fields = Der(list.expect(tag::SEQUENCE)?);
+            fields.expect(tag::INTEGER)?;
+            let mut last = None;
+            while let Some((tag, _)) = fields.next() {
+                last = Some(tag);
+            }
+            last
+        };
+        // The extensions have the same tag as the version of a certificate.
+        fields() == Some(tag::VERSION)
+    }
+
     /// What is wrong with the list at this time, in seconds since the epoch.
     pub(crate) fn fault(&self, now: i64) -> Option<&'static str> {
         match self {

@@ -398,4 +398,16 @@ mod tests {
             assert_eq!(read.as_ref().ok(), is_read.then_some(&claim), "{more}: {read:?}");
         }
     }
+
+    #[test]
+    fn a_user_authenticated_in_person_if_no_other_credential_took_part() {
+        let of = |bits: &[u32]| Methods(bits.iter().map(|bit| 1 << bit).sum());
+        let in_person = [0, 1, 2, 4];
+        for bit in 0..64 {
+            assert_eq!(of(&[bit]).are_in_person(), in_person.contains(&bit), "{bit}");
+            assert_eq!(of(&[bit]).and(Methods::PASSWORD).are_in_person(), in_person.contains(&bit), "{bit}");
+        }
+        assert!(of(&in_person).are_in_person());
+        assert!(!Methods(0).are_in_person(), "a token without methods proves nothing");
+    }
 }

@@ -30,6 +30,7 @@ mod about;
 mod lending;
 mod policy;
 mod use_api;
+mod ways;
 
 #[cfg(test)]
 mod reference;
@@ -58,3 +59,4 @@ pub use security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 pub use sight::Sight;
 pub use steps::Step;
 pub use use_api::{may_go_on, use_api};
+pub use ways::ways;

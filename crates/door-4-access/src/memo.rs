@@ -8,9 +8,9 @@
 //! - Which of many objects a principal sees, by the states of the objects and the decision of the roles. One lookup returns the results for all
 //!   objects.
 //! - Which nodes of a path have role assignments, at a revision of the facts.
-//! - The roles on a node or below it, and whether a principal has a role in a datastore. The key has the revision of the facts, whether the mirror is
-//!   current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of groups, but the
-//!   principal may be from an older revision. With the `SetId` in the key, such a principal cannot change the results for others.
+//! - The roles on a node or below it, whether a principal has a role in a datastore, and on which nodes in it. The key has the revision of the facts,
+//!   whether the mirror is current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of
+//!   groups, but the principal may be from an older revision. With the `SetId` in the key, such a principal cannot change the results for others.
 
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
@@ -33,6 +33,7 @@ pub struct AccessMemo {
     pub(crate) roles: Memo<Resolved>,
     pub(crate) admitted: WordMemo<bool>,
     pub(crate) assigned: WordMemo<Assigned>,
+    pub(crate) ways: Memo<Ways>,
 }
 
 /// The id of the bytes of an ACL.
@@ -68,6 +69,15 @@ impl Word for Assigned {
     }
     fn from_word(word: u64) -> Self {
         Assigned { on: word & 2 != 0, below: word & 1 != 0 }
+    }
+}
+
+/// The nodes below a datastore's node on which roles let a principal in.
+pub(crate) struct Ways(pub(crate) Vec<String>);
+
+impl Weigh for Ways {
+    fn heap_bytes(&self) -> usize {
+        self.0.iter().map(|node| size_of::<String>() + node.capacity()).sum()
     }
 }
 
@@ -111,12 +121,13 @@ impl AccessMemo {
             states: WordMemo::new(seed, most),
             ids: WordMemo::new(seed, few),
             next: AtomicU64::new(1),
-            acls: Memo::new(seed, most - least),
+            acls: Memo::new(seed, most - 2 * least),
             granted: WordMemo::new(seed, most),
             sights: Memo::new(seed, few),
             roles: Memo::new(seed, few),
             admitted: WordMemo::new(seed, least),
             assigned: WordMemo::new(seed, few),
+            ways: Memo::new(seed, least),
         }
     }
 
@@ -216,6 +227,10 @@ impl AccessMemo {
 
     pub(crate) fn admitted_key(&self, when: (At, Clocks), principal: &Principal, root: &str) -> MemoKey {
         Self::of(self.admitted.key("any role"), when, principal, root)
+    }
+
+    pub(crate) fn ways_key(&self, when: (At, Clocks), principal: &Principal, root: &str) -> MemoKey {
+        Self::of(self.ways.key("ways"), when, principal, root)
     }
 
     fn of(key: KeyMaker, (at, now): (At, Clocks), principal: &Principal, node: &str) -> MemoKey {

@@ -8,6 +8,7 @@ use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
 use enfilade_facts::vocabulary::{AccessMask, Authid, Privileges, ProjectId, Role, RolePath, Ugid};
 use enfilade_facts::{Clocks, SourceError};
 use enfilade_identity::{Principal, Reach};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The set of roles that counts, and where it comes from.
@@ -371,4 +372,36 @@ pub(crate) fn is_admitted_below(
         }
     }
     Ok(false)
+}
+
+/// The nodes strictly below a path on which roles let this principal in, without those below another one of them; at most `most`, in the order of their
+/// paths.
+pub(crate) fn admitted_below(
+    view: &View<'_>,
+    now: Clocks,
+    principal: &Principal,
+    path: &str,
+    most: usize,
+) -> Result<Vec<String>, SourceError> {
+    let mut admitted: BTreeSet<String> = BTreeSet::new();
+    if principal.reach != Reach::Everything {
+        return Ok(Vec::new());
+    }
+    let mut nodes = Vec::new();
+    view.assignments_below(path, |key, _| nodes.push(key))?;
+    // A node comes before the nodes below it.
+    for key in nodes {
+        let node = key.path.as_str();
+        let is_reached = RolePath::nodes_to(node).any(|above| admitted.contains(above));
+        if is_reached || speaks(view, principal, &key.who)?.is_none() {
+            continue;
+        }
+        if resolve(view, now, principal, node)?.lets_in() {
+            admitted.insert(node.to_owned());
+        }
+        if admitted.len() >= most {
+            break;
+        }
+    }
+    Ok(admitted.into_iter().collect())
 }

@@ -2,6 +2,7 @@
 //! Control characters in a path are escaped, so that an event is always one line.
 
 use crate::issued::record_of;
+use crate::log_lines::{self, Loss};
 use crate::output;
 use enfilade_faces::PLAIN_HTTP;
 use enfilade_facts::Clocks;
@@ -36,7 +37,7 @@ pub(crate) struct AccessLog {
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// The number of events that were dropped: the queue was full, or there were too many refusals.
+    /// The number of events without a line: the queue was full, there were too many refusals, or the line could not be written.
     lost: u64,
     /// A second, and the refusals without a valid credential in that second.
     refusals: (i64, Refusals),
@@ -50,16 +51,16 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// Whether a line is left out. Anybody can send requests of plain HTTP and cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
+    /// Why a line is left out, if it is. Anybody can send requests of plain HTTP and cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
     /// own, so that no flood of other refusals hides them; the delay after failed logins keeps each address far below it.
-    fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> bool {
+    fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> Option<Loss> {
         if self.events.len() >= EVENTS_MAX {
-            return true;
+            return Some(Loss::Queue);
         }
         // The revision is set when door 2 grants.
         let is_of_anybody = !event.code.is_empty() && event.revision == 0;
         if !is_of_anybody && event.face != PLAIN_HTTP {
-            return false;
+            return None;
         }
         let now = now();
         if self.refusals.0 != now {
@@ -71,7 +72,7 @@ impl Waiting {
             false => &mut refusals.others,
         };
         *count += 1;
-        *count > per_second
+        (*count > per_second).then_some(Loss::Limit)
     }
 }
 
@@ -113,18 +114,25 @@ impl AccessLog {
     pub(crate) fn write(&self) {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Writing { events, text } = &mut *writing;
-        let mut lost = {
+        let before = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut waiting.events, events);
             std::mem::take(&mut waiting.lost)
         };
         let time = output::time(crate::clock::now().unix_seconds);
         let line = if output::is_for_people() { plain } else { line };
+        let count = events.len() as u64;
+        let mut lost = before;
         for event in events.drain(..) {
             line(text, &time, &event, std::mem::take(&mut lost));
         }
-        let _ = std::io::stderr().write_all(text);
+        let unwritten = log_lines::write(text);
         text.clear();
+        if unwritten > 0 {
+            // The first line has the count of the lines that were lost before.
+            let before = if unwritten == count { before } else { 0 };
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).lost += unwritten + before;
+        }
     }
 }
 
@@ -140,8 +148,9 @@ impl Audit for AccessLog {
     fn record(&self, event: Event) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let now = || crate::clock::now().unix_seconds;
-        if waiting.leaves_out(&event, self.refusals_per_second, now) {
+        if let Some(loss) = waiting.leaves_out(&event, self.refusals_per_second, now) {
             waiting.lost += 1;
+            log_lines::lose(loss, 1);
             return;
         }
         waiting.events.push(event);
@@ -258,7 +267,7 @@ mod tests {
         let failed_login = Event { code: "ID05", is_failed_login: true, ..Event::default() };
         let mut waiting = Waiting::default();
         let mut written = |events: &[&Event], second| {
-            events.iter().filter(|event| !waiting.leaves_out(event, 2, || second)).count()
+            events.iter().filter(|event| waiting.leaves_out(event, 2, || second).is_none()).count()
         };
         assert_eq!(written(&[&stranger; 5], 1), 2);
         assert_eq!(written(&[&failed_login; 5], 1), 2);

@@ -17,6 +17,7 @@ use crate::reserved::{refuse_exposed, written_to};
 use crate::{clock, output, self_made};
 use anyhow::Context;
 use enfilade_admin::CertificatePlace;
+use enfilade_faces::{AcmeState, Faces};
 use enfilade_sources::files::lock::FileLock;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::Leaf;
@@ -55,6 +56,8 @@ struct Client {
     answers: Arc<Answers>,
     /// The kinds of challenges that this server can answer.
     challenges: Vec<Challenge>,
+    /// The metrics show the state of the certificate.
+    faces: Faces,
 }
 
 /// The directory for the account, the answers to challenges and the record, in the data directory.
@@ -74,7 +77,12 @@ pub(crate) fn bundle(tls: &Tls, data: &Path) -> Option<PathBuf> {
 }
 
 /// Starts the task that obtains and renews the certificate, if `[tls] acme` has names. A caller notifies `again` to make the task try at once.
-pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, again: &Arc<Notify>) -> anyhow::Result<()> {
+pub(crate) fn follow(
+    home: &Home,
+    faces: &Faces,
+    answers: &Arc<Answers>,
+    again: &Arc<Notify>,
+) -> anyhow::Result<()> {
     let tls = &home.config.tls;
     let Some(bundle) = bundle(tls, &home.data) else { return Ok(()) };
     answers.make(&home.data)?;
@@ -89,7 +97,9 @@ pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, again: &Arc<Notify>) -
         roots: tls.acme_roots.clone(),
         answers: Arc::clone(answers),
         challenges: http.into_iter().chain([Challenge::TlsAlpn]).collect(),
+        faces: faces.clone(),
     };
+    client.measure(None);
     tokio::spawn(client.run(Arc::clone(again)));
     Ok(())
 }
@@ -115,8 +125,21 @@ impl Client {
                     wait
                 }
             };
+            let next = (failures > 0).then(|| {
+                clock::now().unix_seconds.saturating_add(i64::try_from(wait.as_secs()).unwrap_or(i64::MAX))
+            });
+            self.measure(next);
             let _ = tokio::time::timeout(wait, again.notified()).await;
         }
+    }
+
+    /// Shows the state of the certificate in the metrics. `next` is the time of the next attempt after a failure, in seconds since the epoch.
+    ///
+    /// The record says whether the last attempt failed, also if another server of this data directory, or an earlier process, made it.
+    fn measure(&self, next: Option<i64>) {
+        let Record { obtained, failed, .. } = Record::read(&self.data);
+        let has_failed = next.is_some() || failed.is_some() && self.is_due();
+        self.faces.metrics().set_acme(AcmeState { obtained, has_failed, next });
     }
 
     /// Obtains a certificate if one is due. After a failure another kind of challenge is tried.

@@ -3,10 +3,11 @@
 mod parts;
 pub(crate) mod schedule;
 
-use crate::home::Installation;
+use crate::home::{Installation, file_set};
 use crate::{clock, token_key};
-use anyhow::{Context, bail};
-use enfilade_facts::Source as _;
+use anyhow::{Context, bail, ensure};
+use enfilade_facts::tables::{FileName, MirroredFile};
+use enfilade_facts::{Read as _, Source};
 use enfilade_sources::backup::age::Lock;
 use enfilade_sources::backup::{
     BackupError, Content, FORMAT, Item, Manifest, write_archive, write_directory,
@@ -48,6 +49,21 @@ impl Target<'_> {
 pub(crate) struct Made {
     pub(crate) manifest: Manifest,
     pub(crate) bytes: u64,
+    /// Files that are not in the backup, because this user cannot read them, and the server does not use them.
+    pub(crate) left_out: Vec<PathBuf>,
+}
+
+impl Made {
+    /// The sentence about the files that are not in the backup.
+    pub(crate) fn lacks(&self) -> Option<String> {
+        let names: Vec<String> = self.left_out.iter().map(|file| format!("`{}`", file.display())).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "not in the backup: {}, which the user of this process cannot read: give this user the right to read, or copy the file by hand",
+                names.join(", ")
+            )
+        })
+    }
 }
 
 /// Makes a backup. `more` returns further files for the backup. `progress` gets the number of records that were read from the store, and the number
@@ -88,12 +104,13 @@ fn try_to_make(
     more: &dyn Fn() -> anyhow::Result<Vec<Item>>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> anyhow::Result<Made> {
-    let Parts { mut items, outside } = Parts::of(installation)?;
+    let Parts { mut items, outside, left_out } = Parts::of(installation)?;
     items.extend(more()?);
     let now = clock::now().unix_seconds;
     // The records are gathered in an unnamed file in the data directory, so that an encrypted backup leaves no readable copy in another place.
     let facts = Gathered::of(&|look| lmdb.with_view(look), &installation.data, now, progress)
         .context("the records of the store (the facts) cannot be copied")?;
+    refuse_missing(installation, lmdb, &items)?;
     let origin = facts.origin.clone();
     items.insert(0, Item::measure(Path::new(FACTS), 0o600, Content::Facts(Box::new(facts)))?);
     let manifest = Manifest {
@@ -108,7 +125,37 @@ fn try_to_make(
         files: items.iter().map(|item| item.entry.clone()).collect(),
     };
     let bytes = target.write(&manifest, &mut items)?;
-    Ok(Made { manifest, bytes })
+    Ok(Made { manifest, bytes, left_out })
+}
+
+/// The files that people edit and of which the facts have records: a file that was there once is never left out on purpose.
+pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
+    let rows = source.read(|view| view.list::<MirroredFile>(&[]))??;
+    Ok(rows.into_iter().map(|(file, _)| file).collect())
+}
+
+/// Refuses a backup without a file that the server has read: after its restore, everything that the file says would be lost.
+fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> anyhow::Result<()> {
+    let files = file_set(&installation.data, &installation.config);
+    let is_left_out = |name: &str| items.iter().all(|item| item.entry.path != name);
+    let known = followed(lmdb)?.into_iter().filter(|file| is_left_out(file.as_str()));
+    let mut missing: Vec<PathBuf> = known.map(|file| files.path(file)).collect();
+    if installation.had_config_file && is_left_out("enfilade.toml") {
+        missing.push(installation.config_path());
+    }
+    if let Some(new) = missing.iter().find(|file| file.exists()) {
+        // It came after the list of files was made.
+        return Err(BackupError::Changed(new.clone()).into());
+    }
+    let names: Vec<String> = missing.iter().map(|file| format!("`{}`", file.display())).collect();
+    let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
+    ensure!(
+        names.is_empty(),
+        "{} {is} missing, and the server has read {it} before: a backup without {it} is not complete; restore {it}, for example from an earlier backup, \
+         or make an empty file (`{{}}` in token.shadow) if everything in it is to be deleted",
+        names.join(", ")
+    );
+    Ok(())
 }
 
 /// The path in a form that does not depend on the working directory.

@@ -108,7 +108,8 @@ impl Keeper {
             let seconds = clock::nanos().saturating_sub(began) as f64 / 1e9;
             let known = count.saturating_sub(looked.read);
             output::note(&format!(
-                "{count} certificates with {names} names loaded in {seconds:.2} s: {} from files (read with {}), {known} from the index",
+                "{count} certificates with {} loaded in {seconds:.2} s: {} from files (read with {}), {known} from the index",
+                output::counted(names, "name", "names"),
                 looked.read,
                 self.files.engine()
             ));
@@ -315,10 +316,8 @@ pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: 
         });
     }
     if bad.len() > TOLD_MAX {
-        output::note(&format!(
-            "warning: and {} more certificates; see `enfilade certs check`",
-            bad.len() - TOLD_MAX
-        ));
+        let more = output::counted(bad.len() - TOLD_MAX, "more certificate", "more certificates");
+        output::note(&format!("warning: and {more}; see `enfilade certs check`"));
     }
 }
 

@@ -47,9 +47,9 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the arguments of this process. Ends the process if they are wrong.
-    pub(crate) fn of_process() -> Self {
-        Self::parse().checked().unwrap_or_else(|why| why.exit())
+    /// Reads the arguments of this process.
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+        Self::try_parse()?.checked()
     }
 
     /// Refuses options that only the value of another argument excludes.
@@ -269,11 +269,17 @@ pub(crate) enum User {
     Remove {
         /// NAME@REALM
         user: Userid,
+        /// Also if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Refuse all logins, tokens and sessions of a user
     Disable {
         /// NAME@REALM
         user: Userid,
+        /// Also if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Enable a disabled user
     Enable {
@@ -306,6 +312,9 @@ pub(crate) enum Group {
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
+        /// Also if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Members of a group
     #[command(subcommand)]
@@ -329,6 +338,9 @@ pub(crate) enum Member {
         /// USER@REALM or @GROUP
         #[arg(required = true)]
         members: Vec<String>,
+        /// Also if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -382,6 +394,9 @@ pub(crate) enum RoleCommand {
         /// The inherited assignment for the projects in this project or domain; `role list --named` shows it
         #[arg(long, conflicts_with_all = ["path", "system"])]
         inherited: bool,
+        /// Also if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Show all assignments
     List {

@@ -4,11 +4,13 @@ mod access;
 mod acls;
 mod backup;
 mod certs;
+mod client_certificates;
 mod config;
 mod datastores;
 mod doctor;
 mod explain;
 mod manual;
+mod meant;
 mod penalties;
 mod reference;
 mod facts;
@@ -23,13 +25,15 @@ mod sessions;
 mod tokens;
 mod users;
 
+pub(crate) use meant::arguments;
+
 use crate::cli::{Cli, Command, Facts, Subject};
-use crate::config::distance;
+use crate::config::{distance, refuse_lost};
 use crate::home::{self, Home, IfMissing, Installation};
 use crate::{clock, example, first_start, notes, output, serve, start};
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::ValueEnum as _;
-use enfilade_admin::{Error, keystone as admin};
+use enfilade_admin::{Error, Loss, keystone as admin};
 use enfilade_facts::Source;
 use std::process::ExitCode;
 
@@ -69,6 +73,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Command::Serve(arguments) = &cli.command {
         notes::hand_over()?;
         let data = home::data_directory(cli.data.clone())?;
+        refuse_lost(&data, cli.config.as_deref())?;
         serve::try_to_listen(&data, home::config_of(Some(data.clone()), cli.config.as_deref())?, arguments)?;
     }
     let installation = Installation::find(cli.data, cli.config.as_deref(), if_missing(&cli.command))?;
@@ -200,11 +205,35 @@ fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
 /// How an administrator is made.
 const NEW_ADMINISTRATOR: &str = "run `enfilade user add NAME@local --password`, then `enfilade role assign --path / --auth-id NAME@local Admin`";
 
+/// Refuses a change that would leave no administrator who can log in, unless `force` is set. That holds for the administrators of the server and for
+/// those of the cloud, if there are any.
+fn keep_administrator(home: &Home, loss: &Loss<'_>, force: bool) -> anyhow::Result<()> {
+    let now = clock::now().unix_seconds;
+    if !force && enfilade_admin::takes_last_administrator(home.source(), loss, now)? {
+        bail!(
+            "nothing was changed: no user who can log in would have the role Admin on / any more, so nobody could administer the server over HTTP; first \
+             make another administrator: {NEW_ADMINISTRATOR}; or add --force"
+        );
+    }
+    if enfilade_admin::takes_last_cloud_administrator(home.source(), loss, now)? {
+        let would = "no user who can log in would have the role admin on the system, a domain or a project any more, so nobody could administer the cloud";
+        ensure!(
+            force,
+            "nothing was changed: {would}; first make another administrator: `enfilade bootstrap --user NAME@DOMAIN`; or add --force"
+        );
+        output::note(&format!(
+            "warning: after this change, {}: `enfilade bootstrap --user NAME@DOMAIN` makes a new administrator",
+            would.replacen(" would have ", " has ", 1).replacen(" could ", " can ", 1)
+        ));
+    }
+    Ok(())
+}
+
 /// Warns if a change removed the last administrator.
 fn warn_without_administrator(home: &Home, had_one: bool) -> anyhow::Result<()> {
     if had_one && !has_administrator(home)? {
         output::note(&format!(
-            "warning: no user who can log in has the role Admin on / any more: {NEW_ADMINISTRATOR}, or undo this change"
+            "warning: no user who can log in has the role Admin on / any more: {NEW_ADMINISTRATOR}"
         ));
     }
     Ok(())

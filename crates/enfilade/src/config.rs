@@ -1,10 +1,12 @@
 //! `enfilade.toml`, overridden by environment variables. An unknown key is an error that names the nearest known one.
 
 mod keys;
+mod lost;
 mod shown;
 mod values;
 
 pub(crate) use keys::{Facts, Identity, KEYS, Key, Passwords, Tls};
+pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
 

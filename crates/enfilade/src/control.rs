@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 use enfilade_passage::{House, Penalty};
 use enfilade_sources::files::directory;
 use enfilade_sources::processes::PROCESSES_MAX;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
@@ -32,6 +33,8 @@ pub(crate) enum Question {
     /// Forget the failures of an address or a name, or of all of them (`None`). The answer lists the addresses and names that were delayed or
     /// refused.
     Clear(Option<String>),
+    /// At which addresses can clients on this machine reach the server with HTTPS?
+    Addresses,
 }
 
 /// An address, network or name that is delayed or refused.
@@ -50,7 +53,14 @@ pub(crate) struct Penalised {
 }
 
 /// Starts the thread that answers commands. If no control socket can be opened, the server still runs, but commands cannot query the server.
-pub(crate) fn follow(data: &Path, group: Option<u32>, house: &Arc<House>) -> anyhow::Result<()> {
+///
+/// `addresses` are the addresses for HTTPS.
+pub(crate) fn follow(
+    data: &Path,
+    group: Option<u32>,
+    house: &Arc<House>,
+    addresses: Vec<String>,
+) -> anyhow::Result<()> {
     let directory = place(data);
     let listener = match listen(&directory, group) {
         Ok(listener) => listener,
@@ -66,7 +76,7 @@ pub(crate) fn follow(data: &Path, group: Option<u32>, house: &Arc<House>) -> any
         for stream in listener.incoming() {
             // An error is ignored: it concerns only the client of this connection.
             match stream {
-                Ok(stream) => drop(answer(&stream, &house)),
+                Ok(stream) => drop(answer(&stream, &house, &addresses)),
                 Err(_) => std::thread::park_timeout(PATIENCE),
             }
         }
@@ -112,15 +122,17 @@ fn short(directory: &File, number: usize) -> String {
     format!("/proc/self/fd/{}/{number}", directory.as_raw_fd())
 }
 
-fn answer(stream: &UnixStream, house: &House) -> anyhow::Result<()> {
+fn answer(stream: &UnixStream, house: &House, addresses: &[String]) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream.take(QUESTION_BYTES_MAX)).read_line(&mut line)?;
     let (now, penalties) = (house.now(), house.penalties());
+    let mut writer = stream;
     let found = match serde_json::from_str(&line)? {
         Question::Penalties => penalties.list(now),
         Question::Clear(subject) => penalties.clear(subject.as_deref(), now),
+        Question::Addresses => return Ok(writeln!(writer, "{}", serde_json::to_string(addresses)?)?),
     };
     let shown = |one: Penalty| Penalised {
         subject: one.subject.to_string(),
@@ -130,7 +142,6 @@ fn answer(stream: &UnixStream, house: &House) -> anyhow::Result<()> {
         server: std::process::id(),
     };
     let all: Vec<Penalised> = found.into_iter().map(shown).collect();
-    let mut writer = stream;
     writeln!(writer, "{}", serde_json::to_string(&all)?)?;
     Ok(())
 }
@@ -140,6 +151,18 @@ fn answer(stream: &UnixStream, house: &House) -> anyhow::Result<()> {
 /// # Errors
 /// Fails if no server runs, or if a server does not answer, so that its penalties are unknown.
 pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penalised>> {
+    ask_all(data, question)
+}
+
+/// The addresses for HTTPS of every running server of the data directory, for clients on this machine.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn addresses(data: &Path) -> anyhow::Result<Vec<String>> {
+    ask_all(data, &Question::Addresses)
+}
+
+fn ask_all<T: DeserializeOwned + Ord>(data: &Path, question: &Question) -> anyhow::Result<Vec<T>> {
     let directory = place(data);
     let mut all = Vec::new();
     let mut servers = 0;
@@ -167,7 +190,7 @@ pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penali
     Ok(all)
 }
 
-fn ask_one(mut stream: &UnixStream, question: &Question) -> anyhow::Result<Vec<Penalised>> {
+fn ask_one<T: DeserializeOwned>(mut stream: &UnixStream, question: &Question) -> anyhow::Result<Vec<T>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     writeln!(stream, "{}", serde_json::to_string(question)?)?;

@@ -2,9 +2,12 @@
 //! start creates.
 
 use crate::home::{Home, data_directory};
-use crate::{clock, operations};
+use crate::{clock, control, operations};
 use enfilade_admin::{CertificatePlace, example_datastores, example_logins, example_user, init_first_keys};
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath};
+use enfilade_facts::Door;
+use enfilade_facts::tables::FileName;
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath, Userid};
+use enfilade_passage::DoorAnswer;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
@@ -85,16 +88,35 @@ enum First {
     Hidden(Authid, DatastoreName),
     /// The file system of a datastore does not answer.
     Unanswered,
+    /// Somebody with a role on this datastore can log in, but the datastore refuses everybody: the reason. Nobody was found who may list another one.
+    Shut(DatastoreName, String),
+    /// Nobody can log in, because the file that defines users is missing or cannot be used: the reason.
+    NoFile(String),
     /// This user exists, but nobody can log in.
     NoSecret(Authid),
     NoUser,
 }
 
-/// Finds a user or token that can log in and list a datastore, an administrator if possible.
-fn first(home: &Home) -> anyhow::Result<First> {
+/// Whose request is shown, if several can log in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sought {
+    /// An administrator, if possible.
+    Administrator,
+    /// Another user than `root@pam`, if possible. After an import, this shows that the users of the old server can log in.
+    OldUser,
+}
+
+/// Finds a user or token that can log in and list a datastore.
+fn first(home: &Home, sought: Sought) -> anyhow::Result<First> {
     let now = clock::now().unix_seconds;
-    let (logins, datastores) = (example_logins(home.source(), now)?, example_datastores(home.source())?);
+    let (mut logins, datastores) = (example_logins(home.source(), now)?, example_datastores(home.source())?);
+    if sought == Sought::OldUser {
+        logins.sort_by_key(|login| login.user == Userid::root_pam());
+    }
     let Some(login) = logins.first() else {
+        if let Some(why) = without_users(home)? {
+            return Ok(First::NoFile(why));
+        }
         return Ok(example_user(home.source(), now)?.map_or(First::NoUser, First::NoSecret));
     };
     let Some(datastore) = datastores.first() else { return Ok(First::Listing(login.clone(), None)) };
@@ -105,60 +127,107 @@ fn first(home: &Home) -> anyhow::Result<First> {
         let top = StorePath::root();
         let pairs =
             logins.iter().flat_map(|login| datastores.iter().map(move |datastore| (login, datastore)));
-        let mut permitted = pairs.filter(|(login, datastore)| {
-            house.explain(login, None, datastore, &top, AccessMask::READ_DATA).permits()
-        });
-        let found = permitted.next().map(|(login, store)| First::Listing(login.clone(), Some(store.clone())));
-        drop(answer.send(found.unwrap_or(hidden)));
+        let mut shut = None;
+        for (login, datastore) in pairs {
+            let explanation = house.explain(login, None, datastore, &top, AccessMask::READ_DATA);
+            if explanation.permits() {
+                drop(answer.send(First::Listing(login.clone(), Some(datastore.clone()))));
+                return;
+            }
+            // Doors 3 and 5 refuse only who has a role: the reason is the datastore.
+            let is_of_store = |door: &&DoorAnswer| matches!(door.door, Door::Datastore | Door::Content);
+            if let Some(door) = explanation.doors.last().filter(is_of_store) {
+                shut.get_or_insert_with(|| First::Shut(datastore.clone(), door.says.clone()));
+            }
+        }
+        drop(answer.send(shut.unwrap_or(hidden)));
     })?;
     Ok(answered.recv_timeout(PATIENCE).unwrap_or(First::Unanswered))
 }
 
+/// Why the users that `user.cfg` defines cannot log in, if that file is missing, or cannot be used.
+pub(crate) fn without_users(home: &Home) -> anyhow::Result<Option<String>> {
+    let files = enfilade_admin::list_files(home.source())?;
+    let found = files.into_iter().find(|file| file.file == FileName::Users);
+    let path = home.files.path(FileName::Users);
+    Ok(found.and_then(|found| {
+        let problem = found.problems.first().cloned().unwrap_or_default();
+        match (path.exists(), found.refuses) {
+            (false, _) => Some(format!("`{}`, which defines users, is missing", path.display())),
+            (true, true) => Some(format!("`{}`, which defines users: {problem}", path.display())),
+            (true, false) => None,
+        }
+    }))
+}
+
 /// A command to try after a start, with its heading. `login` contains the user and the password that a first start created, quoted for the shell.
 /// Without `login`, the command contains a user or token that can log in and list the datastore. If there is none, the command is the next step.
-pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (&'static str, String) {
+pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (String, String) {
     if let Some(login) = login {
-        return ("try:", listing(home, &login, address, &path(home)));
+        return ("try:".to_owned(), listing(home, &login, address, &path(home)));
     }
-    match first(home) {
+    match first(home, Sought::Administrator) {
         Ok(First::Listing(login, datastore)) => {
             let path = path_of(datastore.as_ref());
-            ("try:", listing(home, &in_quotes(&login.to_string()), address, &path))
+            ("try:".to_owned(), listing(home, &in_quotes(&login.to_string()), address, &path))
         }
         Ok(First::Hidden(login, datastore)) => hidden(home, &login, &datastore),
-        Ok(First::Unanswered) => ("a datastore does not answer; see which one:", command(home, "doctor")),
+        Ok(First::Shut(datastore, why)) => shut(home, &datastore, &why),
+        Ok(First::Unanswered) => {
+            ("a datastore does not answer; see which one:".to_owned(), command(home, "doctor"))
+        }
+        Ok(First::NoFile(why)) => {
+            (format!("nobody can log in: {why}; restore the file; see also:"), command(home, "doctor"))
+        }
         Ok(First::NoSecret(user)) => (
-            "nobody can log in yet; set a password:",
+            "nobody can log in yet; set a password:".to_owned(),
             command(home, &format!("user passwd {}", quoted(&user.to_string()))),
         ),
-        _ => ("nobody can log in yet; create a user:", command(home, "user add admin@local --password")),
+        _ => (
+            "nobody can log in yet; create a user:".to_owned(),
+            command(home, "user add admin@local --password"),
+        ),
     }
 }
 
-fn hidden(home: &Home, login: &Authid, datastore: &DatastoreName) -> (&'static str, String) {
+fn hidden(home: &Home, login: &Authid, datastore: &DatastoreName) -> (String, String) {
     let explain = format!("explain {} {datastore}", quoted(&login.to_string()));
-    ("nobody who can log in may list a datastore yet; see why:", command(home, &explain))
+    ("nobody who can log in may list a datastore yet; see why:".to_owned(), command(home, &explain))
+}
+
+fn shut(home: &Home, datastore: &DatastoreName, why: &str) -> (String, String) {
+    (format!("nobody can list datastore {datastore}: {why}; see also:"), command(home, "doctor"))
 }
 
 /// The first commands to try with this data directory, with their heading: start the server, unless one runs, and list a datastore. `None` if nobody
 /// could log in.
 pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
-    let (login, datastore) = match first(home).ok()? {
+    let (login, datastore) = match first(home, Sought::OldUser).ok()? {
         First::Listing(login, datastore) => (in_quotes(&login.to_string()), datastore),
         First::Hidden(login, datastore) => {
             let (heading, explain) = hidden(home, &login, &datastore);
             return Some((heading.trim_end_matches(':').to_owned(), vec![explain]));
         }
-        First::Unanswered | First::NoSecret(_) | First::NoUser => return None,
+        First::Shut(datastore, why) => {
+            let (heading, doctor) = shut(home, &datastore, &why);
+            return Some((heading.trim_end_matches(':').to_owned(), vec![doctor]));
+        }
+        First::Unanswered | First::NoFile(_) | First::NoSecret(_) | First::NoUser => return None,
     };
     let path = path_of(datastore.as_ref());
     if operations::is_served(&home.data) {
-        let why = "the server that runs here uses the imported records already; try with its address";
-        return Some((why.to_owned(), vec![listing(home, &login, "HOST:PORT", &path)]));
+        let why = "the server that runs here uses the imported records already; try";
+        return Some((why.to_owned(), vec![listing(home, &login, &served_at(home), &path)]));
     }
     let address = home.config.tls.listen.for_client();
     let commands = vec![command(home, "serve"), listing(home, &login, &address, &path)];
     Some(("start the server, then try".to_owned(), commands))
+}
+
+/// The address of a server that runs on the data directory. If the server does not answer, it is the configured address.
+fn served_at(home: &Home) -> String {
+    let told = control::addresses(&home.data).ok().and_then(|addresses| addresses.into_iter().next());
+    told.unwrap_or_else(|| home.config.tls.listen.for_client())
 }
 
 /// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration names a key repository, the owner of that

@@ -53,6 +53,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     example::make_first_keys(home)?;
     let source = home.source();
     if enfilade_admin::is_set_up(source)? {
+        home.remember_config_file();
         return Ok(None);
     }
     let configuration = config::path(&home.data, home.config_file.as_deref());
@@ -61,6 +62,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
             atomic::write_shared(&configuration, config::example()?.as_bytes(), home.config.facts.group);
         written.with_context(|| format!("configuration `{}` cannot be written", configuration.display()))?;
     }
+    home.remember_config_file();
     let admin = admin()?;
     // The random part of a generated secret is used as the password.
     let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
@@ -143,7 +145,8 @@ impl Settled {
 
     /// Removes the file with the password if the password itself was printed.
     pub(crate) fn was_shown(&self, home: &Home, json: bool) {
-        if (json || std::io::stdout().is_terminal()) && output::lost().is_none() {
+        let out = std::io::stdout();
+        if (json || out.is_terminal()) && output::can_be_seen(&out) && output::lost().is_none() {
             forget_first_password(&home.data);
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct Home {
     pub(crate) config: Config,
     /// The configuration file that the command line names.
     pub(crate) config_file: Option<PathBuf>,
-    /// Whether the configuration file existed when it was last read.
+    /// Whether the configuration file existed when it was last read, or before.
     had_config_file: AtomicBool,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
@@ -84,6 +84,8 @@ pub(crate) struct Installation {
     pub(crate) config: Config,
     /// The configuration file that the command line names.
     config_file: Option<PathBuf>,
+    /// Whether the configuration file existed when it was read, or before.
+    pub(crate) had_config_file: bool,
 }
 
 /// Whether a command creates the data directory and the store of facts if they do not exist.
@@ -125,8 +127,9 @@ impl Installation {
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config_file = config.map(Path::to_path_buf);
+        let had_config_file = config::had(&data, config);
         let config = config::read(&data, config)?;
-        Ok(Installation { data, config, config_file })
+        Ok(Installation { data, config, config_file, had_config_file })
     }
 
     /// The path of the configuration file.
@@ -195,8 +198,8 @@ const PREPARED: [&str; 12] = [
 ];
 
 /// Names of files that only a server or a command writes, and only when there is a store of facts.
-const OF_A_STORE: [&str; 6] =
-    ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password"];
+const OF_A_STORE: [&str; 7] =
+    ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password", config::RECORD];
 
 /// Refuses the data directory of an earlier server whose store is missing: a new store would know none of its users, roles and revocations.
 fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
@@ -268,7 +271,7 @@ impl Home {
         let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;
         make_directory(&installation.data.join("keys"), installation.config.facts.group)?;
         let hash_key = token_key::find(&installation.data, installation.config.facts.group, &source)?;
-        let Installation { data, config, config_file } = installation;
+        let Installation { data, config, config_file, had_config_file } = installation;
         let who = caller();
         let written = config.clone();
         let (files, passwords) = (file_set(&data, &config), config.passwords.rules());
@@ -276,7 +279,7 @@ impl Home {
         let home = Home {
             files,
             reserved: Arc::new(reserved),
-            had_config_file: AtomicBool::new(config::path(&data, config_file.as_deref()).exists()),
+            had_config_file: AtomicBool::new(had_config_file),
             data,
             config,
             config_file,
@@ -348,8 +351,9 @@ impl Home {
 
     /// The data directory and its configuration.
     pub(crate) fn installation(&self) -> Installation {
-        let (data, config) = (self.data.clone(), self.config.clone());
-        Installation { data, config, config_file: self.config_file.clone() }
+        let (data, config, config_file) = (self.data.clone(), self.config.clone(), self.config_file.clone());
+        let had_config_file = self.had_config_file.load(Ordering::Relaxed);
+        Installation { data, config, config_file, had_config_file }
     }
 
     /// The context of changes by the user of this command.
@@ -438,13 +442,19 @@ impl Home {
         // The second look finds a file that was removed during the reading.
         let is_there = is_there && exists();
         if !is_there && self.had_config_file.load(Ordering::Relaxed) {
-            bail!(
-                "configuration `{}` is missing, and the server has read it before: restore it, or create an empty file for the default of every key",
-                path.display()
-            );
+            bail!(config::lost_file(&path));
         }
-        self.had_config_file.store(is_there, Ordering::Relaxed);
+        self.remember_config_file();
         Ok(config)
+    }
+
+    /// Records that the configuration file exists, if it does: from now on, it is an error if the file is missing.
+    pub(crate) fn remember_config_file(&self) {
+        let file = self.config_file.as_deref();
+        self.had_config_file.fetch_or(config::had(&self.data, file), Ordering::Relaxed);
+        if let Err(why) = config::remember(&self.data, file, self.config.facts.group) {
+            output::note(&format!("warning: {why:#}"));
+        }
     }
 
     /// Updates the facts from the files that people edit. Problems in the files are printed as warnings, and the command continues.

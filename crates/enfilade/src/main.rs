@@ -11,14 +11,17 @@ mod clock;
 mod command;
 mod config;
 mod control;
+mod denials;
 mod disks;
 mod example;
 mod files;
 mod first_start;
 mod home;
+mod identity_endpoints;
 mod issued;
 mod keys;
 mod listen;
+mod log_lines;
 mod look;
 mod memory;
 mod notes;
@@ -26,6 +29,7 @@ mod notify;
 mod operations;
 mod output;
 mod owner;
+mod peer_certificate;
 mod process_use;
 mod progress;
 mod placed;
@@ -52,7 +56,7 @@ static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 fn main() -> ExitCode {
     memory::hand_back();
-    let cli = cli::Cli::of_process();
+    let cli = command::arguments();
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
     let ended = command::run(cli);
     // A server has told it at its start, and served.

@@ -5,10 +5,11 @@
 //! count in their place.
 
 use crate::clock;
+use crate::log_lines::{self, Loss};
 use enfilade_facts::vocabulary::{shortened, to_rfc3339, visible_lines};
 use serde_json::json;
 use std::collections::VecDeque;
-use std::io::{IsTerminal as _, Write};
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The maximum number of lines in the queue.
@@ -39,6 +40,7 @@ impl Waiting {
     fn push(&mut self, line: String) {
         if self.lines.len() >= LINES_MAX {
             self.lost += 1;
+            log_lines::lose(Loss::Queue, 1);
             return;
         }
         self.lines.push_back(line);
@@ -50,7 +52,8 @@ impl Waiting {
         match std::mem::take(&mut self.lost) {
             0 => {}
             lost => text.push_str(&line(&format!(
-                "warning: {lost} log lines were dropped: standard error was not read fast enough; check the log collector"
+                "warning: {lost} log lines were dropped: standard error could not be written, or was not read fast enough; check the disk of the log, and the log \
+                 collector"
             ))),
         }
         text
@@ -64,8 +67,16 @@ impl Notes {
 
     fn write(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = self.waiting().take();
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let (before, text) = {
+            let mut waiting = self.waiting();
+            (waiting.lost, waiting.take())
+        };
+        let unwritten = log_lines::write(text.as_bytes());
+        if unwritten > 0 {
+            // The last line counts the lines that were lost before, and was not written either.
+            let last = u64::from(before > 0);
+            self.waiting().lost += before + unwritten - last;
+        }
     }
 }
 

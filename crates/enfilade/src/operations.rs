@@ -1,12 +1,13 @@
 //! Active operations of datastores: those of this server, and those of all servers.
 
 use crate::home::Home;
-use crate::{clock, output};
+use crate::{clock, denials, output};
 use anyhow::Context;
 use enfilade_admin::DatastoreWarning;
 use enfilade_faces::Faces;
 use enfilade_facts::LockStore;
 use enfilade_passage::{House, Ledger, LedgerWords, Process, ledger_words};
+use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::mounts;
 use enfilade_sources::processes::{self, OwnWords};
 use std::collections::BTreeMap;
@@ -88,9 +89,9 @@ pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that checks the directories of datastores: counts usage for quotas, and logs warnings.
-pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
-    let faces = faces.clone();
+/// Starts a thread that checks the directories of datastores: counts usage for quotas, and logs warnings, also about roles on paths in them.
+pub(crate) fn look_after(faces: &Faces, files: &FileSet) -> anyhow::Result<()> {
+    let (faces, files) = (faces.clone(), files.clone());
     std::thread::Builder::new().name("stores".into()).spawn(move || {
         let mut told = Vec::new();
         loop {
@@ -104,7 +105,10 @@ pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
                 faces.metrics().set_amiss(amiss);
                 let says =
                     |found: &DatastoreWarning| format!("warning: datastore {}: {}", found.name, found.says);
-                let now: Vec<String> = warnings.iter().take(WARNINGS_TOLD_MAX).map(says).collect();
+                let of_roles = denials::without_effect(house.source(), &files).into_iter();
+                let of_roles = of_roles.map(|says| format!("warning: {says}")).take(WARNINGS_TOLD_MAX);
+                let now: Vec<String> =
+                    warnings.iter().take(WARNINGS_TOLD_MAX).map(says).chain(of_roles).collect();
                 now.iter().filter(|says| !told.contains(*says)).for_each(|says| output::note(says));
                 told = now;
             }

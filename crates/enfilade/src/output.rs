@@ -3,8 +3,10 @@
 #![expect(clippy::print_stderr, reason = "this module prints the messages of commands")]
 
 use enfilade_facts::vocabulary::visible_lines;
+use rustix::fd::AsFd;
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, major, minor};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
 
 /// The first error of a write to standard output.
@@ -24,7 +26,7 @@ fn raw_line(text: &str) {
 /// Writes a line. Returns why that failed. A closed pipe (`| head`) is not an error.
 fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
     let why = writeln!(out, "{text}").and_then(|()| out.flush()).err()?;
-    (why.kind() != std::io::ErrorKind::BrokenPipe).then(|| why.to_string())
+    (why.kind() != ErrorKind::BrokenPipe).then(|| why.to_string())
 }
 
 /// The error that standard output could not be written, if a line of it was lost.
@@ -35,6 +37,46 @@ pub(crate) fn lost() -> Option<anyhow::Error> {
              `enfilade facts log`; a secret that was not shown is lost: make another one"
         )
     })
+}
+
+/// Prints a help text, the version or a usage error, and ends the process. A help text that cannot be written is an error, but not a closed pipe
+/// (`| head`).
+pub(crate) fn end(said: &clap::Error) -> ! {
+    let printed = said.print().and_then(|()| std::io::stdout().flush());
+    match printed {
+        Err(why) if !said.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
+            let why =
+                anyhow::anyhow!("standard output cannot be written, so the text is not complete: {why}");
+            error(false, &why);
+            std::process::exit(1)
+        }
+        _ => std::process::exit(said.exit_code()),
+    }
+}
+
+/// Refuses to make a secret that would be lost at once, because standard output is closed.
+pub(crate) fn require_for_secret() -> anyhow::Result<()> {
+    anyhow::ensure!(
+        can_be_seen(std::io::stdout()),
+        "standard output is closed, so nobody would see the new secret; nothing was changed; run the command again with its standard output open, for \
+         example into a file"
+    );
+    Ok(())
+}
+
+/// Whether something that is written to standard output can be seen. Rust opens `/dev/null` for reading and writing in the place of a closed standard
+/// output. `> /dev/null` opens it only for writing: then it is the choice of the caller.
+pub(crate) fn can_be_seen(out: impl AsFd) -> bool {
+    const NULL: (u32, u32) = (1, 3);
+    let Ok(flags) = fcntl_getfl(&out) else { return false };
+    match flags & OFlags::RWMODE {
+        OFlags::WRONLY => true,
+        OFlags::RDWR => fstat(&out).is_ok_and(|stat| {
+            let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+            !is_device || (major(stat.st_rdev), minor(stat.st_rdev)) != NULL
+        }),
+        _ => false,
+    }
 }
 
 pub(crate) use crate::notes::{is_for_people, note};
@@ -60,16 +102,7 @@ pub(crate) fn error(json: bool, why: &anyhow::Error) {
     }
 }
 
-pub(crate) use enfilade_facts::vocabulary::to_rfc3339 as time;
-
-/// A name as one word of a shell, for commands to copy.
-pub(crate) fn word(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._+-/".contains(c);
-    match !name.is_empty() && name.chars().all(is_plain) {
-        true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', "'\\''")),
-    }
-}
+pub(crate) use enfilade_facts::vocabulary::{shell_word as word, to_rfc3339 as time};
 
 /// Prints the JSON value or the text.
 pub(crate) fn done(json: bool, value: &Value, text: &str) {
@@ -139,18 +172,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_of_names_ends_with_a_number() {
-        assert_eq!(some(&["a", "b"]), "a, b");
-        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+    fn a_closed_standard_output_is_told_from_one_that_nobody_reads() {
+        let opened = |path: &str, reads, writes| {
+            std::fs::OpenOptions::new().read(reads).write(writes).open(path).unwrap()
+        };
+        // Rust opens this in the place of a closed standard output, before `main`.
+        assert!(!can_be_seen(opened("/dev/null", true, true)));
+        assert!(!can_be_seen(opened("/dev/null", true, false)), "it cannot be written");
+        assert!(can_be_seen(opened("/dev/null", false, true)), "as after `> /dev/null`");
+        assert!(can_be_seen(opened("/dev/full", true, true)));
+        assert!(can_be_seen(std::io::pipe().unwrap().1));
     }
 
     #[test]
-    fn a_name_in_a_command_is_one_word_of_the_shell() {
-        for name in ["alice@local", "", "a b", "alice@local!laptop", "it's", "$(date)", "a\"b", "ä"] {
-            let command = format!("printf %s {}", word(name));
-            let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), name);
-        }
-        assert_eq!(word("alice@local"), "alice@local");
+    fn a_long_list_of_names_ends_with_a_number() {
+        assert_eq!(some(&["a", "b"]), "a, b");
+        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
     }
 }

@@ -3,8 +3,10 @@
 
 use anyhow::{Context, bail};
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -17,14 +19,39 @@ pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
         Err(why) => return Err(why).with_context(|| format!("`{}` cannot be opened", data.display())),
     };
-    if access(data, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_ok() {
-        return Ok(());
+    match access(data, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Ok(()),
+        Err(why) => bail!("{}", unusable(data, &meta, (geteuid().as_raw(), why))),
     }
-    let (owner, own) = (name_of(meta.uid()), name_of(geteuid().as_raw()));
-    bail!(
-        "the data directory `{}` belongs to user {owner}, but this command runs as user {own}; nothing was changed; run it as the owner: `sudo -u {owner} enfilade …`, or give another directory with --data",
-        data.display()
-    )
+}
+
+/// Why a user cannot use the data directory, and what to do.
+fn unusable(data: &Path, meta: &Metadata, (own, why): (u32, Errno)) -> String {
+    let (data, owner, mode) = (data.display(), name_of(meta.uid()), meta.mode() & 0o777);
+    if why == Errno::ROFS {
+        return format!(
+            "the data directory `{data}` is on a file system that is mounted read-only; nothing was changed; mount it writable, or give another directory \
+             with --data"
+        );
+    }
+    if meta.uid() != own {
+        let own = name_of(own);
+        return format!(
+            "the data directory `{data}` belongs to user {owner}, but this command runs as user {own}; nothing was changed; run it as the owner: `sudo -u \
+             {owner} enfilade …`, or give another directory with --data"
+        );
+    }
+    let bits = [(0o400, "readable"), (0o200, "writable"), (0o100, "searchable")];
+    let lacks: Vec<&str> = bits.iter().filter(|(bit, _)| mode & bit == 0).map(|(_, word)| *word).collect();
+    match lacks.as_slice() {
+        [] => format!(
+            "the data directory `{data}` cannot be used by its owner, user {owner}: {why}; nothing was changed"
+        ),
+        lacks => format!(
+            "the data directory `{data}` is not {} by its owner, user {owner} (mode {mode:03o}); nothing was changed; run `chmod u+rwx '{data}'`",
+            lacks.join(" and not ")
+        ),
+    }
 }
 
 /// Makes this process run as the owner of the data directory, so that it has exactly the permissions of the server. Only root can do this; for other
@@ -66,6 +93,22 @@ pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     ))
 }
 
+/// What keeps this process from opening a directory: the first directory on the path that it may not enter or, at the end, not list, with owner and
+/// mode. `None` if nothing does, or if the directory does not exist as far as this process can see.
+pub(crate) fn barrier(directory: &Path) -> Option<String> {
+    let mut path: Vec<&Path> = directory.ancestors().collect();
+    path.reverse();
+    path.into_iter().find_map(|at| {
+        let meta = std::fs::metadata(at).ok().filter(std::fs::Metadata::is_dir)?;
+        let needed = if at == directory { Access::READ_OK | Access::EXEC_OK } else { Access::EXEC_OK };
+        let is_shut = access(at, needed) == Err(Errno::ACCESS);
+        is_shut.then(|| {
+            let mode = meta.mode() & 0o7777;
+            format!("`{}` belongs to user {} and has mode {mode:04o}", at.display(), name_of(meta.uid()))
+        })
+    })
+}
+
 /// The name of a user in `/etc/passwd` (passwd(5)), else the number.
 pub(crate) fn name_of(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -79,9 +122,55 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_owner_without_rights_is_not_sent_to_the_owner() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let data = scratch.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let says = |mode: u32, other: u32, why: Errno| {
+            std::fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            let meta = std::fs::metadata(&data).unwrap();
+            unusable(&data, &meta, (meta.uid() + other, why))
+        };
+        let said = says(0o500, 0, Errno::ACCESS);
+        assert!(said.contains("is not writable by its owner") && said.contains("(mode 500)"), "{said}");
+        assert!(said.contains("chmod u+rwx") && !said.contains("sudo"), "{said}");
+        let said = says(0o200, 0, Errno::ACCESS);
+        assert!(said.contains("is not readable and not searchable by its owner"), "{said}");
+        let said = says(0o700, 0, Errno::ACCESS);
+        assert!(said.contains("cannot be used by its owner") && said.contains("Permission denied"), "{said}");
+        assert!(says(0o700, 1, Errno::ACCESS).contains("run it as the owner: `sudo -u"));
+        assert!(says(0o700, 0, Errno::ROFS).contains("is mounted read-only"));
+    }
+
+    #[test]
     fn a_user_is_in_the_groups_that_name_it() {
         let text =
             "root:x:0:\nssl-cert:x:110:postfix,enfilade\nbad\nother:x:111:enfilade2\nlast:x:112:enfilade\n";
         assert_eq!(groups_of(text, "enfilade"), [110, 112].map(Gid::from_raw));
+    }
+
+    #[test]
+    fn the_directory_that_is_shut_is_named_with_its_mode() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let scratch = enfilade_testkit::Scratch::new();
+        let (above, below) = (scratch.path().join("above"), scratch.path().join("above/below"));
+        std::fs::create_dir_all(&below).unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        assert_eq!(barrier(&below), None);
+        assert_eq!(barrier(&below.join("gone")), None);
+        // Nothing is shut for root.
+        if geteuid().is_root() {
+            return;
+        }
+        mode(&below, 0o200);
+        let says = barrier(&below).unwrap();
+        assert!(says.contains("below` belongs to user") && says.ends_with("has mode 0200"), "{says}");
+        mode(&above, 0o600);
+        let says = barrier(&below).unwrap();
+        assert!(says.contains("above` belongs to user") && says.ends_with("has mode 0600"), "{says}");
+        mode(&above, 0o700);
+        mode(&below, 0o700);
     }
 }

@@ -7,22 +7,17 @@ use anyhow::Context as _;
 use enfilade_admin::{Imported, ProxmoxFiles, ProxmoxTerms, ReservedPaths, import_proxmox};
 use enfilade_facts::Source;
 use enfilade_facts::tables::FileName;
-use enfilade_sources::files::atomic;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::proxmox_logins::{DOMAINS, SECOND_FACTORS, SHADOW};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The name of the record of imports, in the data directory. A backup contains it.
+/// The list of what imports added, in the data directory, as earlier versions wrote it. Imports now keep the list in the facts, and move this file there.
 pub(crate) const IMPORTED: &str = "imported.json";
 
-fn record_of_imports(data: &Path) -> PathBuf {
-    data.join(IMPORTED)
-}
-
-/// What earlier imports from a Proxmox Backup Server added, by kind and name.
+/// What the file of an earlier version says that imports from a Proxmox Backup Server added, by kind and name.
 pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let path = record_of_imports(data);
+    let path = data.join(IMPORTED);
     let text = match std::fs::read(&path) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         text => text.with_context(|| format!("`{}` cannot be read", path.display()))?,
@@ -35,29 +30,10 @@ pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
     })
 }
 
-/// Records what an import added, so that a later import does not bring it back after it was removed or revoked.
-pub(crate) fn record_import(
-    data: &Path,
-    group: Option<u32>,
-    earlier: &BTreeSet<String>,
-    items: &[Imported],
-) -> anyhow::Result<()> {
-    let added = items.iter().filter(|item| item.is_to_stay_removed()).map(Imported::what);
-    let all: BTreeSet<String> = earlier.iter().cloned().chain(added).collect();
-    if all == *earlier {
-        return Ok(());
-    }
-    let path = record_of_imports(data);
-    let written = serde_json::to_vec(&all)
-        .map_err(std::io::Error::from)
-        .and_then(|bytes| atomic::write_shared(&path, &bytes, group));
-    written.with_context(|| {
-        format!(
-            "the records were imported, but `{}` cannot be written, so a later import would bring back what is removed here meanwhile: correct the cause, \
-             and import again",
-            path.display()
-        )
-    })
+/// Removes the file of an earlier version, after an import has written its names to the facts. If the file cannot be removed, the next import reads it
+/// again, which does no harm.
+pub(crate) fn forget_imported(data: &Path) {
+    let _ = std::fs::remove_file(data.join(IMPORTED));
 }
 
 /// A file that is not in use.
@@ -175,21 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn imports_are_recorded_and_a_damaged_record_is_an_error() {
+    fn the_list_of_an_earlier_version_is_read_and_a_damaged_one_is_an_error() {
         let scratch = enfilade_testkit::Scratch::new();
         let data = scratch.path();
-        let items = [
-            Imported::taken("user", "ann@pbs"),
-            Imported::left("user", "bob@pbs", "why"),
-            Imported::remark("roles", "ann@pbs on /", "why".to_owned()),
-            Imported::left("password", "eve@pbs", "the user already has a password on this server"),
-            Imported::taken("datastore", "main"),
-        ];
-        record_import(data, None, &imported_before(data).unwrap(), &items).unwrap();
-        let found: Vec<String> = imported_before(data).unwrap().into_iter().collect();
-        assert_eq!(found, ["password eve@pbs", "user ann@pbs"]);
+        assert!(imported_before(data).unwrap().is_empty());
+        std::fs::write(data.join(IMPORTED), "[\"user ann@pbs\"]").unwrap();
+        assert_eq!(imported_before(data).unwrap(), BTreeSet::from(["user ann@pbs".to_owned()]));
         std::fs::write(data.join(IMPORTED), "[").unwrap();
         assert!(imported_before(data).unwrap_err().to_string().contains("is damaged"));
+        forget_imported(data);
+        assert!(imported_before(data).unwrap().is_empty());
     }
 
     #[test]

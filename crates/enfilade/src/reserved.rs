@@ -66,8 +66,8 @@ pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyho
     }
 }
 
-/// Refuses a file or directory with secrets in a datastore, whose users could read it.
-pub(crate) fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
+/// Refuses a file or directory with secrets in a datastore, whose users could read it, or in a directory that does not exist.
+fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
     let target = std::path::absolute(target)?;
     let above = target.parent().unwrap_or(&target);
     ensure!(
@@ -78,6 +78,18 @@ pub(crate) fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> a
         above.display()
     );
     refuse_exposed(written_to(&target), data, enfilade_admin::roots(source)?)
+}
+
+/// As [`refuse_place`]. Also refuses a backup or dump in the data directory, with which it would be lost, and whose files it could replace.
+pub(crate) fn refuse_backup_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
+    refuse_place(data, source, target)?;
+    ensure!(
+        !real_path(&std::path::absolute(target)?).starts_with(real_path(data)),
+        "`{}` is in the data directory `{}`, and would be lost together with it: choose another directory, best on another disk",
+        target.display(),
+        data.display()
+    );
+    Ok(())
 }
 
 /// Refuses a configured directory of backups that shares files with a datastore, or that is in the data directory.

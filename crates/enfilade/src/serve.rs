@@ -12,8 +12,8 @@ use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Admission, Door, Listener, Place, Tls};
 use crate::reserved::refuse_exposed_backups;
 use crate::{
-    audit_log, clock, control, disks, files, keys, notes, notify, operations, output, protocols, reload,
-    self_made, sweeping, token_key,
+    audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations, output,
+    protocols, reload, self_made, sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -137,6 +137,12 @@ fn hears_changes(home: &Home) -> Option<Watch> {
     }
 }
 
+fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
+    Faces::new(Arc::clone(house), home.files.clone(), home.passwords, home.datastore_roots())
+        .with_limit_model(home.config.identity.limit_model.model())
+        .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
+}
+
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
@@ -148,21 +154,20 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let shared = operations::shared(home)?;
     let house =
         home.house(home.hash_key()?, log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
-    let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords, home.datastore_roots())
-        .with_limit_model(home.config.identity.limit_model.model())
-        .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header));
+    let faces = faces_of(home, &house);
     let router = protocols::router(&faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
-    follow_everything(home, &house, &faces)?;
+    let bound = listeners.bound()?;
+    follow_everything(home, &house, &faces, &bound)?;
 
     let mut hangup = signal(SignalKind::hangup())?;
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let bound = listeners.bound()?;
     let Listeners { tls, operations, plain, http } = listeners;
     tell(home, settled.as_ref(), json, &bound);
     let _ = output::lost().inspect(|why| output::note(&format!("warning: {why:#}")));
     files::tell_unused(home);
+    identity_endpoints::tell(home.source(), &home.config, &bound.tls, &bound.plain);
 
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
@@ -191,7 +196,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         let directory = home.config.tls.acme_challenges.clone();
         let answers = Arc::clone(&answers);
         let challenge = Box::new(move |token: &str| {
-            answers.http(token).or_else(|| challenges::read(directory.as_deref()?, token))
+            answers.http(token).or_else(|| challenges::of_token(directory.as_deref()?, token))
         });
         let redirect = Redirect { port: bound.first_tls().port(), challenge };
         tokio::spawn(listen::http(listener, redirect, door.clone()));
@@ -204,7 +209,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         served.verify()?;
     }
     served.follow(watched)?;
-    acme::follow(home, &answers, &obtain)?;
+    acme::follow(home, &faces, &answers, &obtain)?;
     notify::ready();
 
     let (ask, mut asked) = mpsc::channel(1);
@@ -239,14 +244,21 @@ async fn write_log(log: Arc<AccessLog>) {
 
 /// Waits for the running requests, for at most `drain_seconds`.
 async fn empty(admission: &Admission, drain_seconds: u64) {
-    output::note(&format!("stopping: no new connections; running requests have {drain_seconds} seconds"));
+    let seconds = usize::try_from(drain_seconds).unwrap_or(usize::MAX);
+    let time = output::counted(seconds, "second", "seconds");
+    output::note(&format!("stopping: no new connections; running requests have {time}"));
     let emptied = async {
         while admission.count() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     if tokio::time::timeout(Duration::from_secs(drain_seconds), emptied).await.is_err() {
-        output::note(&format!("{} connections were closed before their requests ended", admission.count()));
+        let count = usize::try_from(admission.count()).unwrap_or(usize::MAX);
+        output::note(&output::counted(
+            count,
+            "connection was closed before its requests ended",
+            "connections were closed before their requests ended",
+        ));
     }
 }
 
@@ -289,13 +301,14 @@ impl Listeners {
 }
 
 /// Starts the threads that watch for changes outside this process, and the threads that clean up.
-fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
+fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces, bound: &Bound) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.source)?;
-    control::follow(&home.data, home.config.facts.group, house)?;
+    let addresses = bound.tls.iter().map(|address| example::reachable(*address)).collect();
+    control::follow(&home.data, home.config.facts.group, house, addresses)?;
     follow_mounts(house)?;
     operations::follow(house)?;
-    operations::look_after(faces)?;
+    operations::look_after(faces, &home.files)?;
     operations::remove_abandoned(faces)?;
     keys::follow(home, house)?;
     disks::follow(home, faces)?;
@@ -335,9 +348,8 @@ fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
         }
         let untold = bad.len().saturating_sub(TOLD_MAX);
         if untold > 0 {
-            output::note(&format!(
-                "warning: the hashes of {untold} more tokens are unusable; `enfilade doctor` lists all of them"
-            ));
+            let more = output::counted(untold, "more token has", "more tokens have");
+            output::note(&format!("warning: {more} an unusable hash; `enfilade doctor` lists all of them"));
         }
     })?;
     Ok(())
@@ -429,7 +441,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     }
     let login = settled.map(|made| made.login(home));
     let (heading, line) = example::first_request(home, login, &example::reachable(tls));
-    say(heading);
+    say(&heading);
     say(&format!("  {line}"));
     settled.inspect(|made| made.was_shown(home, json));
 }

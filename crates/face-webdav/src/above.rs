@@ -2,10 +2,10 @@
 //! every collection on the path to the collection that they mount.
 
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
-use super::propfind::{Depth, depth};
+use super::propfind::{Depth, collection, depth};
 use super::{AboveCall, PREFIX, blocking, end, options_answer, page, propfind_request};
 use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml};
-use enfilade_passage::{Meta, NodeKind, ObjectId};
+use enfilade_passage::NodeKind;
 use hyper::header::{ALLOW, HeaderValue};
 
 /// A collection above the datastores.
@@ -77,21 +77,5 @@ pub(crate) async fn answer(call: AboveCall, above: Above) -> Answer {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, PROPFIND"));
             answer
         }
-    }
-}
-
-/// The properties of a collection that is not a directory on disk.
-fn collection() -> Meta {
-    Meta {
-        bytes: 0,
-        modified: (0, 0),
-        changed: (0, 0),
-        born: None,
-        object: ObjectId { device: 0, inode: 0 },
-        kind: NodeKind::Directory,
-        uid: 0,
-        gid: 0,
-        mode: 0,
-        links: 1,
     }
 }

@@ -7,7 +7,7 @@ use super::{Call, PREFIX, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
 use enfilade_faces::{Aim, Answer, Body, Cut, Trace, counted, percent};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit};
+use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit, WayEntry};
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -51,26 +51,84 @@ pub(crate) async fn page(call: Call) -> Answer {
     let turn = visit.share().page().await;
     let held = Arc::new(visit.share().answer(HELD_BYTES).await);
     let listed = blocking_failure(visit.share(), move || {
-        let mut listing =
-            visit.enter(&place.datastore, OperationKind::Read, Blocking)?.list(place.path.clone())?;
+        let mut stay = visit.enter(&place.datastore, OperationKind::Read, Blocking)?;
+        let found = match stay.find(&place.path, AccessMask::LIST, Blocking) {
+            Ok(found) => found,
+            Err(why) => {
+                let entries = stay.way(&place.path, why)?;
+                return Ok((Listed::Way(way(&place, &entries)), stay.revision().0));
+            }
+        };
+        let mut listing = stay.list_found(place.path.clone(), found)?;
         let mut rows = Rows::default();
         while rows.rows.len() <= most
             && let Some(batch) = listing.next_batch(BATCH_ENTRIES)?
         {
             batch.iter().for_each(|entry| rows.push(entry));
         }
-        Ok((place, rows.sorted(most), listing.revision()))
+        Ok((Listed::Directory(place, rows.sorted(most)), listing.revision()))
     });
-    let (place, rows, revision) = match listed.await {
+    let (listed, revision) = match listed.await {
         Ok(listed) => listed,
         Err(failure) => return end(trace, Err(failure), Aim::Target),
     };
     trace.event.revision = revision;
+    let (place, rows) = match listed {
+        Listed::Directory(place, rows) => (place, rows),
+        Listed::Way(html) => {
+            return end(trace, Ok(answer(html.into(), "text/html; charset=utf-8")), Aim::Target);
+        }
+    };
     let (sender, pieces) = mpsc::channel(1);
     let answer = answer(Body::stream(pieces), "text/html; charset=utf-8");
     trace.answered(&answer);
     tokio::spawn(write(Writing::of(&place, rows), sender, trace, (turn, held)));
     answer
+}
+
+/// What a page shows.
+enum Listed {
+    Directory(ResourcePath, Rows),
+    /// The whole page of a directory that no role makes visible.
+    Way(String),
+}
+
+/// The page of a directory that no role makes visible: only what leads to what the visitor may see.
+fn way(place: &ResourcePath, entries: &[WayEntry]) -> String {
+    let url = href::of(place, true);
+    let (title, heading) = (format!("{}{}", place.datastore, place.path), heading(place));
+    let mut html = begin(&title, &format!("<h1>{heading}</h1>"), false);
+    html.push_str("<div id=\"list\" role=\"list\"><div class=\"part\">");
+    for WayEntry { name, found } in entries {
+        let is_directory = found.as_ref().is_none_or(|found| found.kind() == NodeKind::Directory);
+        let kind = if is_directory { "dir" } else { "file" };
+        let _ =
+            write!(html, "<div class=\"row entry {kind}\" role=\"listitem\" data-time=\"0\" data-name=\"");
+        push_text(&mut html, name);
+        let _ = write!(html, "\"><a href=\"{url}");
+        percent::push_name(&mut html, name);
+        html.push_str(if is_directory { "/\">" } else { "\" download>" });
+        push_text(&mut html, name);
+        html.push_str("</a></div>");
+    }
+    html.push_str("</div></div><p class=\"empty\">You have a role only in what is listed here, not in this directory itself.</p>");
+    html.push_str(END);
+    html
+}
+
+/// The path of a directory: each name in it is a link.
+fn heading(place: &ResourcePath) -> String {
+    let mut heading =
+        format!("<a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>", place.datastore);
+    let mut url = format!("{PREFIX}{}/", place.datastore);
+    for name in place.path.names() {
+        percent::push_name(&mut url, name);
+        url.push('/');
+        let _ = write!(heading, " / <a href=\"{url}\">");
+        push_text(&mut heading, name);
+        heading.push_str("</a>");
+    }
+    heading
 }
 
 /// Writes a page as fast as the client reads it. The user's rights to see the entries were checked before the response began.
@@ -255,20 +313,8 @@ struct Writing {
 
 impl Writing {
     fn of(place: &ResourcePath, rows: Rows) -> Self {
-        // The heading is the path; each name in it is a link.
-        let mut heading = format!(
-            "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",
-            place.datastore
-        );
-        let mut url = format!("{PREFIX}{}/", place.datastore);
-        for name in place.path.names() {
-            percent::push_name(&mut url, name);
-            url.push('/');
-            let _ = write!(heading, " / <a href=\"{url}\">");
-            push_text(&mut heading, name);
-            heading.push_str("</a>");
-        }
-        let _ = write!(heading, "</h1><span>{} entries</span>", rows.rows.len());
+        let url = href::of(place, true);
+        let heading = format!("<h1>{}</h1><span>{} entries</span>", heading(place), rows.rows.len());
         let title = format!("{}{}", place.datastore, place.path);
         let mut head = begin(&title, &heading, true);
         head.push_str(

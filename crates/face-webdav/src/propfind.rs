@@ -14,7 +14,8 @@ use enfilade_facts::Clocks;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
 use enfilade_passage::{
-    Blocking, Cached, CachedOnly, Entry, Found, Listing, NodeKind, Patience, Refusal, Stay, Turn, Visit,
+    Blocking, Cached, CachedOnly, Entry, Found, Listing, Meta, NodeKind, ObjectId, Patience, Refusal, Stay,
+    Turn, Visit, WayEntry,
 };
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Version};
@@ -200,10 +201,70 @@ fn begin<P: Patience>(
     patience: P,
 ) -> Result<P::Of<Looked>, Failure> {
     P::and_then(visit.enter(&place.datastore, OperationKind::Read, patience)?, |mut stay| {
-        P::and_then(stay.find(&place.path, AccessMask::NONE, patience)?, |found| {
-            begin_with(stay, found, place.clone(), Arc::clone(form), depth, limits).map(P::ready)
-        })
+        match stay.find(&place.path, AccessMask::NONE, patience) {
+            Ok(found) => P::and_then(found, |found| {
+                begin_with(stay, found, place.clone(), Arc::clone(form), depth, limits).map(P::ready)
+            }),
+            Err(why) if depth != Depth::Infinity && stay.may_lead_on(&place.path, &why) => {
+                P::wait(|| Ok(way(stay, why, place, form, depth)?))
+            }
+            Err(why) => Err(why.into()),
+        }
     })
+}
+
+/// Describes a directory that no role makes visible. Its members are only those that lead to what the visitor may see.
+fn way(
+    mut stay: Stay,
+    why: Refusal,
+    place: &ResourcePath,
+    form: &Form,
+    depth: Depth,
+) -> Result<Looked, Refusal> {
+    let entries = stay.way(&place.path, why)?;
+    let (own, base) = (collection(), href::of(place, true));
+    let more = More { now: stay.now().unix_seconds, principal: Some(principal(&stay)), ..More::default() };
+    let mut xml = form.begin();
+    let mut push = |href: &str, name: &str, kind, meta| {
+        let content_type = content_type::of(name);
+        push_response(&mut xml, &Resource { href, name, kind, content_type, meta, more: &more }, form);
+    };
+    push(&base, name_of(place), NodeKind::Directory, &own);
+    for WayEntry { name, found } in entries.iter().filter(|_| depth == Depth::One) {
+        let (kind, meta) = match found {
+            Some(found) => (found.kind(), found.node.meta()),
+            None => (NodeKind::Directory, &own),
+        };
+        let mut href = base.clone();
+        percent::push_name(&mut href, name);
+        if kind == NodeKind::Directory {
+            href.push('/');
+        }
+        push(&href, name, kind, meta);
+    }
+    xml.push_str(multistatus::END);
+    Ok(Looked::Whole(xml, stay.revision().0))
+}
+
+/// The properties of a collection that is not a directory on disk.
+pub(super) fn collection() -> Meta {
+    Meta {
+        bytes: 0,
+        modified: (0, 0),
+        changed: (0, 0),
+        born: None,
+        object: ObjectId { device: 0, inode: 0 },
+        kind: NodeKind::Directory,
+        uid: 0,
+        gid: 0,
+        mode: 0,
+        links: 1,
+    }
+}
+
+/// The name of a resource: that of the datastore for its root.
+fn name_of(place: &ResourcePath) -> &str {
+    if place.path.is_root() { place.datastore.as_str() } else { place.path.name() }
 }
 
 /// As [`begin`], for the resource that was found.
@@ -464,10 +525,10 @@ fn push_itself(
     if wants.quota && kind == NodeKind::Directory {
         more.quota = stay.quota().ok();
     }
-    let name = place.path.split().map_or_else(|| place.datastore.to_string(), |(_, name)| name.to_owned());
+    let name = name_of(place);
     let href = href::of(place, kind == NodeKind::Directory);
-    let content_type = content_type::of(&name);
-    push_response(xml, &Resource { href: &href, name: &name, kind, content_type, meta, more: &more }, form);
+    let content_type = content_type::of(name);
+    push_response(xml, &Resource { href: &href, name, kind, content_type, meta, more: &more }, form);
     Ok(())
 }
 

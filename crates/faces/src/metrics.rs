@@ -49,10 +49,14 @@ metrics! {
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
     CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "time at which the first certificate expires";
-    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted)";
+    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted), proxy_header (the connection began with a PROXY header, but its address is not in [tls] proxy_from)";
     PROXY_HEADERS_REFUSED = counter "enfilade_proxy_headers_refused_total" [] "connections from addresses in [tls] proxy_from that were closed because they did not begin with a usable PROXY header of version 2";
+    ACME_OBTAINED = gauge "enfilade_acme_obtained_timestamp_seconds" [] "time at which the certificate of [tls] acme was last obtained; absent if there is none";
+    ACME_FAILED = gauge "enfilade_acme_failed" [] "1 if the certificate of [tls] acme has to be obtained or renewed, and the last attempt failed; absent without [tls] acme";
+    ACME_NEXT = gauge "enfilade_acme_next_attempt_timestamp_seconds" [] "time of the next attempt after a failure; absent if the last attempt did not fail";
     CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificate files that cannot be used; the log says for each whether the previous certificate of the file is still served";
     RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the configuration, the crt-list or the directory of certificates was refused when it was last read, after a signal or a change of a file; the earlier state stays in use";
+    LOST_LINES = counter "enfilade_log_lines_lost_total" ["reason"] "lines of requests and warnings that are not in the log, by reason: write (standard error could not be written), queue (it was not read fast enough), limit (refusals beyond [limits] refusals_logged_per_second); lines of changes are never lost";
     HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (the queue was full, or the wait was too long; status 503)";
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
     REVOCATIONS = gauge "enfilade_revocations" [] "stored revocations; a revocation of expired tokens counts until it is deleted";
@@ -101,10 +105,12 @@ pub enum HandshakeEnd {
     UnknownName,
     /// The client showed no certificate, or one that is not trusted.
     ClientCertificate,
+    /// The connection began with a PROXY header, but it did not come from a load balancer that may send one.
+    ProxyHeader,
 }
 
 /// The labels of [`HandshakeEnd`], in the order of its variants.
-const HANDSHAKE_REASONS: [&str; 3] = ["unusable", "unknown_name", "client_certificate"];
+const HANDSHAKE_REASONS: [&str; 4] = ["unusable", "unknown_name", "client_certificate", "proxy_header"];
 
 /// The upper ends of the buckets of a histogram, in microseconds.
 type Buckets = [u64; 12];
@@ -198,7 +204,9 @@ pub struct Metrics {
     proxy_headers_refused: AtomicU64,
     connections: AtomicU64,
     backup: Mutex<Option<Backup>>,
+    acme: Mutex<Option<AcmeState>>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
+    lost_lines: Mutex<Vec<(&'static str, u64)>>,
 }
 
 /// The state of scheduled backups.
@@ -207,6 +215,17 @@ struct Backup {
     /// The time of the last backup, in seconds since the epoch.
     last: Option<i64>,
     has_failed: bool,
+}
+
+/// The state of the certificate that an ACME authority issues. Times are in seconds since the epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AcmeState {
+    /// When the certificate was last obtained.
+    pub obtained: Option<i64>,
+    /// Whether the certificate is due, and the last attempt to obtain it failed.
+    pub has_failed: bool,
+    /// When the next attempt after a failure is made.
+    pub next: Option<i64>,
 }
 
 /// What the server found when it last read a file that people edit.
@@ -283,11 +302,10 @@ impl Metrics {
         self.soonest_expiry.store(soonest_expiry, Ordering::Relaxed);
     }
 
-    /// Counts a handshake that the server ended.
-    pub fn handshake_failed(&self, why: HandshakeEnd) {
-        if let Some(count) = self.handshakes_failed.get(why as usize) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts a handshake that the server ended. Returns how many ended for this reason before.
+    pub fn handshake_failed(&self, why: HandshakeEnd) -> u64 {
+        let count = self.handshakes_failed.get(why as usize);
+        count.map_or(0, |count| count.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Sets the number of certificate files that cannot be used.
@@ -308,6 +326,16 @@ impl Metrics {
     /// Sets the time of the last complete scheduled backup, in seconds since the epoch, and whether a later scheduled backup failed.
     pub fn set_backup(&self, last: Option<i64>, has_failed: bool) {
         *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backup { last, has_failed });
+    }
+
+    /// Sets the state of the certificate that an ACME authority issues.
+    pub fn set_acme(&self, state: AcmeState) {
+        *self.acme.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+    }
+
+    /// Sets the number of lines that are not in the log, by cause.
+    pub fn set_lost_lines(&self, lost: Vec<(&'static str, u64)>) {
+        *self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
     /// Sets the space of each file system: of the data directory (`None`), and of datastores.
@@ -364,8 +392,11 @@ impl Metrics {
         let reasons = HANDSHAKE_REASONS.iter().zip(&self.handshakes_failed);
         HANDSHAKES_FAILED.write(&mut text, reasons.map(|(reason, count)| of(reason, read(count))));
         PROXY_HEADERS_REFUSED.write(&mut text, [alone(read(&self.proxy_headers_refused))]);
+        self.render_acme(&mut text);
         CERTIFICATES_BAD.write(&mut text, [alone(read(&self.bad_certificates))]);
         RELOAD_FAILED.write(&mut text, [alone(read(&self.reload_failed))]);
+        let lost = self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        LOST_LINES.write(&mut text, lost.into_iter().map(|(reason, count)| of(reason, count)));
         let gate = house.gate().counts();
         let rows = [("computed", gate.computed), ("shared", gate.shared), ("turned_away", gate.turned_away)];
         HASHES.write(&mut text, rows.map(|(outcome, count)| of(outcome, count)));
@@ -383,6 +414,14 @@ impl Metrics {
         self.render_datastores(&mut text, house);
         self.render_process(&mut text);
         text
+    }
+
+    fn render_acme(&self, text: &mut String) {
+        let acme = *self.acme.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = |time: Option<i64>| time.and_then(|time| u64::try_from(time).ok()).map(alone);
+        ACME_OBTAINED.write(text, at(acme.and_then(|acme| acme.obtained)));
+        ACME_FAILED.write(text, acme.map(|acme| alone(u64::from(acme.has_failed))));
+        ACME_NEXT.write(text, at(acme.and_then(|acme| acme.next)));
     }
 
     fn render_answers(&self, text: &mut String) {
@@ -549,48 +588,4 @@ impl Metric {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_counted_by_method_status_face_and_duration() {
-        let metrics = Metrics::default();
-        let event = |face, verb: &str, status, millis, bytes| {
-            let route = if face == "webdav" { "/dav/" } else { "" };
-            let event = Event { face, route, verb: verb.into(), status, millis, bytes, ..Event::default() };
-            metrics.count(&event, false);
-        };
-        event("webdav", "PUT", 201, 5, 7);
-        event("webdav", "GET", 200, 6, 11);
-        event("webdav", "GET", 404, 31_000, 13);
-        event("", "BREW", 0, 0, 0);
-        metrics.door_took(TimedDoor::Identity, Duration::from_micros(11));
-        metrics.door_took(TimedDoor::Identity, Duration::from_secs(60));
-        let mut text = String::new();
-        metrics.render_answers(&mut text);
-        for line in [
-            "enfilade_responses_total{method=\"GET\",status=\"2xx\"} 1",
-            "enfilade_responses_total{method=\"GET\",status=\"4xx\"} 1",
-            "enfilade_responses_total{method=\"PUT\",status=\"2xx\"} 1",
-            "enfilade_responses_total{method=\"other\",status=\"none\"} 1",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"0.005\"} 1",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"0.010\"} 2",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"30.000\"} 2",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"+Inf\"} 3",
-            "enfilade_request_duration_seconds_sum{face=\"webdav\",route=\"/dav/\"} 31.011",
-            "enfilade_request_duration_seconds_count{face=\"webdav\",route=\"/dav/\"} 3",
-            "enfilade_request_duration_seconds_count{face=\"none\",route=\"none\"} 1",
-            "enfilade_door_duration_seconds_bucket{door=\"identity\",le=\"0.000010\"} 0",
-            "enfilade_door_duration_seconds_bucket{door=\"identity\",le=\"0.000025\"} 1",
-            "enfilade_door_duration_seconds_bucket{door=\"identity\",le=\"10.000\"} 1",
-            "enfilade_door_duration_seconds_sum{door=\"identity\"} 60.000011",
-            "enfilade_door_duration_seconds_count{door=\"identity\"} 2",
-            "enfilade_door_duration_seconds_count{door=\"tls\"} 0",
-        ] {
-            assert!(text.lines().any(|one| one == line), "{line}: {text}");
-        }
-        assert_eq!(text.matches("enfilade_responses_total{").count(), 4);
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        assert_eq!((read(&metrics.bytes_in), read(&metrics.bytes_out)), (7, 24));
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ use crate::tables::{Key as _, MirroredFile, Name, NameKey, Row, Table};
 /// | 2 | the first that can be upgraded; records carry LMDB's transaction id of the commit |
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
 /// | 4 | each mark has a second record, by its last second (older marks get it at the first purge); the log has large lists of keys in pieces |
-/// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request |
+/// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; names of imported records |
 /// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters and configurations of domains |
 pub const FORMAT: u32 = 6;
 /// The oldest format that can be upgraded.
@@ -81,7 +81,7 @@ fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::revision::Revision;
-    use crate::tables::{LogEntry, Written};
+    use crate::tables::{Extra, ExtraKey, LogEntry, ResourceKind, Written};
     use crate::vocabulary::DomainId;
 
     #[test]
@@ -131,5 +131,17 @@ mod tests {
         assert_eq!(Name::decode(&mut Reader::new(&value)), Some(row));
         assert_eq!(bring_up(5, Table::Names, &old, &[9; 15]), None);
         assert_eq!(bring_up(5, Table::Names, &[200], &[9; 16]), None);
+    }
+
+    /// If the list of imports were lost, an import would bring back what was removed.
+    #[test]
+    fn the_list_of_imports_of_format_5_stays() {
+        let mut value = Writer::default();
+        Extra("{}".to_owned()).encode(&mut value);
+        let (key, value) = ([[9].as_slice(), b"user @staff@pbs"].concat(), value.into_bytes());
+        let record = bring_up(5, Table::Extras, &key, &value);
+        assert_eq!(record, Some((key.clone(), value)));
+        let expected = ExtraKey { kind: ResourceKind::Imported, id: b"user @staff@pbs".to_vec() };
+        assert_eq!(ExtraKey::from_bytes(&key), Some(expected));
     }
 }

@@ -56,7 +56,7 @@ pub enum Table {
     DatastoreProfiles = 24,
     /// Reverse lookups: each record finds a record of another table by the second part of the key in that table.
     Reverse = 25,
-    /// Options and attributes that clients store with a resource.
+    /// Options and attributes that clients store with a resource, and the names of imported records.
     Extras = 26,
     /// Removed resources whose dependent records still exist.
     Leaving = 27,

@@ -58,6 +58,8 @@ pub enum Remedy {
     Binding(ProjectId),
     /// A session or credential for this project: the datastore is bound to it.
     OfOtherProject(ProjectId),
+    /// A session or credential for this project instead of a login without a project: the datastore is bound to it, and the user has a role there.
+    OfProject(ProjectId),
     /// This role on this project: the least one that grants the rights.
     RoleOnProject(ProjectId, &'static str),
     /// A new application credential for this project with this role. The roles of the existing one cannot change.
@@ -83,6 +85,7 @@ impl Remedy {
         match self {
             Remedy::Binding(id)
             | Remedy::OfOtherProject(id)
+            | Remedy::OfProject(id)
             | Remedy::RoleOnProject(id, _)
             | Remedy::NewCredential(id, _) => Some(id),
             _ => None,
@@ -277,6 +280,10 @@ impl House {
                 }
             }
             Reach::Everything => {
+                // A role on the path would give more rights than the user has on the project.
+                if let Some(project) = self.own_project(who, name) {
+                    return Remedy::OfProject(project);
+                }
                 let now = self.now();
                 let barred = |view: &View<'_>| enfilade_access::barred(view, now, who, name, &path);
                 match self.parts.source.read(barred) {
@@ -289,6 +296,16 @@ impl House {
                 }
             }
         }
+    }
+
+    /// The project that the datastore is bound to, if the user has a role there.
+    fn own_project(&self, who: &Principal, name: &DatastoreName) -> Option<ProjectId> {
+        let found = |view: &View<'_>| -> Result<Option<ProjectId>, Refusal> {
+            let Some(project) = enfilade_access::bound_to(view, name)? else { return Ok(None) };
+            let held = enfilade_identity::roles_of(view, &who.user, &project, None)?;
+            Ok((!held.is_empty()).then_some(project))
+        };
+        self.parts.source.read(found).ok()?.ok()?
     }
 
     /// What would help against a refusal of door 4 about an object.

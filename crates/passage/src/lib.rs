@@ -4,8 +4,8 @@
 //! tasks. `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays
 //! clients that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` defines what is kept of each datastore,
 //! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and
-//! checks the directories above the target. `verbs.rs` says which right each verb needs on which descriptor. `listing.rs` lists directories, and
-//! `trees.rs` works on whole trees. `holding.rs` contains locks and properties. `lock_owners.rs` ends a lock whose owner may no longer change the
+//! checks the directories above the target. `verbs.rs` says which right each verb needs on which descriptor. `listing.rs` lists directories,
+//! `ways.rs` shows the way to a shared folder, and `trees.rs` works on whole trees. `holding.rs` contains locks and properties. `lock_owners.rs` ends a lock whose owner may no longer change the
 //! locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
@@ -19,6 +19,7 @@ mod stay;
 mod reach;
 mod verbs;
 mod listing;
+mod ways;
 mod trees;
 mod holding;
 mod lock_owners;
@@ -73,3 +74,4 @@ pub use tickets::Ticket;
 pub use trees::{FailedMember, Placed, Placing};
 pub use verbs::{Reading, Uploading};
 pub use walk::{Found, Stay, Still, Visit};
+pub use ways::WayEntry;

@@ -59,7 +59,7 @@ pub type Record = (Table, Vec<u8>, Vec<u8>);
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The file could not be read or written.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// The facts could not be read.
     #[error(transparent)]

@@ -5,7 +5,9 @@
 //! owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and its handles share the
 //! environment. A store that was rolled back is refused. The wait for another writer has a timeout, and the error names that writer.
 
+mod bounds;
 mod compact;
+mod disk_reserve;
 mod environment;
 mod error;
 mod high_water;
@@ -17,6 +19,7 @@ mod pages;
 mod place;
 mod reading;
 mod restore;
+mod removal;
 mod restore_error;
 mod rewrite;
 
@@ -35,7 +38,7 @@ use enfilade_facts::{
 };
 use environment::{Environment, Trust};
 pub use error::OpenError;
-use error::unavailable;
+use error::{unavailable, unwritten};
 pub use restore_error::RestoreError;
 pub use shipping::ShippingError;
 use std::path::Path;
@@ -172,7 +175,7 @@ impl Lmdb {
     fn write_all(&self, changes: &[&Change]) -> Vec<Result<At, CommitError>> {
         match self.write_together(changes) {
             Ok(answers) => answers,
-            // One change that does not fit into the map must not make the other changes fail.
+            // One change that does not fit into the map or on the disk must not make the other changes fail.
             Err(_) if changes.len() > 1 => {
                 changes.iter().flat_map(|change| self.write_all(std::slice::from_ref(change))).collect()
             }
@@ -187,6 +190,7 @@ impl Lmdb {
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
         let commit = txn.id() as u64;
         let mut space = environment.map_space(&txn).map_err(unavailable)?;
+        let mut disk = environment.disk_space(&space);
         let before = environment.reading_of(&txn, commit.saturating_sub(1))?;
         let (first, mut now, mut of) = (before.at, before.at, before.commit);
         // If the store was rolled back, a commit would use a revision number that an acknowledged change already has.
@@ -197,9 +201,13 @@ impl Lmdb {
             let writes = write_down(&reading, change, commit, environment.high_water.shipped());
             answers.push(match writes {
                 Ok(writes) if writes.is_empty() => Ok(now),
-                Ok(writes) => match space.take(&reading, &writes, change.requester()) {
+                Ok(writes) => match space
+                    .take(&reading, &writes, change.requester())
+                    .and_then(|()| disk.take(space.file_bytes, &reading, &writes, change.requester()))
+                {
                     Ok(()) => {
-                        environment.write(&mut txn, &writes).map_err(unavailable)?;
+                        let written = environment.write(&mut txn, &writes);
+                        written.map_err(|why| unwritten(environment.env.path(), why))?;
                         (now, of) = (now.next(), commit);
                         Ok(now)
                     }
@@ -209,11 +217,12 @@ impl Lmdb {
             });
         }
         space.check(environment, &txn)?;
+        disk.check(space.file_bytes, || environment.used_in(&txn))?;
         // LMDB does not count a commit that writes nothing.
         if first == now {
             txn.abort();
         } else {
-            txn.commit().map_err(unavailable)?;
+            txn.commit().map_err(|why| unwritten(environment.env.path(), why))?;
             environment.high_water.raise(now.revision);
         }
         Ok(answers)

@@ -93,6 +93,31 @@ impl Listing {
         terms: &CertificateTerms,
         is_usable: impl Fn(&Path) -> Result<(), String>,
     ) -> io::Result<Self> {
+        let (listing, mut bad) = Self::read_past(place, terms)?;
+        if bad.is_empty() {
+            return Ok(listing);
+        }
+        let files = listing.names.iter().map(|name| listing.base.join(name));
+        let unusable = files.filter_map(|path| Some((is_usable(&path).err()?, path)));
+        let file = |path: &Path| path.display().to_string();
+        bad.extend(unusable.map(|(why, path)| {
+            let line = listing.lines_of(&path).and_then(<[_]>::first).map_or(0, |(line, _)| line.number);
+            (line, listing.at_lines(BadCertificate { file: file(&path), why }))
+        }));
+        bad.sort_by_key(|(line, _)| *line);
+        let bad: Vec<BadCertificate> = bad.into_iter().map(|(_, bad)| bad).collect();
+        Err(io::Error::other(listed(&bad)))
+    }
+
+    /// Reads the place, also if lines of a crt-list are invalid. Returns them with their numbers. If only the options of a line are invalid, its
+    /// certificate is in the listing, with the usual policy: no server may use such a listing.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    pub(super) fn read_past(
+        place: &CertificatePlace,
+        terms: &CertificateTerms,
+    ) -> io::Result<(Self, Vec<(u32, BadCertificate)>)> {
         let usual = Arc::clone(&terms.usual);
         let list_path = match place {
             CertificatePlace::Directory(base) => {
@@ -101,7 +126,8 @@ impl Listing {
                     file: file.display().to_string(),
                     why: PASSED_OVER.to_owned(),
                 });
-                return Ok(Listing { base, names, lines: None, warnings: warnings.collect(), usual });
+                let warnings = warnings.collect();
+                return Ok((Listing { base, names, lines: None, warnings, usual }, Vec::new()));
             }
             CertificatePlace::List(path) => path,
         };
@@ -150,20 +176,7 @@ impl Listing {
             lines.push((line, policy));
         }
         let warnings = warnings.into_iter().map(|(number, why)| at(number, why)).collect();
-        let listing = Listing { base, names, lines: Some(all), warnings, usual };
-        if bad.is_empty() {
-            return Ok(listing);
-        }
-        let files = listing.names.iter().map(|name| listing.base.join(name));
-        let unusable = files.filter_map(|path| Some((is_usable(&path).err()?, path)));
-        let file = |path: &Path| path.display().to_string();
-        bad.extend(unusable.map(|(why, path)| {
-            let line = listing.lines_of(&path).and_then(<[_]>::first).map_or(0, |(line, _)| line.number);
-            (line, listing.at_lines(BadCertificate { file: file(&path), why }))
-        }));
-        bad.sort_by_key(|(line, _)| *line);
-        let bad: Vec<BadCertificate> = bad.into_iter().map(|(_, bad)| bad).collect();
-        Err(io::Error::other(listed(&bad)))
+        Ok((Listing { base, names, lines: Some(all), warnings, usual }, bad))
     }
 
     /// The warnings at this time, in nanoseconds since the epoch: lines and files that are probably not as intended, and revocation lists.

@@ -286,3 +286,24 @@ fn an_index_spares_reading_and_is_never_believed_when_damaged() {
     }
     let _ = std::fs::remove_file(&index);
 }
+
+/// Commands show the other certificates of a list that no server uses.
+#[test]
+fn a_list_with_bad_lines_is_shown_but_not_used() {
+    let shelf = Shelf::new("shown", Box::new(Threads::default()));
+    shelf.write("a.pem", &["a.example"]);
+    shelf.write("b.pem", &["b.example"]);
+    let list = shelf.place.join("list");
+    std::fs::write(&list, "a.pem\nb.pem [alpn spdy/3]\na.pem [nonsense]\n").unwrap();
+    let engine = Box::new(Threads::default());
+    let files = CertificateFiles::with(CertificatePlace::List(list), digest(), terms(), engine);
+    let why = files.look(Rules::default(), None, LATE).unwrap_err().to_string();
+    assert!(why.contains("list:2: `alpn spdy/3`") && why.contains("list:3: `nonsense`"), "{why}");
+    let looked = files.look_past(Rules::default(), LATE).unwrap();
+    assert_eq!(answers(&looked.certificates, "a.example"), "a.pem");
+    assert_eq!(answers(&looked.certificates, "b.example"), "b.pem");
+    let bad: Vec<&str> = looked.bad.iter().map(|bad| bad.file.rsplit_once('/').unwrap().1).collect();
+    assert_eq!(bad, ["list:2", "list:3"]);
+    let leaves = files.leaves(|path, _| path.to_owned()).unwrap();
+    assert_eq!((leaves.len(), leaves.iter().filter(|leaf| leaf.is_ok()).count()), (4, 2));
+}

@@ -10,6 +10,7 @@ use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -193,7 +194,7 @@ pub fn datastore_warnings(
         }
         if let (true, Err(why)) = (is_there, std::fs::read_dir(&root)) {
             let says = format!(
-                "`{root}` cannot be read by the user of this process: {why}; give the server's user access to the directory and to those above it"
+                "`{root}` is there, but the user of this process cannot read it: {why}; check its owner and mode, and those of the directories above it"
             );
             warnings.push(warning(name, says, true));
             continue;
@@ -207,6 +208,11 @@ pub fn datastore_warnings(
 /// The problem of the directory of one datastore, if it has one.
 fn state(root: &str, is_directory: std::io::Result<bool>, opened: Result<Root, Refusal>) -> Option<String> {
     match is_directory {
+        Err(why) if why.kind() == ErrorKind::PermissionDenied => {
+            return Some(format!(
+                "`{root}` cannot be reached by the user of this process: {why}; check owner and mode of the directories above it"
+            ));
+        }
         Err(why) => return Some(format!("`{root}`: {why}; create it, or mount its file system")),
         Ok(false) => return Some(format!("`{root}` is not a directory")),
         Ok(true) => {}
@@ -233,6 +239,14 @@ mod tests {
         source.commit(&change).unwrap();
         let found = datastore_warnings(&source, &Mounts::default(), &ReservedPaths::default()).unwrap();
         found.into_iter().map(|found| format!("{}: {}", found.name, found.says)).collect()
+    }
+
+    #[test]
+    fn a_directory_that_may_not_be_reached_is_not_called_missing() {
+        let says = |kind: ErrorKind| state("/x", Err(kind.into()), Err(Refusal::IsRoot)).unwrap();
+        let said = says(ErrorKind::PermissionDenied);
+        assert!(said.contains("check owner and mode") && !said.contains("create it"), "{said}");
+        assert!(says(ErrorKind::NotFound).ends_with("create it, or mount its file system"));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Imports accounts: realms, users with passwords, tokens with hashes, and roles on paths. All of it is one change.
 
+use super::earlier::{Earlier, Stage, is_listed, listed};
 use super::passwords::Passwords;
+use super::role_rules::{files_of_namespace, gives_more, in_doubt, only_takes_away, reads_all, still_has};
 use super::source::{ProxmoxFiles, ProxmoxTerms};
 use super::stores::Stores;
-use super::{HAS_PASSWORD, HERE, Imported, existed, no_sid_left, removed};
+use super::{HAS_PASSWORD, HERE, Imported, REVOKED, existed, no_sid_left, removed, removed_realm};
 use crate::access::name_of_user;
 use crate::change_context::random;
 use crate::error::Error;
@@ -13,7 +15,7 @@ use enfilade_facts::tables::{
     SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, Realm, Role, RolePath, Ugid, UserId, Userid,
+    Authid, CredentialId, DomainId, Realm, Role, RolePath, Ugid, UserId, Userid, shell_word,
 };
 use enfilade_facts::{Change, View};
 use enfilade_sources::files::acl_cfg::Roles;
@@ -35,6 +37,8 @@ pub(super) struct Import<'c, 'v, 's> {
     domains: BTreeMap<Realm, DomainId>,
     /// The tokens of the source here, as in `users`.
     tokens: BTreeMap<Authid, CredentialId>,
+    /// Records of the source that are here, as the list of imports names them ([`listed`]). The results in `report` name others.
+    seen: BTreeSet<String>,
     space: Option<(SidSpace, SidSpace)>,
     now: i64,
 }
@@ -47,20 +51,22 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         stores: Option<&'c Stores>,
         terms: ProxmoxTerms,
         now: i64,
-    ) -> Self {
-        Import {
+    ) -> Result<Self, Error> {
+        let earlier = Earlier::read(view, files.earlier())?;
+        Ok(Import {
             view,
             change,
             files,
             stores,
-            passwords: Passwords { files, terms },
+            passwords: Passwords { files, terms, earlier },
             report: Vec::new(),
             users: BTreeMap::new(),
             domains: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            seen: BTreeSet::new(),
             space: None,
             now,
-        }
+        })
     }
 
     /// Puts the records into the change. Returns a result for each record of the files.
@@ -79,12 +85,21 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         if let Some((before, after)) = self.space {
             self.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &after);
         }
+        let items = self.report.iter().filter(|item| is_listed(item));
+        let items = items.map(|item| listed(item.kind, &item.name));
+        let whole = self.seen.into_iter().chain(items).map(|name| (name, Stage::Whole));
+        let stores = self.stores.into_iter().flat_map(Stores::names);
+        self.passwords.earlier.add(self.change, whole.chain(stores));
         Ok(self.report)
     }
 
     fn realms(&mut self) -> Result<(), Error> {
         let files = self.files;
         for (realm, section) in &files.realms.realms {
+            if self.is_removed_realm(realm)? {
+                self.report.push(Imported::left("realm", realm.as_str(), removed("realm")));
+                continue;
+            }
             let before = self.view.get::<Name>(&NameKey::domain(realm))?.is_some();
             let row = Domain { description: section.comment.clone(), ..Domain::new(realm.clone()) };
             let id = self.domain(realm, row)?;
@@ -133,9 +148,11 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let kind = if authid.token.is_some() { "token" } else { "user" };
             self.report.push(Imported::left(kind, authid.to_string(), at_line(FileName::Users, error)));
         }
-        let problems = users.problems.iter().map(|error| at_line(FileName::Users, error));
-        self.report.extend(problems.map(|why| Imported::left("section", "", why)));
-        if let (Some(root), Ok(everywhere)) = (self.users.get(&root), "/".parse()) {
+        self.report.extend(users.problems.iter().map(|error| in_line("section", FileName::Users, error)));
+        // An existing root@pam may have lost its role here.
+        if let (Some(root), Ok(everywhere)) = (self.users.get(&root), "/".parse())
+            && self.view.get::<User>(root)?.is_none()
+        {
             let key = AssignmentKey { path: everywhere, who: Who::User(*root) };
             self.change.put(&key, &Assignment { roles: vec![(Role::Admin, true)], fault: None });
         }
@@ -149,17 +166,22 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         // A line that cannot be read may take rights away that another line gives.
         let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
-            let there = files_of(path);
+            let there = files_of_namespace(path);
+            let name = format!("{ugid} on {path}");
             let more = gives_more((stores, self.passwords.terms.same_source), others.as_ref(), path);
             let more = more.or_else(|| unread.contains(ugid).then(in_doubt));
-            let was_added = self.files.was_added(KIND, &format!("{ugid} on {path}"));
+            let was_added = self.passwords.earlier.has(KIND, &name);
             let more = more.or_else(|| was_added.then(|| removed(KIND)));
             let more = more.filter(|_| !only_takes_away(roles));
             let left_out = self.roles(there.as_ref().unwrap_or(path), ugid, roles, more)?;
             let moved = there.map(|there| format!("on this server the files of this namespace are in {there}, so the roles are assigned on that path"));
             let differs = moved.into_iter().chain(reads_all(roles)).collect::<Vec<_>>().join("; ");
             let differs = (!differs.is_empty()).then_some(differs);
-            self.report.push(Imported::of(KIND, format!("{ugid} on {path}"), left_out).but(differs));
+            let item = Imported::of(KIND, name, left_out).but(differs);
+            if item.exists_here() && self.holder(ugid).is_some() {
+                self.seen.insert(listed(KIND, &item.name));
+            }
+            self.report.push(item);
         }
         for ((path, ugid), error) in &acl.broken {
             self.report.push(Imported::left(
@@ -168,8 +190,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
                 at_line(FileName::Acl, error),
             ));
         }
-        let problems = acl.problems.iter().map(|error| at_line(FileName::Acl, error));
-        self.report.extend(problems.map(|why| Imported::left(KIND, "", why)));
+        self.report.extend(acl.problems.iter().map(|error| in_line(KIND, FileName::Acl, error)));
         Ok(())
     }
 
@@ -178,7 +199,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     fn passwords_of_followed(&mut self) -> Result<(), Error> {
         let files = self.files;
         for ((path, ugid), roles) in &files.acl.entries {
-            let moved = files_of(path)
+            let moved = files_of_namespace(path)
                 .map(|there| format!("on this server the files of this namespace are in {there}, so assign the roles on that path"));
             for differs in moved.into_iter().chain(reads_all(roles)) {
                 self.report.push(Imported::remark("roles", format!("{ugid} on {path}"), differs));
@@ -203,10 +224,11 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     /// source: a stranger could then log in as this user.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
-        let offered = match self.was_revoked(id)? {
-            Some(why) => self.passwords.of(userid).and(Err(why)),
-            None => self.passwords.offered(userid),
+        let usable = match self.taken_away(userid, id)? {
+            Some(why) => self.passwords.usable(userid).and(Err(why)),
+            None => self.passwords.usable(userid),
         };
+        let offered = usable.clone().and_then(|hash| self.passwords.alone(userid).map(|()| hash));
         if let (None, None, Err(why)) = (self.stores, &user.password, &offered) {
             let why = format!("without a password: {why}");
             self.report.push(Imported::remark("user", userid.to_string(), why));
@@ -215,11 +237,12 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             return Ok(());
         }
         let is_same = self.stores.is_none() || self.users.contains_key(userid);
-        let left_out = match offered {
+        let left_out = match (usable, offered) {
             _ if user.password.is_some() => Some(HAS_PASSWORD.to_owned()),
+            (Err(why), _) => Some(why),
             _ if !is_same => Some(existed("the user")),
-            Err(why) => Some(why),
-            Ok(hash) => {
+            (_, Err(why)) => Some(why),
+            (_, Ok(hash)) => {
                 let with = User { password: Some(Password::of(hash.to_owned())), ..user.clone() };
                 self.change.expect_same(id, &user).put(id, &with);
                 None
@@ -229,14 +252,17 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Why a user without a password gets none: everything of the user was revoked here. The mark of the revocation is purged at some time; after that,
-    /// the record of earlier imports says the same.
-    fn was_revoked(&self, id: &UserId) -> Result<Option<String>, Error> {
-        let mark = self.view.get::<Revocation>(&Revoked::User(*id))?;
-        Ok(mark.map(|_| {
-            "the sessions of the user were revoked on this server; set a new password with `enfilade user passwd`"
-                .to_owned()
-        }))
+    /// Why a user without a password gets none, with any options: everything of the user was revoked here, or an earlier import gave a password that was
+    /// removed. The mark of the revocation is purged at some time, so the password is added to the list of imports.
+    fn taken_away(&mut self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
+        if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
+            if self.passwords.has(userid) {
+                self.seen.insert(listed("password", &userid.to_string()));
+            }
+            let user = shell_word(&userid.to_string());
+            return Ok(Some(format!("{REVOKED}; set a new password with `enfilade user passwd {user}`")));
+        }
+        Ok(self.passwords.was_given(userid).then(|| removed("password")))
     }
 
     fn user(&mut self, userid: &Userid, entry: &Entry) -> Result<(), Error> {
@@ -244,6 +270,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Ok(id) => {
                 if self.is_same(userid, &id)? {
                     self.users.insert(userid.clone(), id);
+                    self.seen.insert(listed("user", &userid.to_string()));
                 }
                 self.report.push(Imported::left("user", userid.to_string(), HERE));
                 return self.password(userid, &id);
@@ -251,8 +278,12 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Err(Error::Missing { .. }) => {}
             Err(why) => return Err(why),
         }
-        if self.files.was_added("user", &userid.to_string()) {
-            self.report.push(Imported::left("user", userid.to_string(), removed("user")));
+        let was_removed = match self.passwords.earlier.has("user", &userid.to_string()) {
+            true => Some(removed("user")),
+            false => self.is_removed_realm(userid.realm())?.then(|| removed_realm(userid.realm())),
+        };
+        if let Some(why) = was_removed {
+            self.report.push(Imported::left("user", userid.to_string(), why));
             if self.passwords.has(userid) {
                 let why = format!("there is no user `{userid}`");
                 self.report.push(Imported::left("password", userid.to_string(), why));
@@ -309,6 +340,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         if let Some(id) = self.domains.get(realm) {
             return Ok(*id);
         }
+        self.seen.insert(listed("realm", realm.as_str()));
         let name = NameKey::domain(realm);
         let id = match self.view.get::<Name>(&name)? {
             Some(found) => found.domain(),
@@ -321,6 +353,14 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         };
         self.domains.insert(realm.clone(), id);
         Ok(id)
+    }
+
+    /// Whether an earlier import added the realm, or found it here, and it was removed since.
+    fn is_removed_realm(&self, realm: &Realm) -> Result<bool, Error> {
+        let was_here = self.passwords.earlier.has("realm", realm.as_str());
+        Ok(was_here
+            && !self.domains.contains_key(realm)
+            && self.view.get::<Name>(&NameKey::domain(realm))?.is_none())
     }
 
     /// Whether an existing user is certainly the user of this name in the source: the operator says so, or it has the same salted hash of a password or
@@ -376,6 +416,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         if let Ok(id) = token_id(self.view, &authid.user, name) {
             if self.is_same_token(authid, &id)? {
                 self.tokens.insert(authid.clone(), id);
+                self.seen.insert(listed("token", &authid.to_string()));
             }
             return Ok(Some(HERE.to_owned()));
         }
@@ -386,7 +427,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
                 Err(why) => return Err(why),
             }));
         };
-        if self.files.was_added("token", &authid.to_string()) {
+        if self.passwords.earlier.has("token", &authid.to_string()) {
             return Ok(Some(removed("token")));
         }
         let Some(hash) = self.files.hashes.hashes.get(&authid.to_proxmox()) else {
@@ -418,6 +459,17 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(None)
     }
 
+    /// The user or token of the source, if it is certainly here.
+    fn holder(&self, ugid: &Ugid) -> Option<Who> {
+        match ugid {
+            Ugid::Authid(authid) => match &authid.token {
+                None => self.users.get(&authid.user).map(|id| Who::User(*id)),
+                Some(_) => self.tokens.get(authid).map(|id| Who::Token(*id)),
+            },
+            Ugid::Group(_) => None,
+        }
+    }
+
     /// Imports roles, or says why they are left out. `more` says why the roles would give rights that they do not give in the source.
     fn roles(
         &mut self,
@@ -426,13 +478,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         roles: &Roles,
         more: Option<String>,
     ) -> Result<Option<String>, Error> {
-        let same = match ugid {
-            Ugid::Authid(authid) => match &authid.token {
-                None => self.users.get(&authid.user).map(|id| Who::User(*id)),
-                Some(_) => self.tokens.get(authid).map(|id| Who::Token(*id)),
-            },
-            Ugid::Group(_) => None,
-        };
+        let same = self.holder(ugid);
         // A user, token or group with this name here may be another one.
         let is_same = same.is_some();
         let here = match same {
@@ -476,77 +522,11 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 }
 
-/// Why roles on this path would give rights here that they do not give in the source; `None` if they do not. `other` is a user here that is not in the
-/// source.
-fn gives_more(
-    (stores, is_same_source): (&Stores, bool),
-    other: Option<&Userid>,
-    path: &RolePath,
-) -> Option<String> {
-    let users = || {
-        let other = other.filter(|_| !path.as_str().starts_with("/datastore"))?;
-        Some(format!(
-            "the path is not one of a datastore, and users of this server are not in the source, such as {other}"
-        ))
-    };
-    stores.gives_more(path, is_same_source).or_else(users)
-}
-
-fn in_doubt() -> String {
-    "another line of acl.cfg about this user, token or group cannot be read, and may take the rights away: correct it, and import again".to_owned()
-}
-
-/// Why the NoAccess of the source was left out, although rights stay that the source takes away.
-fn still_has(named: &str, path: &RolePath, before: &Assignment) -> String {
-    let roles: Vec<&str> = before.roles.iter().map(|(role, _)| role.name()).collect();
-    format!(
-        "the source takes all rights away there, but the {named} has {} on {path} here, which was not changed: remove it with `enfilade role remove`, \
-         and assign NoAccess",
-        roles.join(", ")
-    )
-}
-
-/// Whether the roles only take rights away.
-fn only_takes_away(roles: &Roles) -> bool {
-    roles.keys().all(|role| *role == Role::NoAccess)
-}
-
-/// A note if roles on a datastore give more rights here than in Proxmox Backup Server.
-fn reads_all(roles: &Roles) -> Option<String> {
-    const OF_OWN_BACKUPS: [Role; 2] = [Role::DatastoreBackup, Role::DatastorePowerUser];
-    let role = roles.keys().find(|role| OF_OWN_BACKUPS.contains(role))?;
-    Some(format!(
-        "{} gives access to all files below the path on this server, and only to own backups on Proxmox Backup Server",
-        role.name()
-    ))
-}
-
-/// Converts the path of a Proxmox namespace to the path of its files; `None` if `path` is not the path of a namespace. The files of each namespace
-/// are in the directory `ns` of the namespace above.
-fn files_of(path: &RolePath) -> Option<RolePath> {
-    let (store, namespace) = path.as_str().strip_prefix("/datastore/")?.split_once('/')?;
-    let below: String = namespace.split('/').map(|name| format!("/ns/{name}")).collect();
-    format!("/datastore/{store}{below}").parse().ok()
-}
-
 fn at_line(file: FileName, error: &LineError) -> String {
     format!("{file}, line {}: {}", error.line, error.reason)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_namespace_is_in_the_directory_ns_of_the_one_above() {
-        for (path, expected) in [
-            ("/datastore/tank/a/b", Some("/datastore/tank/ns/a/ns/b")),
-            ("/datastore/tank", None),
-            ("/datastore", None),
-            ("/access/users", None),
-        ] {
-            let found = files_of(&path.parse().unwrap());
-            assert_eq!(found.as_ref().map(RolePath::as_str), expected, "{path}");
-        }
-    }
+/// The result for a line in which no record can be named.
+fn in_line(kind: &'static str, file: FileName, error: &LineError) -> Imported {
+    Imported::left(kind, format!("in line {} of {file}", error.line), at_line(file, error))
 }

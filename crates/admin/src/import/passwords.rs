@@ -1,7 +1,8 @@
 //! Decides which users of a Proxmox Backup Server get a password on this server, and says why the other users get no password.
 
+use super::earlier::Earlier;
 use super::source::{ProxmoxFiles, ProxmoxTerms};
-use super::{Imported, removed};
+use super::{Imported, NEEDS_FACTOR, removed};
 use enfilade_facts::vocabulary::{Authid, Userid};
 use std::collections::BTreeMap;
 
@@ -10,16 +11,16 @@ const REALM_OF_SHADOW: &str = "pbs";
 
 const NO_SUCH_USER: &str = "user.cfg has no such user";
 
-/// The passwords of the source, and the options of the import.
-#[derive(Clone, Copy)]
+/// The passwords of the source, the options of the import, and what earlier imports added.
 pub(super) struct Passwords<'f> {
     pub(super) files: &'f ProxmoxFiles,
     pub(super) terms: ProxmoxTerms,
+    pub(super) earlier: Earlier<'f>,
 }
 
 impl<'f> Passwords<'f> {
-    /// The hash of the password that the user may have here, or why there is none.
-    pub(super) fn of(&self, user: &Userid) -> Result<&'f str, String> {
+    /// The hash of the user's password, also if the user needs a second factor, or why it cannot be used.
+    pub(super) fn usable(&self, user: &Userid) -> Result<&'f str, String> {
         let realm = user.realm().as_str();
         if realm != REALM_OF_SHADOW {
             return Err(match self.files.realms.realms.get(user.realm()).map(|found| found.kind.as_str()) {
@@ -44,22 +45,31 @@ impl<'f> Passwords<'f> {
         };
         enfilade_identity::check_hash(hash)
             .map_err(|why| format!("the user's hash in shadow.json cannot be used: {why}"))?;
+        Ok(hash)
+    }
+
+    /// Whether the password alone may be enough to log in, or why not.
+    pub(super) fn alone(&self, user: &Userid) -> Result<(), String> {
         match self.files.factors.get(user) {
-            Some(kinds) if !self.terms.without_second_factor => Err(format!(
-                "the user needs a second factor in Proxmox ({}), and this server checks no second factors",
-                counted(kinds)
-            )),
-            _ => Ok(hash),
+            Some(kinds) if !self.terms.without_second_factor => {
+                Err(format!("{NEEDS_FACTOR} ({}), and this server checks no second factors", counted(kinds)))
+            }
+            _ => Ok(()),
         }
     }
 
-    /// As [`Passwords::of`], but without a password that an earlier import gave the user, and that the user has no longer.
+    /// The hash of the password that a new user gets here, or why there is none.
     pub(super) fn offered(&self, user: &Userid) -> Result<&'f str, String> {
-        let hash = self.of(user)?;
-        match self.files.was_added("password", &user.to_string()) {
-            true => Err(removed("password")),
-            false => Ok(hash),
+        let hash = self.usable(user)?;
+        if self.was_given(user) {
+            return Err(removed("password"));
         }
+        self.alone(user).map(|()| hash)
+    }
+
+    /// Whether an earlier import gave the user the password, or found that the user had one.
+    pub(super) fn was_given(&self, user: &Userid) -> bool {
+        self.earlier.has("password", &user.to_string())
     }
 
     /// Whether the user has this hash in `shadow.json`.

@@ -3,13 +3,14 @@
 
 use super::Imported;
 use super::accounts::Import;
+use super::comparison::would_return;
+use super::earlier::Earlier;
 use super::source::{ProxmoxFiles, ProxmoxTerms};
 use super::stores::Stores;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_facts::tables::FileName;
 use enfilade_facts::{At, Change, Read, View};
-use enfilade_sources::files::file_set::FileSet;
 use std::path::Path;
 
 /// Other files of a Proxmox Backup Server, and why they are left out.
@@ -42,29 +43,35 @@ const OTHERS: [(&str, &str); 14] = [
 /// other records than in the source: on an existing datastore with another path, or to an existing user.
 ///
 /// # Errors
-/// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts
-/// and roles are imported in one change, after the datastores: after an error in this change, no account and no role is imported.
+/// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts and
+/// roles are imported in one change: after an error in this change, nothing was imported. The datastores follow; if they cannot be added, the error says
+/// that everything else was imported, and the next import adds them.
 pub fn import_proxmox(
     ctx: &ChangeContext<'_>,
     files: &ProxmoxFiles,
     terms: ProxmoxTerms,
 ) -> Result<(Vec<Imported>, At), Error> {
     let from = &files.from;
-    let stores = match is_followed(ctx, from)? {
+    let stores = match is_followed(ctx, files)? {
         true => None,
-        false => Some(Stores::judge(ctx, &files.datastores)?),
+        false => {
+            let earlier = ctx.facts.read(|view| Earlier::read(view, files.earlier()))??;
+            Some(Stores::judge(ctx, &files.datastores, &earlier)?)
+        }
     };
     let what = format!("import proxmox {}", from.directory().display());
     let build = |view: &View<'_>, change: &mut Change| {
-        Import::new(view, change, files, stores.as_ref(), terms, ctx.now.unix_seconds).run()
+        Import::new(view, change, files, stores.as_ref(), terms, ctx.now.unix_seconds)?.run()
     };
     let mut rehearsed = Change::requested_by(ctx.requester, ctx.audit(&what));
     let (mut report, mut at) = (ctx.facts.read(|view| build(view, &mut rehearsed))??, ctx.facts.at());
     if !terms.pretend {
-        if let Some(stores) = &stores {
-            stores.add(ctx, &what)?;
-        }
         (report, at) = ctx.commit(&what, build)?;
+        // The file is written after the facts, because nothing undoes its change if the facts cannot be changed.
+        if let Some(stores) = &stores {
+            let added = stores.add(ctx, &what, files.earlier());
+            at = added.map_err(|why| only_accounts(&why, &stores.new_names()))?.unwrap_or(at);
+        }
     }
     report.extend(stores.into_iter().flat_map(|stores| stores.report));
     let others = OTHERS.into_iter().filter(|(name, _)| from.directory().join(name).exists());
@@ -72,8 +79,16 @@ pub fn import_proxmox(
     Ok((report, at))
 }
 
+/// The error if datastores could not be added after everything else was imported.
+fn only_accounts(why: &Error, names: &str) -> Error {
+    Error::File(format!(
+        "the users, passwords, tokens, realms and roles were imported, but the datastores were not: {why}; correct the cause, then run the same import \
+         again; until then, create no datastore of this name, because it would get the imported roles: {names}"
+    ))
+}
+
 /// Whether the server follows the files of this directory.
-fn is_followed(ctx: &ChangeContext<'_>, from: &FileSet) -> Result<bool, Error> {
+fn is_followed(ctx: &ChangeContext<'_>, files: &ProxmoxFiles) -> Result<bool, Error> {
     let mut in_use = Vec::new();
     for file in [FileName::Users, FileName::Acl] {
         if ctx.uses(file)? {
@@ -81,14 +96,19 @@ fn is_followed(ctx: &ChangeContext<'_>, from: &FileSet) -> Result<bool, Error> {
         }
     }
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let is_same = real(from.directory()) == real(ctx.files.directory());
+    let is_same = real(files.directory()) == real(ctx.files.directory());
     match in_use.first() {
         None => Ok(false),
         Some(_) if is_same => Ok(true),
-        Some(file) => Err(Error::Invalid(format!(
-            "this server already follows its own {file}, so no other copy can be imported: put the files themselves into `{}`, then import their passwords with `enfilade import proxmox {}`",
-            ctx.files.directory().display(),
-            ctx.files.directory().display()
-        ))),
+        Some(file) => {
+            let (here, there) = (ctx.files.directory().display(), files.directory().display());
+            Err(Error::Invalid(format!(
+                "this server already follows its own {file}, so no other copy can be imported; nothing was changed; if you put the files of `{there}` \
+                 into `{here}`, everything that was removed, revoked or restricted here since the copy was made is valid again; {}; compare the files \
+                 first (`diff {here}/user.cfg {there}/user.cfg`), and take out of the copy what must not come back; then put its files into `{here}`, \
+                 and import their passwords with `enfilade import proxmox {here}`",
+                would_return(ctx.files, files)
+            )))
+        }
     }
 }

@@ -34,7 +34,7 @@ pub struct ProxmoxFiles {
     /// `None` if `shadow.json` does not exist.
     pub(super) passwords: Option<Passwords>,
     pub(super) factors: SecondFactors,
-    /// What earlier imports added, by kind and name.
+    /// The list of what earlier imports added in `imported.json` of an earlier version, by kind and name. Newer imports keep the list in the facts.
     earlier: BTreeSet<String>,
 }
 
@@ -54,19 +54,14 @@ impl ProxmoxFiles {
         self.from.directory()
     }
 
-    /// Names what earlier imports added. Of this, what is not here any more was removed or revoked, and is not added again.
+    /// Adds the list of an `imported.json`. Of what it names, what is not here any more was removed or revoked, and is not added again.
     #[must_use]
     pub fn after(self, earlier: BTreeSet<String>) -> Self {
         ProxmoxFiles { earlier, ..self }
     }
 
-    /// What earlier imports added, by kind and name.
-    pub fn earlier(&self) -> &BTreeSet<String> {
+    pub(super) fn earlier(&self) -> &BTreeSet<String> {
         &self.earlier
-    }
-
-    pub(super) fn was_added(&self, kind: &str, name: &str) -> bool {
-        self.earlier.contains(&format!("{kind} {name}"))
     }
 
     /// The users with a second factor.

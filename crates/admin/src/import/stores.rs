@@ -1,6 +1,7 @@
 //! Imports datastores into `datastore.cfg`. A datastore that may be a chunk store of a running Proxmox Backup Server becomes read-only.
 
-use super::{HERE, Imported, existed};
+use super::earlier::{Earlier, Stage, listed};
+use super::{HERE, Imported, existed, removed};
 use crate::change_context::ChangeContext;
 use crate::datastores::{is_chunk_store, overlap, roots};
 use crate::error::Error;
@@ -35,7 +36,11 @@ pub(super) struct Stores {
 
 impl Stores {
     /// Decides on each section. Changes nothing.
-    pub(super) fn judge(ctx: &ChangeContext<'_>, sections: &[Section]) -> Result<Self, Error> {
+    pub(super) fn judge(
+        ctx: &ChangeContext<'_>,
+        sections: &[Section],
+        earlier: &Earlier<'_>,
+    ) -> Result<Self, Error> {
         let mut here = roots(ctx.facts)?;
         let mut stores =
             Stores { others: here.iter().map(|(name, _)| name.clone()).collect(), ..Stores::default() };
@@ -53,6 +58,11 @@ impl Stores {
                     continue;
                 }
             };
+            if earlier.has(KIND, name.as_str()) {
+                stores.report.push(Imported::left(KIND, &section.id, removed(KIND)));
+                stores.left.insert(name);
+                continue;
+            }
             let root = row.root(&name);
             let mut properties = section.properties.clone();
             let why = if row.maintenance.is_none() { why_read_only(&root) } else { None };
@@ -66,16 +76,46 @@ impl Stores {
         Ok(stores)
     }
 
-    /// Adds the new sections to `datastore.cfg`. Returns the revision if there are any.
-    pub(super) fn add(&self, ctx: &ChangeContext<'_>, what: &str) -> Result<Option<At>, Error> {
+    /// The names for the list of imports: of the datastores that this import adds, and of those that are here already.
+    pub(super) fn names(&self) -> impl Iterator<Item = (String, Stage)> {
+        let new = self.imported.iter().map(|name| (name, Stage::Begun));
+        new.chain(self.known.iter().map(|name| (name, Stage::Whole)))
+            .map(|(name, stage)| (listed(KIND, name.as_str()), stage))
+    }
+
+    /// The datastores that this import adds, as text.
+    pub(super) fn new_names(&self) -> String {
+        some(&self.imported.iter().collect())
+    }
+
+    /// Adds the new sections to `datastore.cfg`, and then records that their import has ended. Returns the revision if there are any.
+    pub(super) fn add(
+        &self,
+        ctx: &ChangeContext<'_>,
+        what: &str,
+        of_file: &BTreeSet<String>,
+    ) -> Result<Option<At>, Error> {
         if self.new.is_empty() {
             return Ok(None);
         }
-        let at = ctx.write_through(what, &[FileName::Datastores], |files| {
+        ctx.write_through(what, &[FileName::Datastores], |files| {
             files.sections(FileName::Datastores, |sections| {
+                let is_there = |new: &&Section| sections.iter().any(|section| section.id == new.id);
+                if let Some(there) = self.new.iter().find(is_there) {
+                    return Err(Error::Invalid(format!(
+                        "datastore `{0}` was added to datastore.cfg in the meantime; if it is not that of the source, remove the roles on \
+                         /datastore/{0}, which are those of the source (`enfilade role list`)",
+                        there.id
+                    )));
+                }
                 sections.extend(self.new.iter().cloned());
                 Ok(())
             })
+        })?;
+        let ended = || self.imported.iter().map(|name| (listed(KIND, name.as_str()), Stage::Whole));
+        let ((), at) = ctx.commit(what, |view, change| {
+            Earlier::read(view, of_file)?.add(change, ended());
+            Ok(())
         })?;
         Ok(Some(at))
     }

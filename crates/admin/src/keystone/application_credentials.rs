@@ -2,14 +2,17 @@
 
 use super::delegations::{end_within, forget};
 use super::made::forget_made;
+use super::projects::full_name;
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
-use crate::resolve::role_id;
+use crate::resolve::{dangling, role_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    AccessRule, Credential, Delegation, Name, NameKey, Reverse, ReverseKey, User, Verifier,
+    AccessRule, Credential, Delegation, Domain, Name, NameKey, Project, Reverse, ReverseKey, User, Verifier,
 };
-use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, Secret, TokenName, UserId};
+use enfilade_facts::vocabulary::{
+    CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, TokenName, UserId, Userid, shell_word,
+};
 use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
 
@@ -105,6 +108,40 @@ pub fn create_application_credential(
         Ok(ApplicationCredential { id, credential, delegation })
     })?;
     Ok((made, generated, at))
+}
+
+/// Checks that user and project of a new application credential are enabled, and so are their domains: else every login with it would be refused.
+///
+/// # Errors
+/// The first of them that is disabled, with the command that enables it. When a record does not exist, or the facts cannot be read.
+pub fn require_enabled(source: &dyn Source, owner: &UserId, project: &ProjectId) -> Result<(), Error> {
+    source.read(|view| {
+        let user = view.get::<User>(owner)?.ok_or_else(|| dangling("user", owner))?;
+        let row = view.get::<Project>(project)?.ok_or_else(|| dangling("project", project))?;
+        let domain = |id: &DomainId| -> Result<Domain, Error> {
+            view.get::<Domain>(id)?.ok_or_else(|| dangling("domain", id))
+        };
+        let (of_user, of_project) = (domain(&user.domain)?, domain(&row.domain)?);
+        let of_domain = |name: &Realm| {
+            (format!("the domain {name}"), format!("domain enable {}", shell_word(name.as_str())))
+        };
+        let (what, command) = match () {
+            () if !of_user.enabled => of_domain(&of_user.name),
+            () if !user.enabled => {
+                let userid = Userid::new(&user.name, of_user.name)?.to_string();
+                (format!("user {userid}"), format!("user enable {}", shell_word(&userid)))
+            }
+            () if !of_project.enabled => of_domain(&of_project.name),
+            () if !row.enabled => {
+                let name = full_name(view, project)?;
+                (format!("project {name}"), format!("project set {} --enable", shell_word(&name)))
+            }
+            () => return Ok(()),
+        };
+        Err(Error::Refused(format!(
+            "{what} is disabled, so every login with the token would be refused; enable it first with `enfilade {command}`"
+        )))
+    })?
 }
 
 /// The application credentials of a user, by name.

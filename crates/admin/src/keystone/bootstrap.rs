@@ -14,7 +14,7 @@ use crate::resolve::Target;
 use crate::users::{NewUser, add_user, set_password};
 use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, NAME_CHARS_MAX};
 use enfilade_facts::tables::{Domain, Interface, Name, NameKey, NamedRole, ResourceKind, User};
-use enfilade_facts::vocabulary::{DomainId, NameInDomain, ProjectId, RoleId, Secret, Userid};
+use enfilade_facts::vocabulary::{DomainId, NameInDomain, ProjectId, RoleId, Secret, Userid, shell_word};
 use enfilade_facts::{Read as _, Source, View};
 
 /// The records to create.
@@ -77,8 +77,10 @@ impl Bootstrap {
             () => return Ok(()),
         };
         Err(Error::Refused(format!(
-            "the user {user} {}, so nothing was changed: first run `enfilade user {} {user}`",
-            why.0, why.1
+            "the user {user} {}, so nothing was changed: first run `enfilade user {} {}`",
+            why.0,
+            why.1,
+            shell_word(&user.to_string())
         )))
     }
 }

@@ -118,11 +118,20 @@ pub fn remove_domain(ctx: &ChangeContext<'_>, name: &Realm) -> Result<At, Error>
     }
     let ((), at) = ctx.commit(&format!("domain remove {name}"), |view, change| {
         let id = domain_id(view, name)?;
-        let count = |kind| view.list::<Name>(&NameKey::all_of(kind, &id)).map(|names| names.len());
-        let (users, groups, projects) = (count(NameKind::User)?, count(NameKind::Group)?, count(NameKind::Project)?);
-        if users + groups + projects > 0 {
+        let parts = [
+            (NameKind::User, "user", "users"),
+            (NameKind::Group, "group", "groups"),
+            (NameKind::Project, "project", "projects"),
+        ];
+        let mut left = Vec::new();
+        for (kind, one, several) in parts {
+            let count = view.list::<Name>(&NameKey::all_of(kind, &id))?.len();
+            left.extend((count > 0).then(|| format!("{count} {}", if count == 1 { one } else { several })));
+        }
+        if !left.is_empty() {
             return Err(Error::Invalid(format!(
-                "domain `{name}` is not empty: {users} users, {groups} groups, {projects} projects; remove them first"
+                "domain `{name}` is not empty: {}; remove them first",
+                left.join(", ")
             )));
         }
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;

@@ -134,7 +134,10 @@ impl Taking<'_, '_> {
                 ("domain", row.name.to_string(), left)
             }
             CloudRecord::Role(id, row) => return self.role(id, row),
-            CloudRecord::Project(id, row) => ("project", row.name.clone(), self.project(id, row)?),
+            CloudRecord::Project(id, row) => {
+                let full = self.full(Spell::Project, &row.name, &row.domain)?;
+                ("project", full, self.project(id, row)?)
+            }
             CloudRecord::Immutable(id) => {
                 let (name, left) = self.immutable(id)?;
                 ("option `immutable` of", name, left)

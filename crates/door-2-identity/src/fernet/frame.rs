@@ -158,6 +158,17 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_token_is_read_and_no_longer_one() {
+        let ring = ring(&[(1, 1)]);
+        // With the padding of the encryption, 703 bytes are 44 blocks, and the token has 1,015 characters. One block more makes it too long.
+        for (bytes, is_read) in [(703, true), (704, false)] {
+            let payload = vec![7; bytes];
+            let token = seal(&ring, 3, [9; IV_BYTES], &payload).unwrap();
+            assert_eq!(open_owned(&ring, &token), is_read.then_some((3, payload, 1)), "{bytes}");
+        }
+    }
+
+    #[test]
     fn debug_output_shows_the_numbers_of_the_keys_only() {
         assert_eq!(format!("{:?}", ring(&[(0, 7), (3, 3)])), "[3, 0]");
     }

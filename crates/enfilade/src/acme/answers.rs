@@ -71,7 +71,7 @@ impl Answers {
 
     /// The answer to an HTTP request for this token, if there is one.
     pub(crate) fn http(&self, token: &str) -> Option<Vec<u8>> {
-        challenges::read(&self.http, token)
+        challenges::of_token(&self.http, token)
     }
 
     /// The name that an authority validates with this handshake; `None` for every other handshake.
@@ -83,7 +83,7 @@ impl Answers {
 
     /// The TLS configuration for a handshake that validates this name, if there is an answer for the name.
     pub(crate) fn tls(&self, name: &str) -> Option<Arc<ServerConfig>> {
-        let digest = challenges::read(&self.tls, name)?;
+        let digest = challenges::of_host(&self.tls, name)?;
         proof(name, &digest)
             .map(Arc::new)
             .inspect_err(|why| {

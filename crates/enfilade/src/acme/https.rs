@@ -1,5 +1,6 @@
 //! Requests to the ACME authority over HTTPS.
 
+use crate::peer_certificate::explained;
 use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -81,7 +82,7 @@ async fn send(
     anyhow::ensure!(uri.scheme_str() == Some("https"), "expected a URL with https");
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?;
     let stream = TcpStream::connect((host.trim_matches(['[', ']']), uri.port_u16().unwrap_or(443))).await?;
-    let stream = connector.connect(name, stream).await?;
+    let stream = connector.connect(name, stream).await.map_err(|why| anyhow::anyhow!(explained(&why)))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driven = tokio::spawn(connection);
     request.headers_mut().insert(HOST, authority.as_str().parse()?);

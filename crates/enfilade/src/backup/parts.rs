@@ -7,6 +7,7 @@ use crate::placed::IMPORTED;
 use crate::reserved::certificate_directories;
 use enfilade_facts::tables::FileName;
 use enfilade_sources::backup::{BackupError, Content, Item};
+use enfilade_sources::files::proxmox_logins::{DOMAINS, SECOND_FACTORS, SHADOW};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,17 +20,30 @@ pub(super) struct Parts {
     pub(super) items: Vec<Item>,
     /// Each part that is outside the data directory: its name, and its path.
     pub(super) outside: BTreeMap<&'static str, PathBuf>,
+    /// Files that this server does not use, and that this user cannot read.
+    pub(super) left_out: Vec<PathBuf>,
 }
 
 impl Parts {
     /// Lists the files, and reads each for its length and digest.
     pub(super) fn of(installation: &Installation) -> Result<Self, BackupError> {
-        let mut parts = Parts { items: Vec::new(), outside: BTreeMap::new() };
+        let mut parts = Parts { items: Vec::new(), outside: BTreeMap::new(), left_out: Vec::new() };
         let Installation { data, config, .. } = installation;
         parts.file(data, &installation.config_path(), "enfilade.toml", "enfilade.toml")?;
         let files = file_set(data, config);
         for file in FileName::ALL {
             parts.file(data, &files.path(file), file.as_str(), "the edited files")?;
+        }
+        // Files of Proxmox that this server does not follow: without them, a restored server would no longer warn that it checks no second factor.
+        for name in [SHADOW, DOMAINS, SECOND_FACTORS] {
+            let from = files.directory().join(name);
+            match parts.file(data, &from, name, "the edited files") {
+                // In Proxmox only root can read them. The server works without them, so its backups must not fail.
+                Err(BackupError::Io { why, .. }) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+                    parts.left_out.push(from);
+                }
+                added => added?,
+            }
         }
         parts.file(data, &data.join(IMPORTED), IMPORTED, IMPORTED)?;
         let fernet = config.identity.fernet_keys.as_deref();
@@ -57,9 +71,9 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Adds one file, if it exists.
+    /// Adds one file, if it exists. A file of which nobody can say whether it exists, because its directory cannot be opened, is an error.
     fn file(&mut self, data: &Path, from: &Path, to: &str, part: &'static str) -> Result<(), BackupError> {
-        if !from.exists() {
+        if !from.try_exists().map_err(|why| BackupError::io(from, why))? {
             return Ok(());
         }
         let from = absolute(from);

@@ -163,7 +163,8 @@ fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<
     }
     match run(installation, lmdb, &record) {
         Ok((made, file)) => {
-            let Made { manifest, bytes } = made;
+            made.lacks().iter().for_each(|lacks| output::note(&format!("warning: {lacks}")));
+            let Made { manifest, bytes, .. } = made;
             output::note(&format!(
                 "backup `{}` is complete and verified: {} records as of revision {}, {}",
                 file.display(),

@@ -23,6 +23,8 @@ pub(crate) struct Served {
     faults: Mutex<Faults>,
     /// When the last warning about expiring certificates was logged, in seconds since the epoch.
     ends_told: Mutex<i64>,
+    /// The watch that reports changed files. It is replaced together with the place of the certificates.
+    watched: Mutex<Option<Arc<Watched>>>,
     faces: Faces,
     tickets: Tickets,
 }
@@ -45,7 +47,10 @@ const QUIET_TURNS_MAX: usize = 20;
 /// Warnings begin this many days before a certificate expires, because a renewal by hand takes days.
 const SOON_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
-const WATCH_TURN: Duration = Duration::from_secs(60);
+/// How long one wait for a change lasts. Then the loop notices that a reload has replaced the watch.
+const WATCH_TURN: Duration = Duration::from_secs(1);
+/// The number of waits after which links and expiry dates are checked again.
+const WATCH_TURNS: usize = 60;
 
 impl Served {
     pub(crate) fn new(
@@ -58,7 +63,8 @@ impl Served {
         tell(&bad, &first.certificates, &first.keeper);
         let files = bad.into_iter().map(|bad| (bad.file, bad.why)).collect();
         let faults = Mutex::new(Faults { files, ..Faults::default() });
-        let served = Served { exchange, faults, ends_told: Mutex::new(0), faces, tickets };
+        let (ends_told, watched) = (Mutex::new(0), Mutex::default());
+        let served = Served { exchange, faults, ends_told, watched, faces, tickets };
         served.measure(&served.faults());
         let keeper = Arc::clone(&served.exchange.borrow().keeper);
         served.reserve(&keeper);
@@ -88,6 +94,10 @@ impl Served {
 
     fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Option<Arc<Watched>>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn measure(&self, faults: &Faults) {
@@ -125,9 +135,15 @@ impl Served {
 
     /// Reads the whole directory or list again. Returns how many certificates are served, and how many files cannot be used.
     pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<[usize; 2]> {
-        let mut faults = self.faults();
-        let (count, _) = self.look(&mut faults, rules, None)?;
-        Ok([count, faults.files.len()])
+        self.look(&mut self.faults(), rules, None)?;
+        self.watch();
+        Ok(self.counts())
+    }
+
+    /// How many certificates are served, and how many files cannot be used.
+    fn counts(&self) -> [usize; 2] {
+        let bad = self.faults().files.len();
+        [self.exchange.borrow().certificates.count(), bad]
     }
 
     /// Reads the changed files, or all files, and serves what was found. If that is refused, the earlier certificates stay. Returns how many
@@ -139,7 +155,9 @@ impl Served {
         changed: Option<&BTreeSet<PathBuf>>,
     ) -> anyhow::Result<(usize, String)> {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        let looked = match changed {
+        // When the last certificate was removed, nothing was exchanged: the removed one is still served. So everything is read, and not only what changed.
+        let is_empty = faults.is_place_refused && !keeper.files.is_behind();
+        let looked = match changed.filter(|_| !is_empty) {
             Some(changed) => keeper.files.look_at(&certificates, changed, rules, clock::nanos()),
             None => keeper.files.look_again(&certificates, rules, clock::nanos()),
         };
@@ -175,15 +193,31 @@ impl Served {
         self.exchange.borrow().keeper.is_of(tls, data)
     }
 
-    /// Serves the certificates of another place from now on. Returns how many certificates are served, and how many files cannot be used.
+    /// Serves the certificates of another place from now on, and watches that place. Returns how many certificates are served, and how many files
+    /// cannot be used.
     pub(crate) fn move_to(&self, keeper: Keeper, rules: Rules) -> anyhow::Result<[usize; 2]> {
-        let (certificates, found) = keeper.load(rules)?;
+        // The lock is held while the files are read: a change that the watch reports meanwhile is judged with the new keeper.
         let mut faults = self.faults();
-        let count = certificates.count();
+        let (certificates, found) = keeper.load(rules)?;
         self.exchange(certificates, Arc::new(keeper));
         faults.is_place_refused = false;
         self.note(&mut faults, &Examined::All, found);
-        Ok([count, faults.files.len()])
+        drop(faults);
+        self.watch();
+        Ok(self.counts())
+    }
+
+    /// Watches the files of the present place, if other directories were watched before. Then everything is read again, because the files may have
+    /// changed before the watch began.
+    fn watch(&self) {
+        let keeper = Arc::clone(&self.exchange.borrow().keeper);
+        let mut watched = self.watched();
+        if watched.as_ref().is_some_and(|watched| watched.is_of(&keeper.files)) {
+            return;
+        }
+        *watched = Watched::new(&keeper.files).ok().map(Arc::new);
+        drop(watched);
+        self.look_at(Changed::Everything);
     }
 
     /// Reads every key, logs how long that took, and stops serving unusable certificates.
@@ -198,9 +232,8 @@ impl Served {
             let count = done.load(Ordering::Relaxed);
             let wrong = found.len();
             if count > 1 || wrong > 0 {
-                output::note(&format!(
-                    "{count} certificates verified in {seconds:.1} s; {wrong} cannot be used"
-                ));
+                let verified = output::counted(count, "certificate", "certificates");
+                output::note(&format!("{verified} verified in {seconds:.1} s; {wrong} cannot be used"));
             }
             let mut faults = served.faults();
             let now = served.exchange.borrow().clone();
@@ -254,30 +287,18 @@ impl Served {
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
         // If the index was trusted at the start, the files must be checked now: without `watched`, the loop begins with a check of all files.
-        let mut watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
+        let watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
+        *self.watched() = watched.map(Arc::new);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
-                let keeper = Arc::clone(&served.exchange.borrow().keeper);
-                if watched.as_ref().is_none_or(|watched| !watched.is_of(&keeper.files)) {
-                    watched = Watched::new(&keeper.files).ok();
-                    // Finds changes that were made before the watch began.
-                    served.look_at(Changed::Everything);
-                }
+                served.watch();
                 served.warn_of_ends();
-                let Some(now) = &watched else {
-                    // A directory that was moved away may come back at any time.
-                    for _ in 0..WATCH_TURN.as_secs() {
-                        std::thread::park_timeout(Duration::from_secs(1));
-                        if Watched::new(&keeper.files).is_ok() {
-                            break;
-                        }
-                    }
+                let now = served.watched().clone();
+                let Some(now) = now else {
+                    served.wait_for_the_place();
                     continue;
                 };
-                let mut changed = now.wait(WATCH_TURN);
-                if changed.is_nothing() {
-                    continue;
-                }
+                let Some(mut changed) = served.next_change(&now) else { continue };
                 for _ in 0..QUIET_TURNS_MAX {
                     let more = now.wait(QUIET);
                     if more.is_nothing() {
@@ -286,13 +307,40 @@ impl Served {
                     changed = changed.and(more);
                 }
                 if changed == Changed::Everything {
-                    watched = None;
+                    // The next turn watches anew, and reads everything.
+                    served.watched().take_if(|watched| Arc::ptr_eq(watched, &now));
                 } else {
                     served.look_at(changed);
                 }
             }
         })?;
         Ok(())
+    }
+
+    /// Waits for a change. Returns `None` if there was none for a minute, or if a reload has replaced the watch.
+    fn next_change(&self, now: &Arc<Watched>) -> Option<Changed> {
+        for _ in 0..WATCH_TURNS {
+            let changed = now.wait(WATCH_TURN);
+            if !changed.is_nothing() {
+                return Some(changed);
+            }
+            if self.watched().as_ref().is_none_or(|watched| !Arc::ptr_eq(watched, now)) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Waits, for at most a minute, until the place can be watched: a directory that was moved away may come back at any time, and a reload may name
+    /// another place.
+    fn wait_for_the_place(&self) {
+        for _ in 0..WATCH_TURNS {
+            std::thread::park_timeout(WATCH_TURN);
+            let keeper = Arc::clone(&self.exchange.borrow().keeper);
+            if self.watched().is_some() || Watched::new(&keeper.files).is_ok() {
+                return;
+            }
+        }
     }
 
     /// Logs once a day which certificates and revocation lists expire soon or have expired.
@@ -320,9 +368,9 @@ impl Served {
             });
         }
         if ending.len() > TOLD_MAX {
-            let more = ending.len() - TOLD_MAX;
+            let more = output::counted(ending.len() - TOLD_MAX, "more expires", "more expire");
             output::note(&format!(
-                "warning: and {more} more expire soon; see `enfilade certs list --expiring {SOON_DAYS}d`"
+                "warning: and {more} soon; see `enfilade certs list --expiring {SOON_DAYS}d`"
             ));
         }
     }

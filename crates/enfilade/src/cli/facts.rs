@@ -18,7 +18,7 @@ pub(crate) enum Facts {
     /// Back up only the records in the store (the facts); servers may run and write during the backup. For a backup of all data of the server, use
     /// `enfilade backup`
     Backup {
-        /// The backup file
+        /// The backup file, outside of the data directory; `-` is standard output. A device or a pipe is written to
         file: PathBuf,
         /// Replace an existing file when the new one is complete
         #[arg(long)]
@@ -53,11 +53,14 @@ pub(crate) enum Facts {
     },
     /// Write everything as JSON, one line for each record, to standard output or a file
     Dump {
-        /// The file [default: standard output]
+        /// The file, outside of the data directory; `-` is standard output. A device or a pipe is written to [default: standard output]
         file: Option<PathBuf>,
         /// Include the hashes of passwords and secrets; otherwise they are written as `redacted`
         #[arg(long)]
         secrets: bool,
+        /// Replace an existing file when the new one is complete
+        #[arg(long)]
+        force: bool,
     },
     /// Replace all records in the store (the facts) with the records of a dump
     Load {

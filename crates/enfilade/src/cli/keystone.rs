@@ -25,7 +25,8 @@ pub(crate) struct Bootstrap {
     /// The region of the identity service
     #[arg(long, default_value = "RegionOne", value_name = "NAME")]
     pub(crate) region: String,
-    /// The public URL of the identity service [default: the URL of an earlier bootstrap, else https:// and `[tls] listen`]
+    /// The public URL of the identity service; without a path, /v3 is added [default: the URL of an earlier bootstrap, also of another region; else
+    /// https:// and `[tls] listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
     /// The URL of the identity service for other services [default: the URL of an earlier bootstrap if it was not the public URL, else the public URL]
@@ -55,6 +56,9 @@ pub(crate) enum Domain {
     Disable {
         /// The name of the domain
         domain: Realm,
+        /// Also if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Remove an empty domain
     #[command(aliases = ["delete", "rm"])]
@@ -122,7 +126,7 @@ pub(crate) enum Catalog {
         interface: Interface,
         /// The URL; $(project_id)s is replaced by the project of the client
         url: String,
-        /// The region
+        /// The region; an empty value means none [default: the region of the other endpoints, if all have the same]
         #[arg(long)]
         region: Option<String>,
     },

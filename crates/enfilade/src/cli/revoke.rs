@@ -2,7 +2,7 @@
 
 use crate::output;
 use clap::{Args, Subcommand};
-use enfilade_facts::vocabulary::{Authid, GroupName, Realm, Userid};
+use enfilade_facts::vocabulary::{Authid, GroupName, Realm, TrustId, Userid};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Revoke {
@@ -39,6 +39,17 @@ pub(crate) enum Revoke {
     Token {
         /// USER@REALM!NAME of an API token; or the audit id of a session; `-` reads the token of a session from standard input
         token: String,
+    },
+    /// Delete an EC2 key, and end the sessions that were issued for it
+    #[command(name = "ec2-key")]
+    Ec2Key {
+        /// The access key, as `user access` shows it, or the id of the credential
+        key: String,
+    },
+    /// Delete a trust with the trusts that were delegated from it, and end the sessions that were issued for them
+    Trust {
+        /// The id of the trust, as `user access` shows it
+        trust: TrustId,
     },
     /// End one session
     Session {

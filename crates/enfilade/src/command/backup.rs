@@ -8,12 +8,10 @@ use crate::backup::{Made, Target, make};
 use crate::cli::Backup;
 use crate::home::{Home, Installation};
 use crate::progress::Progress;
-use crate::reserved::refuse_place;
+use crate::reserved::refuse_backup_place;
 use crate::upkeep::open;
 use crate::{output, prompt};
 use anyhow::{Context, bail, ensure};
-use enfilade_admin::real_path;
-use enfilade_facts::Source;
 use enfilade_facts::vocabulary::{Secret, StorePath};
 use enfilade_sources::backup::age::Lock;
 use enfilade_sources::backup::{Content, Item};
@@ -30,28 +28,16 @@ pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> 
     let made = match command.acls {
         true => {
             let home = Home::open(installation.clone())?;
-            refuse_target(&home.data, home.source(), &command.target)?;
+            refuse_backup_place(&home.data, home.source(), &command.target)?;
             make_shown(installation, &home.source, &target, &|| acls(&home))?
         }
         false => {
             let lmdb = open(installation)?;
-            refuse_target(&installation.data, &lmdb, &command.target)?;
+            refuse_backup_place(&installation.data, &lmdb, &command.target)?;
             make_shown(installation, &lmdb, &target, &|| Ok(Vec::new()))?
         }
     };
     tell(command, &made, json);
-    Ok(())
-}
-
-/// As [`refuse_place`]. Also refuses a backup in the data directory, with which it would be lost.
-fn refuse_target(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
-    refuse_place(data, source, target)?;
-    ensure!(
-        !real_path(&std::path::absolute(target)?).starts_with(real_path(data)),
-        "`{}` is in the data directory `{}`, and would be lost together with it: choose another directory, best on another disk",
-        target.display(),
-        data.display()
-    );
     Ok(())
 }
 
@@ -66,13 +52,13 @@ fn make_shown(
 }
 
 fn tell(command: &Backup, made: &Made, json: bool) {
-    let Made { manifest, bytes } = made;
+    let Made { manifest, bytes, left_out } = made;
     let target = command.target.display();
     let is_encrypted = command.passphrase || command.passphrase_stdin || !command.recipients.is_empty();
     let value = json!({
         "backup": command.target, "bytes": bytes, "files": manifest.files.len(), "records": manifest.records,
         "store": manifest.store, "revision": manifest.revision, "unix_seconds": manifest.unix_seconds, "encrypted": is_encrypted,
-        "verified": true,
+        "verified": true, "left_out": left_out,
     });
     let mut text = format!(
         "`{target}` is complete and verified: {} records as of revision {}, {} other files, {}",
@@ -90,6 +76,7 @@ fn tell(command: &Backup, made: &Made, json: bool) {
             "\nnot in the backup: the content of datastores, and the ACLs of their files; copy both with `rsync -aX`, as root (--acls adds the ACLs to the backup)"
         }
     });
+    text.extend(made.lacks().iter().map(|lacks| format!("\n{lacks}")));
     let key = match (is_encrypted, command.recipients.is_empty()) {
         (false, _) => "",
         (true, true) => " --passphrase",
@@ -131,6 +118,11 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     };
     if lock.is_some() || ends_in("tar") {
         ensure!(!target.is_dir(), "`{}` is a directory: give the name of a file", target.display());
+        ensure!(
+            !target.exists() || target.is_file(),
+            "`{}` is a device or a pipe: a backup is read again after it was written, so give the name of a file",
+            target.display()
+        );
         refuse_existing(target, *force)?;
         return Ok(Target::Archive(target, lock));
     }

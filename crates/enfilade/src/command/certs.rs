@@ -8,7 +8,7 @@ use crate::cli::certs::Certs;
 use crate::config::Check;
 use crate::home::{Installation, seed};
 use crate::self_made::is_self_made;
-use crate::{clock, output, owner, progress};
+use crate::{clock, operations, output, owner, progress};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, Looked};
 use enfilade_sources::files::certificates::{Changed, companions_of, is_certificate};
@@ -58,7 +58,7 @@ pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> an
             made::self_signed(installation, &of(directory)?, names, name, json)
         }
         Certs::Ca { show, name } => made::ca(installation, show, name, json),
-        Certs::Remove { name, directory } => remove(&of(directory)?, &name, json),
+        Certs::Remove { name, directory } => remove(installation, &of(directory)?, &name, json),
         Certs::Check { directory } => check(installation, &of(directory)?, json),
         Certs::Watch { directory } => watch(installation, &of(directory)?, json),
     }
@@ -66,6 +66,27 @@ pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> an
 
 fn look(installation: &Installation, files: &CertificateFiles) -> anyhow::Result<Looked> {
     files.look(installation.config.tls.rules(), None, clock::nanos()).with_context(|| unread(files))
+}
+
+/// As [`look`], also if lines of a crt-list cannot be applied. Returns whether that is so; then the error was printed as a warning.
+fn look_past(installation: &Installation, files: &CertificateFiles) -> anyhow::Result<(Looked, bool)> {
+    let why = match look(installation, files) {
+        Err(why) if matches!(files.place(), CertificatePlace::List(_)) => why,
+        looked => return Ok((looked?, false)),
+    };
+    let Ok(looked) = files.look_past(installation.config.tls.rules(), clock::nanos()) else {
+        return Err(why);
+    };
+    output::note(&format!(
+        "warning: {why:#}; no server starts with this crt-list, and a running one keeps the earlier list"
+    ));
+    Ok((looked, true))
+}
+
+/// Whether a running server serves these certificates.
+fn is_of_running_server(installation: &Installation, files: &CertificateFiles) -> bool {
+    let Installation { data, config, .. } = installation;
+    *files.place() == config.tls.place(data) && operations::is_served(data)
 }
 
 fn unread(files: &CertificateFiles) -> String {
@@ -149,7 +170,7 @@ fn show(
     (name, rsa_only, pem): (&str, bool, bool),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut looked = look(installation, files)?;
+    let (mut looked, is_refused) = look_past(installation, files)?;
     let ask = Ask::new(Some(name)).taking(!rsa_only, true);
     // A client that connects to an IP address sends no server name.
     let ask = match name.parse() {
@@ -157,8 +178,8 @@ fn show(
         Err(_) => ask,
     };
     let permit = serves(installation, files, &mut looked, &ask)?;
-    // The other certificate may have been chosen only because one of these is unusable now.
-    for BadCertificate { file, why } in &looked.bad {
+    // The other certificate may have been chosen only because one of these is unusable now. The error about a refused list has named all of them.
+    for BadCertificate { file, why } in looked.bad.iter().filter(|_| !is_refused) {
         output::note(&format!(
             "warning: `{file}` cannot be used: {why}; a running server that used it earlier may still send its previous certificate"
         ));
@@ -184,7 +205,9 @@ fn show(
     }
     let leaf = leaf_of(files, Path::new(permit.certificate()))?;
     let is_default = permit.is_default();
-    let unusable = files.is_usable(Path::new(permit.certificate())).err();
+    let at = permit.line().map(|number| format!("{}:{number}", files.place().path().display()));
+    let of_line = || looked.bad.iter().find(|bad| Some(&bad.file) == at.as_ref()).map(|bad| bad.why.clone());
+    let unusable = files.is_usable(Path::new(permit.certificate())).err().or_else(of_line);
     let ended = if unusable.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     let OfLines { line, has_names, excluding } = lines_of(files, permit.line(), name)?;
     if json {
@@ -319,7 +342,12 @@ fn certificates_in(pem: &str) -> String {
     of_certificates.map(|line| format!("{line}\n")).collect()
 }
 
-fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<ExitCode> {
+fn remove(
+    installation: &Installation,
+    files: &CertificateFiles,
+    name: &str,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let place = place_of(files, name)?;
     let bundle = format!("{name}.pem");
     if !place.exists() && place.with_file_name(&bundle).exists() {
@@ -344,14 +372,22 @@ fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<Ex
     let names: Vec<String> =
         also.iter().filter_map(|file| Some(format!("`{}`", file.file_name()?.to_string_lossy()))).collect();
     let with = if names.is_empty() { String::new() } else { format!(", and with it {}", names.join(", ")) };
-    let value = json!({ "removed": place.display().to_string(), "also": also });
-    output::done(json, &value, &format!("`{name}` removed{with}"));
     let is_left = files.leaves(|_, _| ()).is_ok_and(|left| left.iter().any(Result::is_ok));
+    let (dropped, kept) = match is_of_running_server(installation, files) {
+        true => (
+            "; the running server drops it within a few seconds",
+            ", and the running server keeps it until another one is there",
+        ),
+        false => ("", ""),
+    };
+    let dropped = if is_left { dropped } else { "" };
+    let value = json!({ "removed": place.display().to_string(), "also": also });
+    output::done(json, &value, &format!("`{name}` removed{with}{dropped}"));
     if !is_left {
-        output::note(
-            "warning: no certificate is left, and without one the server does not start again: `enfilade certs self-signed NAME` makes one, \
-             `enfilade certs add FILE` adds one",
-        );
+        output::note(&format!(
+            "warning: no certificate is left{kept}; without one the server does not start again: `enfilade certs self-signed NAME` makes one, \
+             `enfilade certs add FILE` adds one"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -380,8 +416,8 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
         );
     }
     if !json {
-        let noun = if good == 1 { "certificate" } else { "certificates" };
-        output::line(&format!("{good} {noun} can be used, {} cannot", bad.len()));
+        let good = output::counted(good, "certificate", "certificates");
+        output::line(&format!("{good} can be used, {} cannot", bad.len()));
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -392,7 +428,8 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     let mut now = look(installation, files)?;
     tell_bad(&now.bad, json);
     if !json {
-        output::note(&format!("watching {} certificates; end with Ctrl-C", now.certificates.count()));
+        let count = output::counted(now.certificates.count(), "certificate", "certificates");
+        output::note(&format!("watching {count}; end with Ctrl-C"));
     }
     loop {
         let changes = Watched::new(files).with_context(|| unread(files))?;

@@ -53,6 +53,7 @@ fn refuse_mistyped(data: &Path, is_named: bool, file: Option<&Path>, done: &str)
 fn check(data: &Path, is_named: bool, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let config = config::read(data, file)?;
     refuse_mistyped(data, is_named, file, "checked")?;
+    config::refuse_lost(data, file)?;
     let path = config::path(data, file);
     // Root could read certificates that the server cannot read.
     owner::become_owner(data)?;

@@ -60,8 +60,8 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         Datastore::Show { name } => return show(home, &name, json),
         Datastore::Create { name, path, comment, quota, acls, mut properties } => {
             profile = Profile { quota: quota.map(Some), acls, ..Profile::default() };
-            let (path, needs) = place(&path)?;
-            let text = format!("datastore {name} created, its content is in {path}{needs}");
+            let (path, more) = place(&path)?;
+            let text = format!("datastore {name} created, its content is in {path}{more}");
             properties.extend(comment.map(|comment| ("comment".to_owned(), comment)));
             (name, DatastoreEdit::Create { path, properties }, text)
         }
@@ -198,7 +198,11 @@ fn apply(
         DatastoreEdit::Create { path, .. } => text + &about_content(home, name, path, existed),
         _ => text,
     };
-    output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
+    let mut value = json!({ "datastore": name.to_string(), "revision": at.revision.0 });
+    if let (Some(fields), DatastoreEdit::Create { path, .. }) = (value.as_object_mut(), edit) {
+        fields.insert("path".to_owned(), json!(path));
+    }
+    output::done(json, &value, &text);
     if let DatastoreEdit::Create { path, .. } = edit {
         let mounts = mounts::now().unwrap_or_default();
         let warnings = datastore_warnings(home.source(), &mounts, &home.reserved)?;
@@ -226,15 +230,16 @@ fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -
     }
 }
 
-/// The absolute path of a new datastore, and a note if it is on a network file system. A datastore on a network file system is served only while the
-/// file system is mounted, because the directory is empty without the mount.
-fn place(path: &Path) -> anyhow::Result<(String, String)> {
-    let path = std::path::absolute(path).with_context(|| format!("path `{}`", path.display()))?;
+/// The absolute path of a new datastore, and a note if the given path is relative, or on a network file system. A datastore on a network file system
+/// is served only while the file system is mounted, because the directory is empty without the mount.
+fn place(said: &Path) -> anyhow::Result<(String, String)> {
+    let path = std::path::absolute(said).with_context(|| format!("path `{}`", said.display()))?;
     let path = path.to_str().context("the path is not UTF-8")?.to_owned();
+    let from = (!said.is_absolute()).then(|| format!(" (`{}` in the current directory)", said.display()));
     let point = mounts::network_mount_over(&path).ok().flatten();
     let needs = point
         .map(|point| format!("; the datastore is served only while a file system is mounted at {point}"));
-    Ok((path, needs.unwrap_or_default()))
+    Ok((path, from.unwrap_or_default() + &needs.unwrap_or_default()))
 }
 
 /// Waits until all writes have ended that began before the datastore was closed. Unless `reads_go_on`, also waits until all reads have ended, and no
@@ -387,6 +392,8 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         Ok(usage) => (Some(usage.used), Some(usage.total), Some(usage.available), None),
         Err(why) => (None, None, None, Some(why)),
     };
+    // Without a quota, the content is not counted: the numbers are those of the whole file system.
+    let usage_of = if profile.quota.is_some() { "quota" } else { "file system" };
     if json {
         let inside: Vec<_> = inside
             .iter()
@@ -397,21 +404,25 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
             "datastore": name.to_string(), "path": root, "comment": row.comment, "project": project,
             "maintenance": maintenance.map(|row| row.mode.name()), "message": maintenance.and_then(|row| row.message.as_deref()),
             "fault": row.fault.map(|fault| fault.to_string()), "mounted": mounted, "mount_point": mount_point, "quota": profile.quota, "used": used, "total": total,
-            "available": available, "usage_error": unknown, "properties": row.other.iter().cloned().collect::<BTreeMap<_, _>>(),
+            "available": available, "usage_of": usage_of, "usage_error": unknown, "properties": row.other.iter().cloned().collect::<BTreeMap<_, _>>(),
             "inside": inside, "warnings": warnings,
         }));
         return Ok(());
     }
     let state = row.fault.map(|fault| fault.to_string()).or_else(|| row.maintenance.as_ref().map(in_words));
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), output::bytes);
+    let of = |word: &str| match profile.quota {
+        Some(_) => word.to_owned(),
+        None => format!("file system {word}"),
+    };
     let mut rows = vec![
         ["state".to_owned(), state.unwrap_or_else(|| "open".to_owned())],
         ["path".to_owned(), root],
         ["comment".to_owned(), or_dash(row.comment)],
         ["project".to_owned(), or_dash(project)],
-        ["used".to_owned(), bytes(used)],
-        ["available".to_owned(), bytes(available)],
-        ["total".to_owned(), bytes(total)],
+        [of("used"), bytes(used)],
+        [of("available"), bytes(available)],
+        [of("total"), bytes(total)],
         ["quota".to_owned(), bytes(profile.quota)],
     ];
     rows.extend(mount_point.zip(mounted).map(|(point, mounted)| {

@@ -1,18 +1,20 @@
 //! `enfilade doctor`: checks everything that can be checked without serving. Each result is one line, and says what to do about a problem.
 
+mod cloud;
+mod datastores;
+mod log;
 mod names;
 
 use super::NEW_ADMINISTRATOR;
 use crate::backup::schedule;
-use crate::config::without_effect;
+use crate::config::{lost_file, without_effect};
 use crate::files::without_login;
-use crate::home::{Installation, file_set};
+use crate::home::{Installation, file_set, roots_of};
 use crate::reserved::refuse_exposed_backups;
-use crate::{acme, certificates, clock, output, owner, placed, time_service, token_key};
-use enfilade_admin::{BadCertificate, DatastoreWarning, ReservedPaths};
+use crate::{acme, certificates, clock, denials, output, owner, placed, time_service, token_key};
+use enfilade_admin::{BadCertificate, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
-use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::mirror::Mirror;
@@ -63,21 +65,24 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
         vec![directory(&installation.data), descriptors(), synchronised(), acls(&installation.data)];
     let mut useless = without_effect(&installation.config);
     useless.extend(certificates::unused_names(&installation.config.tls, &installation.data));
-    findings.push(well("configuration", "valid; `enfilade config show` prints it"));
+    let certificates = certificates_of(installation);
+    findings.push(configuration(installation, &certificates));
     findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
-    findings.extend(certificates_of(installation));
+    findings.extend(certificates);
     findings.extend(acme_of(installation));
     match Lmdb::open_for(&installation.facts(), installation.config.facts.terms()) {
         Ok(lmdb) => {
-            findings.extend(store(&lmdb));
+            findings.extend(store(&installation.data, &lmdb));
             findings.extend(files(installation, &lmdb));
             findings.push(token_key(installation, &lmdb));
             findings.push(session_keys(installation, &lmdb));
             findings.push(administrators(&installation.data, &lmdb));
+            findings.extend(cloud::endpoints(installation, &lmdb));
             findings.extend(unused(installation, &lmdb));
             findings.extend(tokens(&lmdb));
-            findings.extend(datastores(installation, &lmdb));
+            findings.extend(datastores::check(installation, &lmdb));
             findings.extend(roles(&lmdb));
+            findings.extend(imports(installation, &lmdb));
             findings.push(attempts(&installation.data));
         }
         Err(why) => findings.push(error("facts", why.to_string())),
@@ -103,6 +108,23 @@ fn tell(findings: &[Finding], json: bool) {
     let row =
         |finding: &Finding| vec![word(finding.state).to_owned(), finding.what.clone(), finding.says.clone()];
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
+}
+
+/// Whether a server starts with the configuration; `certificates` are the findings about its certificates. `enfilade config check` judges alike.
+fn configuration(installation: &Installation, certificates: &[Finding]) -> Finding {
+    let what = "configuration";
+    let Installation { data, config, had_config_file, .. } = installation;
+    let path = installation.config_path();
+    if *had_config_file && !path.exists() {
+        return error(what, lost_file(&path));
+    }
+    if certificates.iter().any(|found| found.state == State::Error) {
+        return error(what, "a server cannot start with it: see the line `certificates`");
+    }
+    match refuse_exposed_backups(data, config, roots_of(data, config)) {
+        Err(why) => error(what, format!("a server cannot start with it: {why:#}")),
+        Ok(()) => well(what, "valid; `enfilade config show` prints it"),
+    }
 }
 
 /// The state of the certificate that an ACME authority issues.
@@ -192,6 +214,9 @@ fn backups(installation: &Installation) -> Finding {
 }
 
 fn directory(data: &Path) -> Finding {
+    if let Err(why) = owner::check(data) {
+        return error("data directory", format!("{why:#}"));
+    }
     match std::fs::metadata(data) {
         Ok(meta) if meta.mode() & 0o007 != 0 => {
             let says = format!(
@@ -299,10 +324,9 @@ fn validity(file: &CertificateFile, now: i64) -> Option<String> {
     }
 }
 
-fn store(lmdb: &Lmdb) -> Vec<Finding> {
+fn store(data: &Path, lmdb: &Lmdb) -> Vec<Finding> {
     let stale = lmdb.clear_stale_readers();
     let status = lmdb.status();
-    let unshipped = status.at.revision.0.saturating_sub(status.shipped.0);
     let mut findings = vec![match lmdb.read(|view| view.head()) {
         Ok(Ok(_)) => well("facts", format!("store {}, revision {}", status.at.store, status.at.revision)),
         Ok(Err(why)) | Err(why) => error("facts", why.to_string()),
@@ -330,10 +354,7 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
             format!("the file grew, because old pages stayed in use by readers whose processes had ended: {stale}; these readers are now removed"),
         ));
     }
-    findings.push(match unshipped {
-        0 => well("audit log", "complete: the audit log contains every change"),
-        count => warning("audit log", format!("{count} changes wait for a server to write them")),
-    });
+    findings.push(log::changes(data, lmdb));
     findings
 }
 
@@ -386,7 +407,8 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         findings.extend(file.problems.iter().map(problem));
         let untold = (file.problem_count as usize).saturating_sub(file.problems.len());
         if untold > 0 {
-            findings.push(error(file.file.as_str(), format!("and {untold} more problems")));
+            let more = output::counted(untold, "more problem", "more problems");
+            findings.push(error(file.file.as_str(), format!("and {more}")));
         }
     }
     findings
@@ -432,9 +454,9 @@ fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
     match (found.iter().find(|one| one.can_log_in()), without_login(&found, data)) {
         (Some(one), _) => well(what, format!("{} has the role Admin on / and can log in", one.name)),
         (None, Some(says)) => warning(what, says),
-        (None, None) => {
+        (None, None) => cloud::administrator(lmdb).unwrap_or_else(|| {
             warning(what, format!("no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"))
-        }
+        }),
     }
 }
 
@@ -443,6 +465,20 @@ fn unused(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let (data, reserved) = (&installation.data, ReservedPaths::new(installation.reserved()));
     let unused = placed::unused(data, lmdb, &file_set(data, &installation.config), &reserved);
     unused.into_iter().map(|unused| warning(unused.file, unused.says)).collect()
+}
+
+/// Roles of `acl.cfg` on namespaces, which have no effect here, and problems of the list of imports.
+fn imports(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
+    let files = file_set(&installation.data, &installation.config);
+    let without_effect = denials::without_effect(lmdb, &files).into_iter();
+    let mut findings: Vec<Finding> = without_effect.map(|says| warning("roles", says)).collect();
+    let list = enfilade_admin::imported_names(lmdb).map_err(|why| why.to_string());
+    let of_file = placed::imported_before(&installation.data).map_err(|why| format!("{why:#}"));
+    let wrong = list.err().into_iter().chain(of_file.err());
+    findings.extend(
+        wrong.map(|why| error("imports", format!("the list of imported records cannot be used: {why}"))),
+    );
+    findings
 }
 
 /// A warning for each API token with a malformed hash: the server refuses every secret for such a token.
@@ -494,38 +530,6 @@ fn roles(lmdb: &Lmdb) -> Vec<Finding> {
             )
         })),
         Err(why) => findings.push(error("roles", why.to_string())),
-    }
-    findings
-}
-
-fn datastores(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
-    let reserved = ReservedPaths::new(installation.reserved());
-    let rows = match lmdb.read(|view| view.list::<Datastore>(&[])) {
-        Ok(Ok(rows)) => rows,
-        Ok(Err(why)) | Err(why) => return vec![error("datastores", why.to_string())],
-    };
-    let mounts = enfilade_sources::mounts::now().unwrap_or_default();
-    let mut amiss: BTreeMap<DatastoreName, Vec<DatastoreWarning>> = BTreeMap::new();
-    match enfilade_admin::datastore_warnings(lmdb, &mounts, &reserved) {
-        Ok(warnings) => {
-            warnings.into_iter().for_each(|found| amiss.entry(found.name.clone()).or_default().push(found));
-        }
-        Err(why) => return vec![error("datastores", why.to_string())],
-    }
-    let mut findings = Vec::new();
-    for (name, row) in rows {
-        let what = format!("datastore {name}");
-        findings
-            .extend(names::not_shown(row.root(&name).as_ref()).into_iter().map(|says| warning(&what, says)));
-        let maintenance = row.maintenance.as_ref().map(|maintenance| maintenance.mode.name());
-        match (amiss.remove(&name), maintenance) {
-            (None, Some(mode)) => findings.push(warning(&what, format!("in maintenance mode {mode}"))),
-            (None, None) => findings.push(well(&what, row.root(&name))),
-            (Some(found), _) => findings.extend(found.into_iter().map(|found| match found.is_shut {
-                true => error(&what, found.says),
-                false => warning(&what, found.says),
-            })),
-        }
     }
     findings
 }

@@ -1,16 +1,20 @@
 //! `enfilade explain`.
 
+use super::client_certificates;
 use super::keystone::find_project;
 use crate::cli::Explain;
 use crate::home::Home;
 use crate::output::{self, word};
 use crate::reference::action_of;
 use enfilade_admin::keystone::name_of_project;
-use enfilade_admin::{AclLines, Names, get_acl, user_access};
+use enfilade_admin::{AclLines, Names, UserAccess, WayKind, get_acl, user_access};
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, ProjectId, RolePath, StorePath};
-use enfilade_facts::{Read as _, Refuse as _};
-use enfilade_passage::{AccessRefusal, ContentRefusal, DatastoreRefusal, IdentityRefusal, Refusal, Remedy};
+use enfilade_facts::{Door, Read as _, Refuse as _};
+use enfilade_passage::{
+    AccessRefusal, ContentRefusal, DatastoreRefusal, DoorAnswer, Explanation, IdentityRefusal, Refusal,
+    Remedy,
+};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +29,11 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let house = home.house_to_ask()?;
     let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);
     let names = home.source().read(Names::read)??;
-    let is_user = home.source().read(|view| user_access(view, &authid.user))?.is_ok();
+    let access = home.source().read(|view| user_access(view, &authid.user))?;
+    let is_user = access.is_ok();
+    if access.is_ok_and(|access| is_of_certificate(&access, authid)) {
+        judge_certificate(home, &mut explanation);
+    }
     let named = |id: &ProjectId| name_of_project(home.source(), id);
     let project = id.as_ref().map(named).transpose()?;
     let of_remedy = explanation.remedy.project().map(named).transpose()?;
@@ -70,6 +78,32 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
         output::line(&format!("{verdict}: {authid}{session}, {right} on {path} of {datastore}"));
     }
     Ok(if explanation.permits() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// Whether a client logs in as this token with a client certificate.
+fn is_of_certificate(access: &UserAccess, authid: &Authid) -> bool {
+    let name = authid.to_string();
+    access.ways.iter().any(|way| way.kind == WayKind::ClientCertificate && way.name == name)
+}
+
+/// Explains the login with a client certificate: without a line of a crt-list that asks for client certificates, no client can present it.
+fn judge_certificate(home: &Home, explanation: &mut Explanation) {
+    let is_login = |door: &&mut DoorAnswer| door.door == Door::Identity && door.opens;
+    let Some(login) = explanation.doors.iter_mut().find(is_login) else { return };
+    if client_certificates::nobody_asks(home) {
+        let why = IdentityRefusal::NoCredential;
+        *login = DoorAnswer {
+            opens: false,
+            code: Some(why.code()),
+            says: format!("{}, so no client can present its certificate", client_certificates::NOBODY_ASKS),
+            why: Some(why.into()),
+            ..login.clone()
+        };
+    } else {
+        login.says.push_str("; ");
+        login.says.push_str(client_certificates::ONLY_WHERE);
+        login.says.push_str(client_certificates::AND_ACCEPTS);
+    }
 }
 
 /// What the operator asked about.
@@ -144,6 +178,7 @@ impl Asked<'_> {
         let (user, token) = (word(&authid.user.to_string()), word(&authid.to_string()));
         let realm = word(authid.user.realm().as_str());
         Some(match why {
+            IdentityRefusal::NoCredential => client_certificates::ASK.to_owned(),
             IdentityRefusal::NoPassword(_) | IdentityRefusal::PasswordExpired { .. } => {
                 format!("set a password: enfilade user passwd {user}")
             }
@@ -226,6 +261,10 @@ impl Asked<'_> {
             }
             Remedy::OfOtherProject(_) => format!(
                 "use a session or an application credential for the project {project}: the datastore is bound to it, and to one project at most"
+            ),
+            Remedy::OfProject(_) => format!(
+                "use a session or an application credential for the project {project}: the datastore is bound to it, and {user} has a role on it: enfilade \
+                 token create {new} --project {project}; to explain a session for it, add --project {project}"
             ),
             Remedy::Binding(_) => {
                 format!("bind the datastore to the project: enfilade datastore set {datastore} --project {project}")
@@ -342,6 +381,8 @@ mod tests {
         let role = Remedy::Role { path: StorePath::root(), role: Role::DatastoreBackup, of_token: false };
         for (remedy, says) in [
             (Remedy::Binding(project), "enfilade datastore set tank --project p@corp"),
+            // A role on the path would give more rights than those on the project.
+            (Remedy::OfProject(project), "enfilade token create 'ann@local!NAME' --project p@corp"),
             // A new binding would take the datastore away from its project.
             (
                 Remedy::OfOtherProject(project),

@@ -1,9 +1,10 @@
 //! `enfilade facts`.
 
+mod target;
+
 use crate::cli::Facts;
 use crate::home::Installation;
 use crate::progress::Progress;
-use crate::reserved::refuse_place;
 use crate::upkeep::{
     audit, compact as run_compact, mebibytes, older, open, shorter, told, upgrade as run_upgrade,
 };
@@ -13,14 +14,16 @@ use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{At, Read, Revision, Source};
 use enfilade_sources::backup::{Backup, MANIFEST};
 use enfilade_sources::check;
-use enfilade_sources::copy::{self, Copy, Gathered};
+use enfilade_sources::copy::{self, Copy, Gathered, Origin};
 use enfilade_sources::files::atomic;
 use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, OpenError, Plan, RestoreError};
 use serde_json::json;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Write};
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use target::Target;
+pub(super) use target::refuse_existing;
 
 pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> anyhow::Result<ExitCode> {
     match command {
@@ -31,10 +34,7 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
         }
         Facts::Log { last } => log(&open(installation)?, last, json)?,
         Facts::Backup { file, force } => {
-            refuse_existing(&file, force)?;
-            let lmdb = open(installation)?;
-            refuse_place(&installation.data, &lmdb, &file)?;
-            backup(&lmdb, &file, json)?;
+            backup(installation, &Target::of(Some(&file), force)?, json)?;
         }
         Facts::Restore { file: Some(file), force, accept_rollback, set_aside } => {
             let copy = read(installation, &file).and_then(|from| Ok(copy::read_backup(from)?));
@@ -43,7 +43,9 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
         Facts::Restore { file: None, .. } => accept(installation, json)?,
         Facts::Upgrade { dry_run } => upgrade(installation, dry_run, json)?,
         Facts::Compact { dry_run } => compact(installation, dry_run, json)?,
-        Facts::Dump { file, secrets } => dump(installation, file.as_deref(), secrets)?,
+        Facts::Dump { file, secrets, force } => {
+            dump(installation, &Target::of(file.as_deref(), force)?, secrets, json)?;
+        }
         Facts::Load { file, force, accept_rollback, set_aside } => {
             let copy = read(installation, &file).and_then(|from| Ok(copy::read_dump(from)?));
             put_in_place(installation, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
@@ -160,62 +162,55 @@ fn gather(lmdb: &Lmdb, directory: &Path) -> anyhow::Result<Gathered> {
     })
 }
 
-/// The directory of a file.
-fn directory_of(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Refuses a file that exists, unless `force` is set: the file may be the only good backup.
-pub(super) fn refuse_existing(file: &Path, force: bool) -> anyhow::Result<()> {
-    // A symbolic link counts as an existing file, too: the rename would replace it.
-    if std::fs::symlink_metadata(file).is_ok() && !force {
-        bail!("`{}` already exists: give another name, or --force to replace it", file.display());
-    }
-    Ok(())
-}
-
-fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
-    let mut gathered = gather(lmdb, directory_of(file))?;
+fn backup(installation: &Installation, target: &Target<'_>, json: bool) -> anyhow::Result<()> {
+    let mut gathered = gather_for(installation, target)?;
     let mut progress = Progress::start("writing the backup");
-    atomic::write_with(file, 0o600, |to| {
+    target.write(|to| {
         let mut to = BufWriter::new(to);
         let mut show = |done, all| progress.at(done, all);
         gathered.write_backup(&mut to, &mut show).map_err(std::io::Error::other)?;
         to.flush()
-    })
-    .with_context(|| format!("`{}` cannot be written", file.display()))?;
+    })?;
     drop(progress);
     let origin = &gathered.origin;
     let text = format!(
-        "{} records as of revision {} are in {}; it holds hashes of secrets",
-        origin.records,
-        origin.revision,
-        file.display()
+        "{} records as of revision {} were written to {target}; it holds hashes of secrets",
+        origin.records, origin.revision
     );
-    output::done(json, &serde_json::to_value(origin)?, &text);
+    target.done(json, &serde_json::to_value(origin)?, &text);
     Ok(())
 }
 
-fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
+/// Gathers the facts. The store is closed before they are written, because a program that reads them from a pipe may be slow.
+fn gather_for(installation: &Installation, target: &Target<'_>) -> anyhow::Result<Gathered> {
     let lmdb = open(installation)?;
-    file.map_or(Ok(()), |file| refuse_place(&installation.data, &lmdb, file))?;
-    let mut gathered = gather(&lmdb, file.map_or(&installation.data, |file| directory_of(file)))?;
-    // The store is closed before the dump is written, because a program that reads the dump from a pipe may be slow.
-    drop(lmdb);
+    target.refuse_place(&installation.data, &lmdb)?;
+    gather(&lmdb, target.spool(&installation.data))
+}
+
+fn dump(installation: &Installation, target: &Target<'_>, secrets: bool, json: bool) -> anyhow::Result<()> {
+    let mut gathered = gather_for(installation, target)?;
     let mut progress = Progress::start("writing the dump");
-    let mut write = |to: &mut dyn Write| -> std::io::Result<()> {
+    target.write(|to| {
         let mut to = BufWriter::new(to);
         let mut show = |done, all| progress.show(done, all);
         gathered.write_dump(secrets, &mut to, &mut show).map_err(std::io::Error::other)?;
         to.flush()
+    })?;
+    drop(progress);
+    let origin = &gathered.origin;
+    let holds = match secrets {
+        true => "it holds hashes of secrets",
+        false => "without hashes of secrets",
     };
-    match file {
-        None => {
-            write(&mut std::io::stdout().lock()).context("the dump cannot be written to standard output")?
-        }
-        Some(file) => atomic::write_with(file, 0o600, |to| write(to))
-            .with_context(|| format!("`{}` cannot be written", file.display()))?,
-    }
+    let value = json!({
+        "records": origin.records, "store": origin.store, "revision": origin.revision, "unix_seconds": origin.unix_seconds, "secrets": secrets,
+    });
+    let text = format!(
+        "{} records as of revision {} were written to {target}; {holds}",
+        origin.records, origin.revision
+    );
+    target.done(json, &value, &text);
     Ok(())
 }
 
@@ -267,6 +262,8 @@ fn put_in_place(
     if let Some(aside) = &aside {
         text.push_str(&format!("\nthe damaged store is in {}", aside.display()));
     }
+    let undone = undone(installation, &origin, at, aside.as_deref().map(|_| consent));
+    text.extend(undone.iter().map(|undone| format!("\n{undone}")));
     if !origin.secrets {
         text.push_str(
             "\nthe dump holds no secrets: give users new passwords with `enfilade user passwd`, and tokens new secrets with `enfilade token regenerate`",
@@ -274,7 +271,7 @@ fn put_in_place(
     }
     let value = json!({
         "records": count, "of_revision": origin.revision, "store": at.store.to_string(), "revision": at.revision.0,
-        "set_aside": aside, "secrets": origin.secrets,
+        "set_aside": aside, "secrets": origin.secrets, "revocations_until": undone.is_some().then_some(origin.unix_seconds),
     });
     output::done(json, &value, &text);
     if let Some(why) = open(installation)
@@ -284,6 +281,64 @@ fn put_in_place(
         output::note(&format!("warning: {why}"));
     }
     Ok(())
+}
+
+/// What the restore of an older state means for revocations.
+pub(super) fn valid_again(unix_seconds: i64) -> String {
+    format!(
+        "everything that was revoked, disabled, deleted or taken away (also by NoAccess) after {} is valid again, also sessions and credentials",
+        output::time(unix_seconds)
+    )
+}
+
+/// Where changes are that `facts log` does not show.
+pub(super) fn see_log(after: u64) -> String {
+    format!(
+        "changes that are not there (they are kept for an hour, and until they are in the log of the server) are in the log of the server: its lines with \
+         \"event\":\"change\" and a revision above {after}"
+    )
+}
+
+/// Which changes a restore has undone, and where they are listed. `None` if the restored facts are not older than the facts before. `set_aside` is given
+/// if the old store was moved aside; then it may be unknown how many changes it had.
+fn undone(
+    installation: &Installation,
+    origin: &Origin,
+    at: At,
+    set_aside: Option<Consent>,
+) -> Option<String> {
+    // The restore itself is one change after the newest one of the old facts, or of the copy if that is newer.
+    let after = origin.revision;
+    let lost = at.revision.0.saturating_sub(after).saturating_sub(1);
+    let what = match (lost, set_aside) {
+        (0, Some(Consent { accept_rollback: true, .. })) => {
+            "changes after the backup, if there were any, are undone".to_owned()
+        }
+        (0, _) => return None,
+        (1, _) => format!("the change after revision {after} is undone"),
+        (lost, _) => format!("the {lost} changes after revision {after} are undone"),
+    };
+    let valid = valid_again(origin.unix_seconds);
+    Some(match set_aside {
+        None => format!(
+            "{what}: {valid}, and running servers accept it: revoke it again now\nthe changes that were undone, which name what to revoke again: enfilade \
+             --data '{}' facts log --last {}\n{}",
+            installation.data.display(),
+            lost + 1,
+            see_log(after)
+        ),
+        // No server runs now.
+        Some(_) => {
+            format!("{what}: {valid}: revoke it again before you start a server\n{}", only_in_log(after))
+        }
+    })
+}
+
+/// Where the changes are, if the facts that had them are lost.
+fn only_in_log(after: u64) -> String {
+    format!(
+        "the log of the server names what to revoke again: see its lines with \"event\":\"change\" and a revision above {after}"
+    )
 }
 
 /// Opens the store for a restore that overwrites it. Returns `None` if the store is to be moved aside: with `--set-aside`, or if it cannot be opened
@@ -329,25 +384,33 @@ fn is_of_this_store(why: &OpenError) -> bool {
 }
 
 fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
-    let accepted = |at: At| {
-        let value = json!({ "store": at.store.to_string(), "revision": at.revision.0 });
-        output::done(
-            json,
-            &value,
-            &format!("the present content of the store is accepted; the new id of the store is {}", at.store),
-        );
-    };
-    match open(installation) {
+    let lost = match open(installation) {
         Ok(_) => bail!("the store was neither rolled back nor replaced, so there is nothing to accept"),
-        Err(OpenError::WentBack { .. } | OpenError::Replaced(_)) => {}
+        Err(OpenError::WentBack { found, expected, .. }) => Some((found, expected)),
+        Err(OpenError::Replaced(_)) => None,
         Err(why) => return Err(why.into()),
-    }
+    };
     let audit = audit("facts restore --accept-rollback".into());
     let mut progress = Progress::start("restoring the facts");
     let mut show = |done, all| progress.show(done, all);
     let at = Lmdb::accept(&installation.facts(), installation.config.facts.terms(), &audit, &mut show)?;
     drop(progress);
-    accepted(at);
+    let value = json!({ "store": at.store.to_string(), "revision": at.revision.0 });
+    let lost = match lost {
+        Some((found, expected)) => format!(
+            "the changes after revision {found}, up to revision {expected}, are lost: everything that they revoked, disabled, deleted or took away (also by \
+             NoAccess) is valid again, also sessions and credentials: revoke it again before you start a server\n{}",
+            only_in_log(found.0)
+        ),
+        None => "if this store is older than the one before, everything that was revoked, disabled, deleted or taken away since is valid again: revoke it \
+                 again before you start a server"
+            .to_owned(),
+    };
+    let text = format!(
+        "the present content of the store is accepted; the new id of the store is {}\n{lost}",
+        at.store
+    );
+    output::done(json, &value, &text);
     Ok(())
 }
 

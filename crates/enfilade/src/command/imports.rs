@@ -5,14 +5,16 @@ mod dump;
 mod keystone;
 mod proxmox;
 mod report;
+mod undo;
 
 use self::report::Report;
+use self::undo::{Before, FIRST_REVISION};
 use crate::cli::Import;
 use crate::home::{self, Home, IfMissing, Installation, data_directory, is_house, seed};
 use crate::{config, placed};
 use anyhow::Context as _;
 use enfilade_admin::{ProxmoxFiles, ProxmoxTerms};
-use enfilade_facts::MemoSeed;
+use enfilade_facts::{MemoSeed, Source as _};
 use enfilade_sources::files::file_set::FileSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -37,12 +39,26 @@ pub(super) fn run(
         true => Some(rehearse(&records, &data, config_file)?),
         false => None,
     };
-    if !(is_new && pretend) {
+    if is_new && !pretend {
+        report = Some(import_new(&records, data, config_file)?);
+    } else if !is_new {
         let home = Home::open(Installation::find(Some(data), config_file, IfMissing::Create)?)?;
         report = Some(records.import(&home, pretend)?);
     }
     report.iter().for_each(|report| report.tell(json));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Imports into a new data directory. If nothing could be imported, for example because the disk is full, what was created is removed again.
+fn import_new(records: &Records<'_>, data: PathBuf, config_file: Option<&Path>) -> anyhow::Result<Report> {
+    let before = Before::look(&data);
+    let opened = Installation::find(Some(data), config_file, IfMissing::Create).and_then(Home::open);
+    let home = opened.inspect_err(|_| before.restore(FIRST_REVISION))?;
+    let opened_at = home.source.at().revision;
+    let imported = records.import(&home, false);
+    // The store can be removed only when it is closed.
+    drop(home);
+    imported.inspect_err(|_| before.restore(opened_at))
 }
 
 /// The records of the source, and the options of their import.

@@ -1,18 +1,22 @@
 //! `enfilade bootstrap`, `domain`, `project` and `catalog`.
 
-use super::{changes, enabled, or_dash, set_or_removed, similar};
+use super::{
+    changes, enabled, has_administrator, keep_administrator, or_dash, set_or_removed, similar,
+    warn_without_administrator,
+};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
 use crate::clock;
 use crate::example;
 use crate::home::{Home, IfMissing, Installation, config_of};
-use crate::{output, prompt};
-use anyhow::bail;
+use crate::{identity_endpoints, output, prompt};
+use anyhow::{bail, ensure};
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{init_keys, list_users};
+use enfilade_admin::{Loss, init_keys, list_users};
 use enfilade_facts::At;
 use enfilade_facts::tables::{self, Interface};
-use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, Secret, Userid};
+use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, Secret, ServiceId, Userid};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,6 +28,12 @@ pub(super) fn bootstrap(
     config: Option<&Path>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
+    let new = Bootstrap {
+        public_url: new.public_url.as_deref().map(with_path),
+        internal_url: new.internal_url.as_deref().map(with_path),
+        admin_url: new.admin_url.as_deref().map(with_path),
+        ..new
+    };
     let rules = config_of(data.clone(), config)?.passwords.rules();
     let password = prompt::new_password(new.password_stdin)?;
     rules.check_form(&password)?;
@@ -31,7 +41,7 @@ pub(super) fn bootstrap(
     wanted.check()?;
     let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
     wanted.check_user(home.source(), clock::now().unix_seconds)?;
-    let kept = urls_of(home, &new)?;
+    let (kept, of_region) = urls_of(home, &new)?;
     let address = home.config.tls.listen.for_client();
     let is_local = new.public_url.is_none()
         && kept.public.is_none()
@@ -66,6 +76,7 @@ pub(super) fn bootstrap(
         .map(|row| row.userid.as_str())
         .filter(|userid| *userid != full && has_name(userid))
         .collect();
+    tell_unencrypted(&wanted.urls);
     if json {
         output::json_line(&json!({
             "user": full, "created": is_new, "project": project.to_string(), "url": public, "same_name": others,
@@ -78,7 +89,7 @@ pub(super) fn bootstrap(
         wanted.role,
         NameInDomain { name: wanted.project.clone(), domain: wanted.user.realm().clone() }
     ));
-    tell_kept_urls(&all_kept);
+    tell_kept_urls(&all_kept, &new.region, of_region);
     if is_local {
         output::line(&format!(
             "the catalog contains the URL {public}, which works only on this machine: for other machines add --public-url https://HOST:PORT/v3"
@@ -115,23 +126,51 @@ struct Urls {
     admin: Option<String>,
 }
 
-/// The URLs that an earlier bootstrap stored for the same service and region.
-fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<Urls> {
-    let mut urls = Urls::default();
+/// The URLs that an earlier bootstrap stored for the same service: those of the same region. For a new region, those of another region, with its
+/// name; the name is empty for endpoints without a region.
+fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<(Urls, Option<String>)> {
+    let mut of_regions: BTreeMap<String, Urls> = BTreeMap::new();
     let services = admin::list_catalog(home.source())?;
     let is_it =
         |row: &&admin::CatalogSummary| row.service.kind == "identity" && row.service.name == new.service;
     for entry in services.into_iter().filter(|row| is_it(&row)).flat_map(|row| row.endpoints) {
-        if entry.endpoint.region.as_deref() == Some(&new.region) {
-            let url = match entry.endpoint.interface {
-                Interface::Public => &mut urls.public,
-                Interface::Internal => &mut urls.internal,
-                Interface::Admin => &mut urls.admin,
-            };
-            *url = Some(entry.endpoint.url);
-        }
+        let urls = of_regions.entry(entry.endpoint.region.unwrap_or_default()).or_default();
+        let url = match entry.endpoint.interface {
+            Interface::Public => &mut urls.public,
+            Interface::Internal => &mut urls.internal,
+            Interface::Admin => &mut urls.admin,
+        };
+        *url = Some(entry.endpoint.url);
     }
-    Ok(urls)
+    if let Some(urls) = of_regions.remove(&new.region) {
+        return Ok((urls, None));
+    }
+    let other = of_regions.into_iter().find(|(_, urls)| urls.public.is_some());
+    Ok(other.map(|(region, urls)| (urls, Some(region))).unwrap_or_default())
+}
+
+/// The URL, with `/v3` if it has no path: clients find the API there.
+fn with_path(url: &str) -> String {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
+    let host = rest.trim_end_matches('/');
+    match host.is_empty() || host.contains(['/', '?', '#']) {
+        true => url.to_owned(),
+        false => format!("{}/v3", url.trim_end_matches('/')),
+    }
+}
+
+/// Warns of URLs to which clients send passwords and tokens without encryption.
+fn tell_unencrypted(urls: &[(Interface, String)]) {
+    let plain: BTreeSet<&str> = urls
+        .iter()
+        .map(|(_, url)| url.as_str())
+        .filter(|url| identity_endpoints::is_unencrypted(url))
+        .collect();
+    for url in plain {
+        output::note(&format!(
+            "warning: clients send passwords and tokens to {url} without encryption: use https://, unless the network is trusted"
+        ));
+    }
 }
 
 /// The internal URL, or the URL for administrators: the given one. Else that of an earlier bootstrap, if it is not only a copy of the former public
@@ -141,13 +180,20 @@ fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&st
     given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())
 }
 
-fn tell_kept_urls(kept: &[String]) {
-    if !kept.is_empty() {
-        output::line(&format!(
-            "the catalog keeps the {} of an earlier bootstrap; to change URLs, add --public-url, --internal-url or --admin-url with https://HOST:PORT/v3",
-            kept.join(" and the ")
-        ));
+/// Tells which URLs an earlier bootstrap gave, for this region or for another one.
+fn tell_kept_urls(kept: &[String], region: &str, of_region: Option<String>) {
+    if kept.is_empty() {
+        return;
     }
+    let (urls, change) = (
+        kept.join(" and the "),
+        "to change URLs, add --public-url, --internal-url or --admin-url with https://HOST:PORT/v3",
+    );
+    output::line(&match of_region.as_deref() {
+        None => format!("the catalog keeps the {urls} of an earlier bootstrap; {change}"),
+        Some("") => format!("region {region} gets the {urls} of the endpoints without a region; {change}"),
+        Some(other) => format!("region {region} gets the {urls} of region {other}; {change}"),
+    });
 }
 
 /// Warns if users of other domains have the same name. A client that searches for a user by the name alone finds all of them, as in Keystone.
@@ -197,14 +243,17 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             let at = admin::set_domain(&home.change_context(), &domain, true)?;
             said(domain.as_str(), at, &format!("domain {domain} enabled"));
         }
-        Domain::Disable { domain } => {
+        Domain::Disable { domain, force } => {
             require_domain(home, &domain)?;
+            keep_administrator(home, &Loss::Domain(&domain), force)?;
+            let had_administrator = has_administrator(home)?;
             let at = admin::set_domain(&home.change_context(), &domain, false)?;
             said(
                 domain.as_str(),
                 at,
                 &format!("domain {domain} disabled: its users cannot log in, and their sessions have ended"),
             );
+            warn_without_administrator(home, had_administrator)?;
         }
         Domain::Remove { domain } => {
             require_domain(home, &domain)?;
@@ -304,10 +353,22 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
         }
         Project::Remove { project } => {
             let (id, project) = find(&project)?;
+            let before = admin::list_projects(home.source())?.into_iter().find(|row| row.id == id);
             let at = admin::delete::<tables::Project>(&home.change_context(), &id)?;
             admin::sweep_all(&home.change_context())?;
-            let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("project {project} removed; its sessions have ended"));
+            let unbound: Vec<String> =
+                before.into_iter().flat_map(|row| row.datastores).map(|name| name.to_string()).collect();
+            let value = json!({ "project": id.to_string(), "unbound": unbound, "revision": at.revision.0 });
+            let unbound: Vec<&str> = unbound.iter().map(String::as_str).collect();
+            let unbound = match unbound.as_slice() {
+                [] => String::new(),
+                names => format!("; bound to no project any more: datastore {}", output::some(names)),
+            };
+            output::done(
+                json,
+                &value,
+                &format!("project {project} removed; its sessions have ended{unbound}"),
+            );
         }
         Project::List => {
             let projects = admin::list_projects(home.source())?;
@@ -332,6 +393,29 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+/// The region of an endpoint for which no region is given: none if the endpoint exists without a region, else the only region of the catalog.
+fn usual_region(home: &Home, service: &ServiceId, interface: Interface) -> anyhow::Result<Option<String>> {
+    let services = admin::list_catalog(home.source())?;
+    let is_without = |row: &admin::CatalogSummary| {
+        let mut of_interface = row.endpoints.iter().filter(|entry| entry.endpoint.interface == interface);
+        row.id == *service && of_interface.any(|entry| entry.endpoint.region.is_none())
+    };
+    if services.iter().any(is_without) {
+        return Ok(None);
+    }
+    let regions: BTreeSet<String> = services
+        .into_iter()
+        .flat_map(|row| row.endpoints)
+        .filter_map(|entry| entry.endpoint.region)
+        .collect();
+    ensure!(
+        regions.len() < 2,
+        "the catalog has several regions: add --region with one of {}, or with an empty value for an endpoint without a region",
+        regions.into_iter().collect::<Vec<_>>().join(", ")
+    );
+    Ok(regions.into_iter().next())
 }
 
 pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Result<()> {
@@ -390,10 +474,15 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
         }
         Catalog::Endpoint { service, interface, url, region } => {
             let service = admin::find_service(home.source(), &service)?;
+            let region = match region {
+                Some(region) => Some(region).filter(|region| !region.is_empty()),
+                None => usual_region(home, &service, interface)?,
+            };
             let (id, at) =
                 admin::add_endpoint(&home.change_context(), &service, interface, region.as_deref(), &url)?;
-            let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("the {interface} endpoint is {url}: {id}"));
+            let value = json!({ "id": id.to_string(), "region": region, "revision": at.revision.0 });
+            let of_region = region.map(|region| format!(" of region {region}")).unwrap_or_default();
+            output::done(json, &value, &format!("the {interface} endpoint{of_region} is {url}: {id}"));
         }
         Catalog::RemoveService { service } => {
             let id = admin::find_service(home.source(), &service)?;
@@ -414,7 +503,22 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
 
 #[cfg(test)]
 mod tests {
-    use super::next_url;
+    use super::{next_url, with_path};
+
+    #[test]
+    fn a_url_without_a_path_gets_that_of_the_api() {
+        for (url, expected) in [
+            ("https://k", "https://k/v3"),
+            ("http://k:5000/", "http://k:5000/v3"),
+            ("https://[::1]:8443", "https://[::1]:8443/v3"),
+            ("https://k/v3", "https://k/v3"),
+            ("https://k/identity", "https://k/identity"),
+            ("ftp://k", "ftp://k"),
+            ("https://", "https://"),
+        ] {
+            assert_eq!(with_path(url), expected);
+        }
+    }
 
     #[test]
     fn a_new_public_url_replaces_only_copies_of_the_former_one() {

@@ -15,11 +15,14 @@ use enfilade_admin::{
     Names, Way, WayKind, contents_of_domain, end_locks_of, name_of_user, user_access, users_in_group,
     ways_for, ways_of, withdraw, withdraw_for, withdraw_from,
 };
-use enfilade_facts::tables::{Domain, Group, NamedRole, Project, Revoked, User};
-use enfilade_facts::vocabulary::{Authid, GroupName, NameInDomain, ProjectId, Realm, Secret, UserId, Userid};
+use enfilade_facts::tables::{Blob, BlobId, Domain, Group, NamedRole, Project, Revoked, User};
+use enfilade_facts::vocabulary::{
+    Authid, GroupName, NameInDomain, ProjectId, Realm, Secret, TrustId, UserId, Userid,
+};
 use enfilade_facts::{Read as _, SourceError, View};
 use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
 use enfilade_identity::{Claim, SessionAsk};
+use enfilade_keystone::ec2_id;
 use enfilade_sources::files::issued::IssuedSession;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -38,6 +41,8 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
             Ok(authid) if authid.token.is_some() => Subject::token(home, &authid)?,
             _ => Subject::session(home, &token, false, &mut known)?,
         },
+        Revoke::Ec2Key { key } => Subject::key(home, &key)?,
+        Revoke::Trust { trust } => Subject::trust(home, &trust)?,
         Revoke::Session { session, chain } => {
             refuse_api_token(&session)?;
             Subject::session(home, &session, chain, &mut known)?
@@ -83,7 +88,7 @@ fn refuse_api_token(text: &str) -> anyhow::Result<()> {
 enum Deletes {
     #[default]
     Nothing,
-    /// An API token.
+    /// An API token, EC2 key or trust.
     One(Way),
     Everything,
 }
@@ -185,6 +190,42 @@ impl Subject {
             again: format!("enfilade token create {}", output::word(&authid.to_string())),
             ..Subject::default()
         })
+    }
+
+    /// The subject for an EC2 key, by its access key or its id.
+    fn key(home: &Home, text: &str) -> anyhow::Result<Subject> {
+        let by_access = ec2_id(text);
+        let rows = home.source().read(|view| view.list::<Blob>(&[]))??;
+        let is_it =
+            |(id, row): &(BlobId, Blob)| row.ec2.is_some() && (*id == by_access || id.to_string() == text);
+        let (id, row) = rows.into_iter().find(is_it).with_context(|| {
+            format!(
+                "there is no EC2 key `{text}`; expected an access key; see `enfilade user access NAME@DOMAIN`"
+            )
+        })?;
+        Self::one(home, ("EC2 key", text.to_owned()), row.user, &id.to_string())
+    }
+
+    fn trust(home: &Home, id: &TrustId) -> anyhow::Result<Subject> {
+        let trust = keystone::find_trust(home.source(), id)?
+            .with_context(|| format!("there is no trust `{id}`; see `enfilade user access NAME@DOMAIN`"))?;
+        Self::one(home, ("trust", id.to_string()), trust.trustor, &id.to_string())
+    }
+
+    /// The subject for the credential or trust of a user with this id.
+    fn one(
+        home: &Home,
+        (kind, name): (&'static str, String),
+        user: UserId,
+        id: &str,
+    ) -> anyhow::Result<Subject> {
+        let (ways, owner) = home.source().read(|view| {
+            Ok::<_, enfilade_admin::Error>((ways_of(view, &user)?, name_of_user(view, &user)?))
+        })??;
+        let way = ways.into_iter().find(|way| way.name == id);
+        let way = way.with_context(|| format!("{kind} {name} was deleted meanwhile"))?;
+        let (deletes, users) = (Deletes::One(way), BTreeSet::from([user]));
+        Ok(Subject { kind, name, deletes, users, owner, ..Subject::default() })
     }
 
     /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. A
@@ -299,6 +340,10 @@ impl Subject {
     }
 }
 
+/// The line under the list of revocations.
+const UP_TO: &str = "sessions issued up to that time are refused: it is up to a minute later than the revocation, because sessions may have got such an issue \
+                     time before; sessions issued after the revocation get a later one";
+
 /// The maximum number of revocation marks in one change.
 const MARKS_AT_ONCE: usize = 256;
 
@@ -348,7 +393,7 @@ impl Outcome {
     fn ended(&self, subject: &Subject) -> Option<String> {
         let Subject { kind, name, .. } = subject;
         match (self.sessions, *kind) {
-            (0, "token") => None,
+            (0, "token" | "EC2 key" | "trust") => None,
             (0, "session") => Some(format!(
                 "no valid session with the audit id {name} is known; a session with this id is refused from now on"
             )),
@@ -361,6 +406,12 @@ impl Outcome {
             (_, "session") => Some(format!(
                 "session {name} of {} ended; its running transfers stop at their next check",
                 subject.whose()
+            )),
+            // The sessions for a trust are those of its trustee.
+            (count, "EC2 key" | "trust") => Some(format!(
+                "ended at least {} that {} issued for {kind} {name}; their running transfers stop at their next check",
+                counted(count, "session", "sessions"),
+                if count == 1 { "was" } else { "were" }
             )),
             (count, _) => Some(format!(
                 "ended at least {} of {}; running transfers of sessions that ended stop at their next check",
@@ -512,5 +563,8 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     };
     let rows: Vec<_> = rows.iter().zip(names).map(row).collect();
     output::table(&["WHAT", "ID", "NAME", "ISSUED UP TO", "REVOKED"], &rows);
+    if !rows.is_empty() {
+        output::line(UP_TO);
+    }
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! `enfilade role`.
 
 use super::keystone::{find_project, find_with_name, require_domain};
-use super::{defined_in, enabled, has_administrator, similar, warn_without_administrator};
+use super::{
+    defined_in, enabled, has_administrator, keep_administrator, similar, warn_without_administrator,
+};
 use crate::backup::schedule::is_gone;
 use crate::cli::{Assignment, On, RoleCommand};
 use crate::clock;
@@ -12,7 +14,7 @@ use enfilade_admin::keystone::{
     self, RoleUse, define_role, grant_role, list_grants, list_named_roles, remove_named_role, role_use,
     take_role,
 };
-use enfilade_admin::{AssignmentSummary, Target};
+use enfilade_admin::{AssignmentSummary, Loss, Target};
 use enfilade_facts::tables::NamedRole;
 use enfilade_facts::vocabulary::{DatastoreName, Role, RoleId, RolePath};
 use enfilade_facts::{At, Read as _, Source};
@@ -23,11 +25,12 @@ use std::path::PathBuf;
 
 pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::Result<()> {
     let source = home.source();
-    // The answer contains the full name of the project.
-    if let RoleCommand::Assign { assignment, .. } | RoleCommand::Remove { assignment, .. } = &mut command
-        && let Some(project) = &mut assignment.on.project
-    {
-        *project = find_with_name(home, project)?.1;
+    // The answer contains the full names of project and group: several domains may have one of the name.
+    if let RoleCommand::Assign { assignment, .. } | RoleCommand::Remove { assignment, .. } = &mut command {
+        assignment.auth_id = assignment.auth_id.parse::<Target>()?.to_string();
+        if let Some(project) = &mut assignment.on.project {
+            *project = find_with_name(home, project)?.1;
+        }
     }
     match command {
         RoleCommand::Assign { assignment, no_propagate, before_creation } => {
@@ -38,14 +41,21 @@ pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::
             }
             assign(home, &assignment, !no_propagate, json)?;
         }
-        RoleCommand::Remove { assignment, inherited } => {
+        RoleCommand::Remove { assignment, inherited, force } => {
             let Assignment { on, auth_id, role } = &assignment;
-            let (who, ctx, had_administrator) =
+            let (who, ctx, had_administrator): (Target, _, _) =
                 (auth_id.parse()?, home.change_context(), has_administrator(home)?);
+            if on.path.as_ref().is_some_and(|path| path.as_str() == "/") && role == Role::Admin.name() {
+                keep_administrator(home, &Loss::Admin(&who), force)?;
+            }
             let at = match &on.path {
                 Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
-                None if inherited => take_role(&ctx, &who, &named(home, on)?.inherited()?, role)?,
-                None => take_role(&ctx, &who, &named(home, on)?, role)?,
+                None => {
+                    let on = named(home, on)?;
+                    let on = if inherited { on.inherited()? } else { on };
+                    keep_administrator(home, &Loss::Grant(&who, &on, role), force)?;
+                    take_role(&ctx, &who, &on, role)?
+                }
             };
             let below = if inherited { ", inherited" } else { "" };
             let value = described(&assignment, at, None, &[]);
@@ -87,8 +97,9 @@ fn assign(home: &Home, assignment: &Assignment, propagate: bool, json: bool) -> 
     };
     let new: Role = role.parse()?;
     let at = enfilade_admin::assign_role(&ctx, path, &who, new, propagate)?;
-    let is_other =
-        |row: &AssignmentSummary| row.path == *path && row.who == who.to_string() && row.role != new;
+    let is_other = |row: &AssignmentSummary| {
+        row.path == *path && with_realm(&row.who) == who.to_string() && row.role != new
+    };
     let rows = enfilade_admin::list_roles(home.source())?;
     let others: Vec<Role> = rows.into_iter().filter(is_other).map(|row| row.role).collect();
     let remove = |role: Role| {
@@ -156,13 +167,18 @@ fn list_named(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A name as `acl.cfg` has it, with the realm of a group.
+fn with_realm(who: &str) -> String {
+    who.parse::<Target>().map_or_else(|_| who.to_owned(), |who| who.to_string())
+}
+
 /// Lists the role assignments on paths.
 fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     let rows = enfilade_admin::list_roles(source)?;
     if json {
         rows.iter().for_each(|row| {
             output::json_line(&json!({
-                "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name(),
+                "path": row.path.to_string(), "auth_id": with_realm(&row.who), "role": row.role.name(),
                 "propagate": row.propagate, "kept_in": row.is_mirrored.then_some("acl.cfg"), "fault": row.fault,
             }));
         });
@@ -172,7 +188,8 @@ fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
         .into_iter()
         .map(|row| {
             let file = defined_in(row.is_mirrored, row.fault.as_deref(), "acl.cfg");
-            vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), file]
+            let who = with_realm(&row.who);
+            vec![row.path.to_string(), who, row.role.to_string(), enabled(row.propagate), file]
         })
         .collect();
     output::table(&["PATH", "WHO", "ROLE", "BELOW", "KEPT IN"], &rows);

@@ -2,6 +2,7 @@
 
 use super::judge::Judge;
 use crate::cli::revoke::{Extent, Revoke, Session};
+use crate::clock;
 use crate::home::Home;
 use crate::output;
 use enfilade_admin::keystone::{list_domains, list_projects};
@@ -20,6 +21,13 @@ pub(super) fn run(home: &Home, command: Session, json: bool) -> anyhow::Result<(
     }
 }
 
+/// The line under the table if a session has an issue time in the future.
+fn ahead(newest: i64, now: i64) -> Option<&'static str> {
+    (now < newest).then_some(
+        "an ISSUED time in the future is no error: after a revocation, new sessions get a time up to a minute ahead, so that it does not cover them",
+    )
+}
+
 fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
     user.map_or(Ok(()), |user| super::users::require(home, user))?;
     let users = list_users(home.source())?;
@@ -36,7 +44,7 @@ fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
             None => "a deleted domain".to_owned(),
         },
     };
-    let mut rows = Vec::new();
+    let (mut rows, mut newest) = (Vec::new(), i64::MIN);
     for session in Judge::new(home)?.valid_sessions(home)? {
         let Some(found) = users.iter().find(|row| row.id == session.user) else { continue };
         if user.is_some_and(|user| user.to_string() != found.userid) {
@@ -49,11 +57,24 @@ fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
                 "expires_at": session.expires_at, "audit_id": own, "chain": chain,
             }));
         }
+        newest = newest.max(session.issued_at);
         let (issued, expires) = (output::time(session.issued_at), output::time(session.expires_at));
         rows.push(vec![found.userid.clone(), scope(&session.scope), issued, expires, own, chain]);
     }
     if !json {
         output::table(&["USER", "FOR", "ISSUED", "EXPIRES", "AUDIT ID", "CHAIN"], &rows);
+        ahead(newest, clock::now().unix_seconds).into_iter().for_each(output::line);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ahead;
+
+    #[test]
+    fn only_an_issue_time_in_the_future_is_explained() {
+        assert_eq!((ahead(i64::MIN, 7), ahead(7, 7)), (None, None));
+        assert!(ahead(8, 7).is_some_and(|says| says.contains("after a revocation")));
+    }
 }

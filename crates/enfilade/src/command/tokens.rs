@@ -1,6 +1,7 @@
 //! `enfilade token`.
 
-use super::access::name_of;
+use super::access::{name_access_keys, name_of};
+use super::client_certificates;
 use super::{changes, defined_in, enabled as yes_or_no, or_dash, set_or_removed, until};
 use crate::cli::Token;
 use crate::home::Home;
@@ -20,6 +21,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
     let source = home.source();
     match command {
         Token::Create { token, expires, comment, project: Some(project), role, .. } => {
+            output::require_for_secret()?;
             create_for_project(home, &token, expires, comment, &project, role, json)?;
         }
         Token::Create { token, expires, comment, own_roles, certificate: Some(file), .. } => {
@@ -27,6 +29,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             create_of_certificate(home, &token, &file, &terms, json)?;
         }
         Token::Create { token, expires, comment, own_roles, .. } => {
+            output::require_for_secret()?;
             let (owner, name) = parts(&token)?;
             let key = home.hash_key()?;
             let new = enfilade_admin::create_token(
@@ -47,6 +50,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             show_secret(&new, &[], json);
         }
         Token::Regenerate { token, grace } => {
+            output::require_for_secret()?;
             let (owner, name) = parts(&token)?;
             let (ctx, key) = (home.change_context(), home.hash_key()?);
             let before = ways_before(home, owner)?;
@@ -166,8 +170,19 @@ fn create_of_certificate(
         .map_err(|why| anyhow::anyhow!("`{}` is not a usable certificate: {why}", file.display()))?;
     let at =
         enfilade_admin::create_certificate_token(&home.change_context(), owner, name, &fingerprint, terms)?;
-    let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-    output::done(json, &value, &format!("`{}` authenticates as token {token} from now on", file.display()));
+    let without_effect = client_certificates::without_effect(home, &pem);
+    let value = json!({
+        "tokenid": token.to_string(), "without_effect": without_effect, "revision": at.revision.0,
+    });
+    let text = match &without_effect {
+        None => format!(
+            "`{}` authenticates as token {token} from now on, {}",
+            file.display(),
+            client_certificates::ONLY_WHERE
+        ),
+        Some(why) => format!("token {token} was created for `{}`, but {why}", file.display()),
+    };
+    output::done(json, &value, &text);
     Ok(())
 }
 
@@ -188,6 +203,7 @@ fn create_for_project(
     let owner = users.iter().find(|row| row.userid == owner.to_string());
     let owner =
         owner.with_context(|| format!("the user of `{token}` does not exist; see `enfilade user list`"))?.id;
+    keystone::require_enabled(source, &owner, &id)?;
     let held = keystone::held_roles(source, &owner, &id)?;
     require_held(&held, &role, &token.user, &project)?;
     let roles = match role.is_empty() {
@@ -256,7 +272,9 @@ fn show_secret(new: &NewToken, also_deleted: &[String], json: bool) {
 /// The credentials and trusts of the owner of a token before a change of the token. Empty for a user that does not exist: the change reports it.
 fn ways_before(home: &Home, owner: &Userid) -> anyhow::Result<Vec<Way>> {
     let access = home.source().read(|view| user_access(view, owner))?;
-    Ok(access.map(|access| access.ways).unwrap_or_default())
+    let mut ways = access.map(|access| access.ways).unwrap_or_default();
+    name_access_keys(home, &mut ways)?;
+    Ok(ways)
 }
 
 /// The credentials and trusts that a change of an application credential deleted, because they were created with it.
@@ -279,16 +297,22 @@ fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
         "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
         "expires": token.expires, "created": token.created, "grace_until": token.grace_until,
         "comment": token.comment, "own_roles": token.own_roles, "limited_to": token.limited_to,
+        "unrestricted": token.unrestricted, "created_with": token.created_with,
         "kept_in": token.is_mirrored.then_some("user.cfg"), "fault": token.fault,
         "checked_by": token.checked_by, "last_used": used.map(|used| used.unix_seconds),
         "last_used_from": used.map(|used| used.from.to_string()),
     })
 }
 
-/// The roles of a token as text: for an application credential the names of its roles, for other tokens `own` or `of_owner`.
+/// The roles of a token as text: for an application credential the names of its roles, and what it can create; for other tokens `own` or `of_owner`.
 fn roles(token: &TokenSummary, own: &str, of_owner: &str) -> String {
     let text = if token.own_roles { own } else { of_owner };
-    token.limited_to.clone().unwrap_or_else(|| text.to_owned())
+    let mut text = token.limited_to.clone().unwrap_or_else(|| text.to_owned());
+    if token.unrestricted {
+        text.push_str("; unrestricted: it can create credentials and trusts");
+    }
+    text.extend(token.created_with.iter().map(|maker| format!("; created with {maker}")));
+    text
 }
 
 fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {

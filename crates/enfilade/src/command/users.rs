@@ -1,17 +1,19 @@
 //! `enfilade user`.
 
 use super::{
-    changes, defined_in, enabled, has_administrator, or_dash, set_or_removed, similar, until,
-    warn_without_administrator,
+    changes, defined_in, enabled, has_administrator, keep_administrator, or_dash, set_or_removed, similar,
+    until, warn_without_administrator,
 };
 use crate::cli::User;
 use crate::clock;
+use crate::example::without_users;
 use crate::home::Home;
 use crate::{first_start, output, prompt};
 use anyhow::bail;
-use enfilade_admin::{NewUser, UserEdit, WayKind, keystone, user_access};
+use enfilade_admin::{Loss, NewUser, UserEdit, WayKind, keystone, user_access};
 use enfilade_facts::vocabulary::{ProjectId, Realm, Userid};
 use enfilade_facts::{At, Read as _};
+use enfilade_identity::Refusal;
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> {
@@ -55,7 +57,8 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &changes(&format!("user {user}"), parts));
         }
         User::Access { user } => super::access::run(home, &user, json)?,
-        User::Remove { user } => {
+        User::Remove { user, force } => {
+            keep_administrator(home, &Loss::User(&user), force)?;
             let had_administrator = has_administrator(home)?;
             let at = enfilade_admin::remove_user(&home.change_context(), &user)?;
             if user == first_start::admin()? {
@@ -69,7 +72,8 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             );
             warn_without_administrator(home, had_administrator)?;
         }
-        User::Disable { user } => {
+        User::Disable { user, force } => {
+            keep_administrator(home, &Loss::User(&user), force)?;
             let had_administrator = has_administrator(home)?;
             let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
             let at = enfilade_admin::set_user(&home.change_context(), &user, &edit)?;
@@ -96,7 +100,14 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
     }
     let others = home.source().read(|view| user_access(view, user))??.ways;
     let others = others.iter().filter(|way| way.kind != WayKind::Password).count();
-    let value = json!({ "user": user.to_string(), "other_credentials": others, "revision": at.revision.0 });
+    let refused = enfilade_admin::why_no_login(home.source(), user, clock::now().unix_seconds)?;
+    let refused = refused.map(|why| match (&why, without_users(home)) {
+        (Refusal::File { .. }, Ok(Some(file))) => format!("{file}; restore the file"),
+        _ => why.to_string(),
+    });
+    let value = json!({
+        "user": user.to_string(), "other_credentials": others, "cannot_log_in": refused, "revision": at.revision.0,
+    });
     let stay = match others {
         0 => String::new(),
         others => format!(
@@ -105,7 +116,11 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
             output::word(&user.to_string())
         ),
     };
-    output::done(json, &value, &format!("user {user} has a new password{stay}"));
+    let text = match refused {
+        None => format!("user {user} has a new password{stay}"),
+        Some(why) => format!("user {user} has a new password, but cannot log in: {why}"),
+    };
+    output::done(json, &value, &text);
     Ok(())
 }
 

@@ -64,6 +64,8 @@ fn a_variable_that_sets_no_key_is_named() {
     assert!(unread("ENFILADE_LIMITS_X")[0].contains("`ENFILADE_LIMITS__X`"));
 }
 
+const NO_RECIPIENT: &str = r#"line 2: no recipient: expected at least one, such as ["age1…"]; for backups that are not encrypted, remove the key"#;
+
 #[test]
 fn errors_name_the_line_on_one_line_and_the_nearest_key() {
     for (text, environment, expected) in [
@@ -110,9 +112,9 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             "line 2: `true`: expected a list of addresses, networks and `unix`, such as [\"10.0.0.0/8\"]",
         ),
         ("[tls]\nacme = true", None, "line 2: `true`: expected a list of names, such as [\"nas.lan\"]"),
-        ("[backup]\nrecipients = ''", None, "line 2: no recipient: expected at least one"),
-        ("[backup]\nrecipients = []", None, "line 2: no recipient: expected at least one"),
-        ("[backup]\nrecipients = ['']", None, "line 2: no recipient: expected at least one"),
+        ("[backup]\nrecipients = ''", None, NO_RECIPIENT),
+        ("[backup]\nrecipients = []", None, NO_RECIPIENT),
+        ("[backup]\nrecipients = ['']", None, NO_RECIPIENT),
         ("[backup]\nkeep = 0", None, "line 2: 0 is too small; expected a number from 1 on"),
         (
             "[backup]\ndirectory = 'b'",
@@ -191,6 +193,27 @@ fn an_address_of_two_listeners_is_told_of() {
     let said = |text: &str| without_effect(&of(text, &[]).unwrap()).join(" ");
     assert!(said("[backup]\nevery = '1h'").starts_with("no backups are made: "));
     assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
+}
+
+/// An authority validates a name by a connection to it from the internet.
+#[test]
+fn only_public_names_are_for_an_authority() {
+    let of = |acme: &str| of(&format!("[tls]\nacme = {acme}"), &[]).map(|config| config.tls);
+    for acme in ["['a.example', 'b.a.example']", "'a.example, b.a.example'", "'A.example b.a.example.'"] {
+        assert_eq!(of(acme).unwrap().acme_names(), ["a.example", "b.a.example"], "{acme}");
+    }
+    for (acme, why) in [
+        ("'a b'", "`a` is not a public host name"),
+        ("['a b']", "`a b` is not a host name"),
+        ("['localhost']", "expected one with a dot"),
+        ("['nas.example', 'nas']", "`nas` is not a public host name"),
+        ("['*.a.example']", "is a wildcard"),
+        ("['192.0.2.7']", "is an IP address"),
+        ("['2001:db8::7']", "is an IP address"),
+    ] {
+        let said = format!("{:#}", of(acme).unwrap_err());
+        assert!(said.starts_with("line 2: ") && said.contains(why), "{acme}: {said}");
+    }
 }
 
 #[test]

@@ -406,6 +406,12 @@ impl TryFrom<Spelled<String>> for PublicNames {
                     "`{name}` is an IP address: list host names here, and install a certificate for the address with `enfilade certs add`"
                 ));
             }
+            if !name.contains('.') {
+                return Err(format!(
+                    "`{name}` is not a public host name, so no authority can validate it: expected one with a dot, such as files.example.com; for names of \
+                     your own network use `[tls] names`"
+                ));
+            }
         }
         Ok(PublicNames(names))
     }

@@ -11,7 +11,7 @@ use super::splicing::Splicing;
 use super::{Networks, Trusted, proxied};
 use crate::acme::Answers;
 use crate::certificates::Keeper;
-use crate::{output, process_use};
+use crate::{log_lines, output, process_use};
 use enfilade_faces::{
     AnonymousSlot, Body, Connection, Faces, Flaw, HandshakeEnd, Proxies, Redirect, Router, Splices, Terms,
     TimedDoor, UNNAMED,
@@ -109,10 +109,39 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     if count.is_power_of_two() {
         output::note(&format!(
             "warning: a connection from {} was closed: {why}; `[tls] proxy_from` contains this address, so each of its connections must begin with the \
-             header ({count} were closed so far)",
-            peer.ip()
+             header ({} so far)",
+            peer.ip(),
+            closed(count)
         ));
     }
+}
+
+/// Counts a connection that began with a PROXY header, but did not come from an address in `[tls] proxy_from`. Logs the 1st, 2nd, 4th, 8th … of them,
+/// because every connection of a load balancer ends like this until its address is configured.
+async fn tell_unexpected_header(stream: &TcpStream, proxies: &Networks, faces: &Faces) {
+    let mut begin = [0; proxied::BEGIN_BYTES];
+    let count = stream.peek(&mut begin).await.unwrap_or(0);
+    let Some(version) = proxied::version(begin.get(..count).unwrap_or_default()) else { return };
+    let Ok(peer) = stream.peer_addr() else { return };
+    // The header of such an address was read already. This is a second one.
+    if proxies.hold(peer.ip()) {
+        return;
+    }
+    let count = faces.metrics().handshake_failed(HandshakeEnd::ProxyHeader) + 1;
+    if count.is_power_of_two() {
+        let also = if version == 1 { ", let it send version 2 of the header," } else { "" };
+        output::note(&format!(
+            "warning: a connection from {} began with a PROXY header of version {version} and was closed: `[tls] proxy_from` does not contain this \
+             address; if this is your load balancer, add the address{also} and restart the server ({} so far)",
+            peer.ip().to_canonical(),
+            closed(count)
+        ));
+    }
+}
+
+/// The number of closed connections, with the verb.
+fn closed(count: u64) -> String {
+    format!("{count} {} closed", if count == 1 { "was" } else { "were" })
 }
 
 /// A connection that has a slot and is not authenticated yet.
@@ -160,14 +189,15 @@ pub(crate) async fn tls(
     router: Router,
     door: Door,
 ) {
-    let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
+    let (limits, trusted, balancers) = (door.limits, Arc::clone(&door.trusted), Arc::clone(&door.proxies));
     accept(listener, door, move |stream, turn: Turn, drain| {
         // Later changes of the certificates apply to later connections.
         let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
         let (now, proxies) = (current.clone(), proxies_of(&trusted, &stream));
-        let answers = answers.clone();
+        let (answers, balancers) = (answers.clone(), Arc::clone(&balancers));
         async move {
             let Stream::Tcp(stream, peer) = stream else { return };
+            tell_unexpected_header(&stream, &balancers, router.faces()).await;
             let handshake = handshake(stream, &certificates, &keeper, answers, router.faces());
             let (limit, began) = (Duration::from_secs(limits.handshake_seconds), Instant::now());
             let shaken = tokio::time::timeout(limit, handshake).await;
@@ -360,6 +390,7 @@ pub(crate) async fn operations(
                 metrics.set_connections(admission.count());
                 if request.uri().path() == "/metrics" {
                     metrics.set_process(process_use::read());
+                    metrics.set_lost_lines(log_lines::lost());
                 }
                 router.answer_operations(&request)
             };

@@ -70,6 +70,18 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The maximum number of bytes after the first 16 bytes of the header: addresses and further fields (TLVs). The further fields are read and not used.
 const REST_BYTES_MAX: usize = 1024;
 
+/// The version of the PROXY header with which a connection begins; `None` if it does not begin with one. No ClientHello begins with these bytes.
+pub(super) fn version(begin: &[u8]) -> Option<u8> {
+    match () {
+        () if begin.starts_with(b"PROXY ") => Some(1),
+        () if begin.starts_with(&SIGNATURE) => Some(2),
+        () => None,
+    }
+}
+
+/// The number of bytes that [`version`] needs.
+pub(super) const BEGIN_BYTES: usize = SIGNATURE.len();
+
 /// Reads the header and returns the address of the client. For the command `LOCAL`, a health check of the load balancer, it returns the address of
 /// the peer.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
@@ -201,6 +213,15 @@ mod tests {
         assert_eq!(ended, [Err(io::ErrorKind::ConnectionAborted); 2]);
         let mut within = (&SIGNATURE[..]).chain(Reset);
         assert_eq!(read(&mut within, peer).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_header_of_either_version_is_recognised() {
+        assert_eq!(version(b"PROXY TCP4 1"), Some(1));
+        assert_eq!(version(&header(0, 0, &[])), Some(2));
+        for other in [&b""[..], b"PROXY", b"GET / HTTP/1.1", b"\x16\x03\x01\0\xc8\x01\0", &SIGNATURE[..11]] {
+            assert_eq!(version(other), None, "{other:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Options and attributes that clients of Identity v3 store with a resource. No decision of the server depends on these options and attributes.
+//! Options and attributes that clients of Identity v3 store with a resource, and the names of records that imports added. No decision about a request
+//! depends on them.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -24,18 +25,20 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
+    /// A record of another server that an import added or found here, by its kind and name. No later import brings it back after it was removed.
+    Imported = 9,
     /// A registered limit.
-    RegisteredLimit = 9,
+    RegisteredLimit = 10,
     /// A limit.
-    Limit = 10,
+    Limit = 11,
     /// A policy.
-    Policy = 11,
+    Policy = 12,
     /// A group of endpoints.
-    EndpointGroup = 12,
+    EndpointGroup = 13,
 }
 
 impl ResourceKind {
-    const ALL: [ResourceKind; 12] = [
+    const ALL: [ResourceKind; 13] = [
         ResourceKind::Domain,
         ResourceKind::Project,
         ResourceKind::User,
@@ -44,6 +47,7 @@ impl ResourceKind {
         ResourceKind::Service,
         ResourceKind::Endpoint,
         ResourceKind::Region,
+        ResourceKind::Imported,
         ResourceKind::RegisteredLimit,
         ResourceKind::Limit,
         ResourceKind::Policy,
@@ -51,7 +55,8 @@ impl ResourceKind {
     ];
 }
 
-/// A resource: its kind, and its key in its own table.
+/// A resource: its kind, and its key in its own table. For [`ResourceKind::Imported`], `id` is the kind and name of the record as text, as the
+/// files of Proxmox spell it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraKey {
     /// The kind.

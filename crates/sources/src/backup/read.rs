@@ -82,6 +82,23 @@ impl Backup {
         Ok((manifest, taken))
     }
 
+    /// As [`Backup::verify`]. Also passes one file to `receive`, if the backup has a file of this name.
+    ///
+    /// # Errors
+    /// [`BackupError`], or the error of `receive`.
+    pub fn verify_and_read(
+        self,
+        name: &str,
+        receive: &mut dyn FnMut(&mut dyn Read) -> io::Result<()>,
+    ) -> Result<Manifest, BackupError> {
+        self.read(&mut |entry, from| {
+            let received = if entry.path == name { receive(from) } else { Ok(()) };
+            // The rest of the file is read also if `receive` failed: the reason may be that the file differs from the manifest.
+            io::copy(from, &mut io::sink()).map_err(|why| damaged(entry, why))?;
+            received.map_err(|why| BackupError::io(&entry.path, why))
+        })
+    }
+
     /// Calls `receive` for each file. The read of a file fails if the file differs from its entry in the manifest.
     fn read(self, receive: Receive<'_>) -> Result<Manifest, BackupError> {
         let Backup { manifest, files } = self;

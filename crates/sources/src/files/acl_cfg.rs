@@ -37,6 +37,13 @@ pub(crate) fn root_pam() -> Ugid {
     Ugid::Authid(Authid::from(Userid::root_pam()))
 }
 
+/// The assignments of each line, with the number of the line. Malformed lines are left out.
+pub fn by_line(bytes: &[u8]) -> Vec<(u32, AclCfg)> {
+    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+    let read = lines.map(|(number, raw)| (number, AclCfg::parse(raw)));
+    read.filter(|(_, line)| !line.entries.is_empty()).collect()
+}
+
 impl AclCfg {
     /// Parses the content of the file. Line ends of Windows and a byte-order mark are accepted.
     pub fn parse(bytes: &[u8]) -> Self {
@@ -198,6 +205,17 @@ mod tests {
         let printed = acl.print();
         assert!(printed.starts_with(b"acl:1:/:c@pbs:Admin\nacl:1:/:a@pbs,b@pbs:Admni\n# comment\n"));
         assert_eq!(AclCfg::parse(&printed).broken.len(), 5);
+    }
+
+    #[test]
+    fn each_line_has_its_number() {
+        let lines = by_line(b"acl:1:/:a@pbs,b@pbs:Admin\r\n\nnonsense\nacl:0:/datastore:a@pbs:Audit");
+        let told: Vec<_> = lines.iter().map(|(number, line)| (*number, entries(line))).collect();
+        let expected = [
+            (1, vec!["/ a@pbs {Admin: true}".to_owned(), "/ b@pbs {Admin: true}".to_owned()]),
+            (4, vec!["/datastore a@pbs {Audit: false}".to_owned()]),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

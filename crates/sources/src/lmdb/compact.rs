@@ -138,6 +138,7 @@ fn put_in_place(
     env.prepare_for_closing().wait();
     let file = File::options().read(true).write(true).open(&new)?;
     give(&file, &meta)?;
+    environment.disk_reserve.also_in(&file);
     file.sync_all()?;
     let bytes_after = file.metadata()?.len();
     let Environment { env, high_water, .. } = environment;

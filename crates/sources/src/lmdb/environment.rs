@@ -1,6 +1,7 @@
 //! Opens the LMDB environment of a directory, with a database for each table, and checks the identity of the store. A process opens each environment
 //! only once.
 
+use super::disk_reserve::DiskReserve;
 use super::high_water::HighWater;
 use super::map::{MAP_BYTES, READERS_MAX, open_map, open_map_of};
 use super::reading::Reading;
@@ -35,6 +36,7 @@ pub(super) struct Environment {
     pub(super) mirror_leader: MirrorLeader,
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
+    pub(super) disk_reserve: DiskReserve,
     tables: Tables<'static>,
     /// Distinguishes the environment from all others that this process has opened.
     number: u64,
@@ -188,10 +190,12 @@ impl Environment {
     }
 
     pub(super) fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
-        self.tables.iter().flatten().try_fold(0, |sum, records| {
+        // The counters have no checksum. A store whose counters were damaged after it was opened must not end this process by an overflow.
+        self.tables.iter().flatten().try_fold(0_u64, |sum, records| {
             let stat = records.stat(txn)?;
-            let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
-            Ok(sum + pages as u64 * u64::from(stat.page_size))
+            let pages = [stat.branch_pages, stat.leaf_pages, stat.overflow_pages];
+            let pages = pages.into_iter().fold(0, usize::saturating_add) as u64;
+            Ok(sum.saturating_add(pages.saturating_mul(u64::from(stat.page_size))))
         })
     }
 
@@ -347,9 +351,12 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
         }
         There::Nothing | There::Foreign => return Err(OpenError::Foreign(path.to_owned())),
     };
+    let disk_reserve = DiskReserve::open(&env).map_err(lmdb_failed)?;
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let number = NUMBERS.fetch_add(1, atomic::Ordering::Relaxed);
-    Ok((Environment { env, high_water, mirror_leader, writers, tables, number, live, store }, format))
+    let environment =
+        Environment { env, high_water, mirror_leader, writers, disk_reserve, tables, number, live, store };
+    Ok((environment, format))
 }
 
 /// Checks the newest commit of a store without a high-water mark, and opens the map again if the commit is sound.

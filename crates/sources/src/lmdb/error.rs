@@ -128,7 +128,10 @@ impl OpenError {
     }
 
     pub(super) fn heed(path: &Path, why: &heed::Error) -> Self {
-        OpenError::io(path, &format!("{why}{}", hint(why)))
+        match is_full_disk(path, why) {
+            true => OpenError::heed(path, &no_space()),
+            false => OpenError::io(path, &format!("{why}{}", hint(why))),
+        }
     }
 }
 
@@ -176,10 +179,49 @@ pub(super) fn unavailable(why: heed::Error) -> SourceError {
     SourceError::Unavailable(format!("{why}{}", hint(&why)))
 }
 
+/// Below this number of free bytes, a disk counts as full.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
+
+/// Whether the disk of the store at `path` is full, although LMDB reports an error of the disk (EIO). It does this if the disk becomes full in the middle
+/// of a write.
+fn is_full_disk(path: &Path, why: &heed::Error) -> bool {
+    let found = || rustix::fs::statvfs(path);
+    let is_full =
+        || found().is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < ROOM_BYTES_MIN);
+    matches!(why, heed::Error::Io(io) if io.raw_os_error() == Some(libc::EIO)) && is_full()
+}
+
+fn no_space() -> heed::Error {
+    heed::Error::Io(std::io::Error::from_raw_os_error(libc::ENOSPC))
+}
+
+/// An error of LMDB during a write to the store at `path`, with a hint for the operator.
+pub(super) fn unwritten(path: &Path, why: heed::Error) -> SourceError {
+    unavailable(if is_full_disk(path, &why) { no_space() } else { why })
+}
+
+/// A change was refused, because it would use disk space that is reserved for the changes `kept_for`.
+pub(super) fn no_disk_space(why: std::io::Error, kept_for: &str) -> SourceError {
+    let why = heed::Error::Io(why);
+    SourceError::Unavailable(format!(
+        "{why}{}; the disk space that the facts have in reserve is kept for {kept_for}",
+        hint(&why)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use heed::MdbError;
+
+    #[test]
+    fn a_disk_with_room_is_not_called_full() {
+        let why = |code| heed::Error::Io(std::io::Error::from_raw_os_error(code));
+        let of = |path: &str| unwritten(Path::new(path), why(libc::EIO)).to_string();
+        assert_eq!(of("/nowhere"), unavailable(why(libc::EIO)).to_string());
+        // procfs has no free space.
+        assert_eq!(of("/proc"), unavailable(why(libc::ENOSPC)).to_string());
+    }
 
     #[test]
     fn what_an_operator_can_mend_comes_with_advice() {

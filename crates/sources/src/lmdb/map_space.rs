@@ -1,11 +1,12 @@
 //! Limits the use of the map. Its last part is reserved for changes that take rights away: disabling a user or revoking a session must not wait for
 //! an operator. The very last part is reserved for administrators, because users could fill the map by revoking their own tokens.
 
+use super::bounds::{Bound, GIVING, bound_of};
+use super::disk_reserve::DiskSpace;
 use super::environment::Environment;
 use super::unavailable;
 use crate::faults::within;
 use enfilade_facts::journal::{Write, only_takes};
-use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{CommitError, Requester, Snapshot};
 use heed::RoTxn;
 
@@ -14,27 +15,12 @@ const PAGES_PER_BYTE: u64 = 4;
 /// An upper bound of the number of pages that are written for a small record: a page in each level of its tree, and of the tree of its tally.
 const PAGES_PER_WRITE: u64 = 16;
 
-/// The part of the map that may be in use after a change, in percent.
-#[derive(Clone, Copy)]
-struct Bound {
-    percent: u64,
-    /// The kinds of changes that are still possible beyond this bound, for the error message.
-    rest: &'static str,
-}
-
-const GIVING: Bound =
-    Bound { percent: MAP_PERCENT_MAX, rest: "changes that take rights away (disable, delete, revoke)" };
-const OF_USERS: Bound = Bound {
-    percent: MAP_PERCENT_OF_USERS_MAX,
-    rest: "administrators' changes that take rights away (disable, delete, revoke)",
-};
-
 /// The space of the map that the changes of one transaction may use.
 pub(super) struct MapSpace {
     map_bytes: u64,
     page_bytes: u64,
     /// An upper bound of the bytes in use: the length of the file before the transaction, plus the most bytes that the changes can have added.
-    file_bytes: u64,
+    pub(super) file_bytes: u64,
     /// The number of bytes that were in use before the transaction. It is computed only if the length of the file exceeds the first bound.
     used_bytes: Option<u64>,
     /// The lowest bound that a change of the transaction may have exceeded; `None` if no change can have exceeded its bound.
@@ -45,7 +31,8 @@ impl Environment {
     /// The space of the map at the beginning of a transaction.
     pub(super) fn map_space(&self, txn: &RoTxn<'_>) -> heed::Result<MapSpace> {
         let (info, page_bytes) = (self.env.info(), self.page_bytes(txn)?);
-        let (map_bytes, file_bytes) = (info.map_size as u64, info.last_page_number as u64 * page_bytes);
+        let (map_bytes, file_bytes) =
+            (info.map_size as u64, (info.last_page_number as u64).saturating_mul(page_bytes));
         let mut space = MapSpace { map_bytes, page_bytes, file_bytes, used_bytes: None, bound: None };
         if space.most(GIVING) < file_bytes {
             space.used_bytes = Some(self.used_in(txn)?);
@@ -56,16 +43,21 @@ impl Environment {
     /// Returns an error if there is no space for changes of this requester that only take rights away.
     pub(super) fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
         let space = within(self.store, || self.map_space(&*self.env.read_txn()?)).map_err(unavailable)?;
-        bound(true, requester).map_or(Ok(()), |bound| space.keep(bound, space.used_bytes))
+        let Some(bound) = bound_of(true, requester) else { return Ok(()) };
+        space.keep(bound, space.used_bytes)?;
+        self.disk_space(&space).keep(bound)
     }
-}
 
-/// The bound of a change; `None` if the change may use the whole map.
-fn bound(only_takes: bool, requester: Requester) -> Option<Bound> {
-    match (only_takes, requester) {
-        (false, _) => Some(GIVING),
-        (true, Requester::User) => Some(OF_USERS),
-        (true, Requester::Administrator) => None,
+    /// The disk space at the beginning of a transaction.
+    pub(super) fn disk_space(&self, space: &MapSpace) -> DiskSpace<'_> {
+        DiskSpace::new(&self.disk_reserve, space.file_bytes, space.page_bytes)
+    }
+
+    /// Returns an error if a transaction that writes the whole store anew would leave no disk reserve.
+    pub(super) fn leaves_disk_reserve(&self, txn: &RoTxn<'_>) -> Result<(), CommitError> {
+        let space = self.map_space(txn).map_err(unavailable)?;
+        let used_bytes = self.used_in(txn).map_err(unavailable)?;
+        self.disk_space(&space).keep_after(used_bytes, GIVING)
     }
 }
 
@@ -89,7 +81,7 @@ impl MapSpace {
         if self.file_bytes <= self.most(GIVING) {
             return Ok(());
         }
-        let Some(bound) = bound(only_takes(before, writes)?, requester) else { return Ok(()) };
+        let Some(bound) = bound_of(only_takes(before, writes)?, requester) else { return Ok(()) };
         self.keep(bound, self.used_bytes)?;
         if self.most(bound) < self.file_bytes {
             self.bound = self.bound.into_iter().chain([bound]).min_by_key(|bound| bound.percent);
@@ -116,6 +108,7 @@ impl MapSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lmdb::bounds::OF_USERS;
     use crate::lmdb::{Lmdb, Terms};
     use crate::scratch::Scratch;
     use enfilade_facts::limits::MAP_BYTES_MIN;

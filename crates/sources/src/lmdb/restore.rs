@@ -77,6 +77,7 @@ impl Lmdb {
             for write in write_last(audit, at, commit) {
                 rewrite.write(&mut txn, write).map_err(failed)?;
             }
+            environment.leaves_disk_reserve(&txn)?;
             environment.high_water.announce(at.store);
             txn.commit().map_err(failed)?;
             environment.high_water.begin(at.store, at.revision);

@@ -37,15 +37,19 @@ pub(super) struct Root {
     pub(super) page: Option<u64>,
     /// The number of levels of the tree.
     pub(super) depth: u16,
+    /// The number of pages that the tree has according to LMDB's counters.
+    pub(super) counted: u64,
 }
 
 impl Root {
-    /// Reads `MDB_db` (pad 4, flags 2, depth 2, counts 32, root 8).
+    /// Reads `MDB_db` (pad 4, flags 2, depth 2, counters of branches, leaves, pages of large values and records of 8 each, root 8).
     pub(super) fn read(bytes: &[u8], flags: u16) -> Option<Self> {
         let (found, depth, root) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?, u64_at(bytes, 40)?);
         let page = (root != NO_ROOT).then_some(root);
         let is_sound = found == flags && depth <= DEPTH_MAX && page.is_some() == (depth > 0);
-        is_sound.then_some(Root { page, depth })
+        let counters = [u64_at(bytes, 8)?, u64_at(bytes, 16)?, u64_at(bytes, 24)?];
+        let counted = counters.into_iter().fold(0, u64::saturating_add);
+        is_sound.then_some(Root { page, depth, counted })
     }
 }
 

@@ -110,6 +110,23 @@ fn a_number_that_leads_out_of_its_page_is_damage() {
 }
 
 #[test]
+fn a_tree_with_more_pages_than_the_file_is_damage() {
+    let scratch = Scratch::new();
+    let (file, whole) = store(&scratch);
+    // In a meta page, the two trees are described after 24 bytes. The first 8 bytes of a description are no counters.
+    for (tree, counter) in [(0, 8), (0, 16), (0, 24), (48, 8), (48, 16), (48, 24)] {
+        for (count, is_damage) in [(1_u64 << 52, true), (u64::MAX, true), (0, false)] {
+            let mut bytes = whole.clone();
+            for meta in [0, PAGE] {
+                let at = meta + page::PAGE_HEAD + 24 + tree + counter;
+                bytes[at..at + 8].copy_from_slice(&count.to_ne_bytes());
+            }
+            assert_eq!(found(&file, &bytes).is_some(), is_damage, "{tree} {counter} {count}");
+        }
+    }
+}
+
+#[test]
 fn a_file_is_checked_while_others_write() {
     let scratch = Scratch::new();
     let facts = scratch.path().join("facts");

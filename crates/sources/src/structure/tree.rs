@@ -78,6 +78,14 @@ impl<'f> Trees<'f> {
     }
 
     fn root(&mut self, root: Root, what: What) -> Walked<()> {
+        // The counters are only compared with the length of the file. They do not decide which pages LMDB reads, so a small error does no harm.
+        if self.pages < root.counted {
+            let why = format!(
+                "a tree has {} pages according to its counters; the file has {}",
+                root.counted, self.pages
+            );
+            return Err(Stop::Damaged(why));
+        }
         match root.page {
             Some(page) => self.walk(page, Place { what, below: root.depth.saturating_sub(1) }),
             None => Ok(()),

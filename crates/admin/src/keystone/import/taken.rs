@@ -1,6 +1,7 @@
 //! What an import leaves out because this store has another record with the name.
 
 use super::CloudRecord;
+use super::spelled::{Spell, spelled};
 use crate::error::Error;
 use crate::keystone::names::check_role_name;
 use enfilade_facts::tables::{Domain, Name, NameKey, Service};
@@ -21,14 +22,16 @@ pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<Str
         for thing in things {
             let (kind, name, key, id) = match thing {
                 CloudRecord::Domain(id, row) if row.name != own => {
-                    ("domain", row.name.as_str(), NameKey::domain(&row.name), id.bytes())
+                    ("domain", row.name.to_string(), NameKey::domain(&row.name), id.bytes())
                 }
                 CloudRecord::Role(id, row) => {
                     let key = NameKey::role_of(row.domain.as_ref(), &row.name);
-                    ("role", row.name.as_str(), key, id.bytes())
+                    ("role", row.name.clone(), key, id.bytes())
                 }
                 CloudRecord::Project(id, row) => {
-                    ("project", row.name.as_str(), NameKey::project(&row.domain, &row.name), id.bytes())
+                    let realm = view.get::<Domain>(&row.domain)?.map(|domain| domain.name);
+                    let name = spelled(Spell::Project, &row.name, realm.as_ref());
+                    ("project", name, NameKey::project(&row.domain, &row.name), id.bytes())
                 }
                 CloudRecord::Service(_, row) => {
                     let is_taken = has_other(view, row, &of_source)?;

@@ -1,8 +1,9 @@
 //! Checks that the parts of a restored backup (facts, keys, configuration) match each other and this machine.
 
+use crate::backup::followed;
 use crate::config::Config;
 use crate::reserved::{data_alone, refuse_exposed};
-use crate::{clock, home, token_key};
+use crate::{clock, home, owner, token_key};
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificateFiles, CertificatePlace, CertificateTerms, TokenKey};
 use enfilade_facts::tables::FileName;
@@ -25,7 +26,7 @@ pub(super) fn check(
     let lmdb = Lmdb::open_for(&new.join("facts"), config.facts.terms())?;
     refuse_exposed(data_alone(data), &manifest.data, enfilade_admin::roots(&lmdb)?)?;
     token_key(new, &lmdb)?;
-    let mut steps = Vec::new();
+    let mut steps = missing(data, config, &lmdb, manifest)?;
     for (part, path) in &manifest.outside {
         steps.push(moved(data, part, path));
     }
@@ -55,6 +56,21 @@ pub(super) fn check(
     Ok(steps)
 }
 
+/// The steps for files that people edit and that the backup does not have, although its facts have records from them.
+fn missing(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
+    let files = home::file_set(data, config);
+    let is_missing = |file: &FileName| manifest.files.iter().all(|entry| entry.path != file.as_str());
+    let step = |file| {
+        format!(
+            "the backup is not complete: it has no `{file}`, although its facts have records from this file. Copy the file from another backup or from the \
+             old data directory to `{}` before you start a server. Without it, requests that need these records are refused after `[facts] stale_limit`; \
+             an empty file deletes the records",
+            files.path(file).display()
+        )
+    };
+    Ok(followed(lmdb)?.into_iter().filter(is_missing).map(step).collect())
+}
+
 /// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with a key that did not make the hashes.
 fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
     // `None`: the restored files have no group yet, and only their owner can read them.
@@ -78,7 +94,7 @@ fn moved(data: &Path, part: &str, path: &Path) -> String {
             "the configuration file was `{path}`, and is now `{data}/enfilade.toml`: start without --config, or copy the file to `{path}`"
         ),
         "the edited files" => format!(
-            "`[facts] files` is `{path}`, but the restored files are in `{data}`: copy {data}/*.cfg and {data}/token.shadow to `{path}`, or remove `[facts] files`"
+            "`[facts] files` is `{path}`, but the restored files are in `{data}`: copy {data}/*.cfg, {data}/token.shadow and, if they are there, {data}/shadow.json and {data}/tfa.json to `{path}`, or remove `[facts] files`"
         ),
         part => format!(
             "the configuration names `{path}`, but the restored files are in `{data}/{part}`: copy them to `{path}`, or change the path in `{data}/enfilade.toml`"
@@ -139,12 +155,18 @@ pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
     })
 }
 
-/// The steps for datastores with a directory that is not on this machine, or that is in the old data directory.
+/// The steps for datastores with a directory that is not on this machine, that cannot be opened, or that is in the old data directory.
 fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let file = data.join(FileName::Datastores.as_str());
     let file = file.display();
     let step = |(name, root): (DatastoreName, String)| {
         let is_of_old = Path::new(&root).starts_with(&manifest.data) && data != manifest.data;
+        if let Some(barrier) = owner::barrier(Path::new(&root)) {
+            return Some(format!(
+                "datastore `{name}`: this user cannot open `{root}`: {barrier}. Make sure that the user of the server can read and write it, or change \
+                 its path in `{file}`",
+            ));
+        }
         match (Path::new(&root).is_dir(), is_of_old) {
             (true, false) => None,
             (true, true) => Some(format!(

@@ -3,6 +3,7 @@
 use super::fit;
 use crate::backup::FACTS;
 use crate::cli::Restore;
+use crate::command::facts::{see_log, valid_again};
 use crate::config::{self, Config};
 use crate::home::{data_directory, is_house, refuse_foreign, refuse_served};
 use crate::progress::Progress;
@@ -10,15 +11,16 @@ use crate::reserved::{DATASTORES, data_alone, refuse_exposed};
 use crate::upkeep::audit;
 use crate::{clock, output, prompt, token_key};
 use anyhow::{Context, bail, ensure};
-use enfilade_facts::tables::FileName;
+use enfilade_facts::Table;
+use enfilade_facts::tables::{FileName, Key as _};
 use enfilade_sources::backup::age::{Key, identities};
-use enfilade_sources::backup::{Backup, Manifest, NewDirectory, Owners, unpack_into};
+use enfilade_sources::backup::{Backup, BackupError, Manifest, NewDirectory, Owners, unpack_into};
 use enfilade_sources::copy;
 use enfilade_sources::files::atomic::sync_directory;
 use enfilade_sources::lmdb::Lmdb;
 use serde_json::json;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -33,14 +35,7 @@ pub(in crate::command) fn restore(
     let unchanged = || format!("`{}` was not restored; nothing was changed", source.display());
     let backup = Backup::open(source, key.as_ref());
     if command.check {
-        let checked = backup.and_then(Backup::verify);
-        let manifest = checked.with_context(|| format!("`{}` cannot be restored", source.display()))?;
-        output::done(
-            json,
-            &described(&manifest),
-            &format!("{}: the backup is complete and undamaged", about(&manifest)),
-        );
-        return Ok(());
+        return check(source, backup, json);
     }
     let data = place(data_directory(data)?).with_context(unchanged)?;
     let (manifest, datastores) = backup
@@ -54,6 +49,46 @@ pub(in crate::command) fn restore(
     let restored = into(&data, backup, command).with_context(unchanged)?;
     tell(&data, &restored, json);
     Ok(())
+}
+
+/// Reads the whole backup. It is also an error if the backup lacks a file of which its facts have records: then a restore loses what the file says.
+fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyhow::Result<()> {
+    let mut followed = Vec::new();
+    let checked = backup.and_then(|backup| {
+        backup.verify_and_read(FACTS, &mut |facts| {
+            followed = followed_in(facts)?;
+            Ok(())
+        })
+    });
+    let manifest = checked.with_context(|| format!("`{}` cannot be restored", source.display()))?;
+    let missing = missing(&followed, &manifest);
+    ensure!(
+        missing.is_empty(),
+        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there; use another backup. `enfilade restore` \
+         restores this one, too, and says what to do without the file",
+        about(&manifest),
+        missing.join(", ")
+    );
+    let text = format!("{}: the backup is complete and undamaged", about(&manifest));
+    output::done(json, &described(&manifest), &text);
+    Ok(())
+}
+
+/// The files that people edit and of which these facts have records.
+fn followed_in(facts: &mut dyn Read) -> std::io::Result<Vec<FileName>> {
+    let copy = copy::read_backup(BufReader::with_capacity(1 << 20, facts)).map_err(std::io::Error::other)?;
+    let mut followed = Vec::new();
+    for record in copy.records {
+        let (table, key, _) = record.map_err(std::io::Error::other)?;
+        followed.extend(FileName::from_bytes(&key).filter(|_| table == Table::Files));
+    }
+    Ok(followed)
+}
+
+/// Those of the followed files that the backup does not have.
+fn missing(followed: &[FileName], manifest: &Manifest) -> Vec<String> {
+    let is_there = |file: &FileName| manifest.files.iter().any(|entry| entry.path == file.as_str());
+    followed.iter().filter(|file| !is_there(file)).map(|file| format!("`{file}`")).collect()
 }
 
 fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
@@ -111,6 +146,8 @@ struct Restored {
     manifest: Manifest,
     config: Config,
     aside: Option<PathBuf>,
+    /// The directories that earlier restores moved aside after the backup was made.
+    earlier: Vec<PathBuf>,
     /// The directory of datastores in the data directory, if its content was kept.
     kept: Option<PathBuf>,
     steps: Vec<String>,
@@ -160,7 +197,25 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
         }
         steps.extend(fit::other_authority(aside, data));
     }
-    Ok(Restored { manifest, config, aside, kept, steps })
+    let earlier = set_aside_earlier(data, aside.as_deref(), manifest.unix_seconds);
+    Ok(Restored { manifest, config, aside, earlier, kept, steps })
+}
+
+/// The data directories that earlier restores moved aside from this place after the backup was made, the oldest first. A restored store has an empty log,
+/// so only they list the changes between the backup and these restores.
+fn set_aside_earlier(data: &Path, newest: Option<&Path>, backup_made: i64) -> Vec<PathBuf> {
+    let (Some(above), Some(name)) = (data.parent(), data.file_name()) else { return Vec::new() };
+    let begin = format!("{}.set-aside-", name.to_string_lossy());
+    let entries = std::fs::read_dir(above).into_iter().flatten().flatten();
+    let mut found: Vec<(i64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let second: i64 = entry.file_name().to_str()?.strip_prefix(&begin)?.parse().ok()?;
+            Some((second, entry.path()))
+        })
+        .filter(|(second, path)| backup_made <= *second && Some(path.as_path()) != newest && is_house(path))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
 }
 
 /// What became of the directory of datastores in the old data directory.
@@ -249,29 +304,36 @@ fn described(manifest: &Manifest) -> serde_json::Value {
 }
 
 fn tell(data: &Path, restored: &Restored, json: bool) {
-    let Restored { manifest, config, aside, kept, steps } = restored;
+    let Restored { manifest, config, aside, earlier, kept, steps } = restored;
     let mut value = described(manifest);
     if let Some(value) = value.as_object_mut() {
         value.insert("data".into(), json!(data));
         // Credentials that were revoked after this second are valid again.
         value.insert("revocations_until".into(), json!(manifest.unix_seconds));
         value.insert("set_aside".into(), json!(aside));
+        value.insert("set_aside_earlier".into(), json!(earlier));
         value.insert("kept".into(), json!(kept));
         value.insert("next".into(), json!(steps));
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
-    lines.push(format!(
-        "everything that was revoked, disabled, deleted or taken away (also by NoAccess) after {} is valid again, also sessions and credentials: \
-         revoke it again before you start a server",
-        output::time(manifest.unix_seconds)
-    ));
+    lines.push(format!("{}: revoke it again before you start a server", valid_again(manifest.unix_seconds)));
+    let log = |aside: &Path| format!("enfilade --data '{}' facts log --last 1000", aside.display());
     lines.extend(aside.iter().map(|aside| {
-        let log = format!("enfilade --data '{}' facts log --last 1000", aside.display());
         format!(
-            "the old data directory is in `{}`; its last changes, which name what to revoke again: {log}",
-            aside.display()
+            "the old data directory is in `{}`; its last changes, which name what to revoke again: {}",
+            aside.display(),
+            log(aside)
         )
     }));
+    lines.extend(earlier.iter().map(|earlier| {
+        format!(
+            "an earlier restore moved `{}` aside after the backup was made; its last changes, which also name what to revoke again: {}",
+            earlier.display(),
+            log(earlier)
+        )
+    }));
+    let has_aside = aside.is_some() || !earlier.is_empty();
+    lines.extend(has_aside.then(|| see_log(manifest.revision)));
     lines.extend(
         kept.iter()
             .map(|kept| format!("the content of datastores was kept: it is still in `{}`", kept.display())),
@@ -285,4 +347,27 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
         config.tls.listen
     ));
     output::done(json, &value, &lines.join("\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_that_were_set_aside_after_the_backup_are_found() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let path = |name: &str| scratch.path().join(name);
+        for name in
+            ["data", "data.set-aside-9", "data.set-aside-100", "data.set-aside-20", "other.set-aside-30"]
+        {
+            std::fs::create_dir_all(path(name).join("facts")).unwrap();
+        }
+        for name in ["data.set-aside-40", "data.set-aside-x"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        let (newest, earlier) = (path("data.set-aside-100"), path("data.set-aside-20"));
+        let found = |newest: Option<&Path>| set_aside_earlier(&path("data"), newest, 10);
+        assert_eq!(found(Some(&newest)), std::slice::from_ref(&earlier));
+        assert_eq!(found(None), [earlier, newest]);
+    }
 }

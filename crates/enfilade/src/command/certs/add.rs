@@ -1,13 +1,13 @@
 //! `enfilade certs add`: joins the files of a certificate to one bundle, and installs it.
 
-use super::{described, directory_of, look, place_of};
+use super::{described, directory_of, is_of_running_server, kind, look, place_of};
 use crate::home::{Installation, roots_of};
 use crate::reserved::{refuse_exposed, written_to};
 use crate::{clock, output, prompt, self_made};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificateFiles;
 use enfilade_facts::vocabulary::Secret;
-use enfilade_sources::files::certificates::read_whole;
+use enfilade_sources::files::certificates::key_file_of;
 use enfilade_tls::{Algorithm, Ask, Certificates, Joined, Leaf, PieceError, Pieces, Room};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let directory = directory_of(certificates)?;
     let given = passphrase_stdin.then(prompt::from_stdin).transpose()?;
-    let joined = join(files, given)?;
+    let (joined, key) = join(files, given)?;
     let name = match name {
         Some(name) => name,
         None => name_of(Path::new(&joined.file))?,
     };
     let place = place_of(certificates, &name)?;
     let replaces = place.exists();
-    refuse_others(&place, &joined.leaf)?;
+    let replaced = refuse_others(&place, &joined.leaf)?;
     refuse_exposed(
         written_to(&place),
         &installation.data,
@@ -49,6 +49,7 @@ pub(super) fn run(
     let before = looked();
     self_made::write_for_owner(&installation.data, &place, joined.pem.as_bytes(), 0o600)?;
     let mut warnings = joined.warnings;
+    warnings.extend(replaced.and_then(|replaced| of_other_key(&replaced, &joined.leaf)));
     if let (Some(before), Some(after)) = (before, looked()) {
         warnings.extend(effects(
             certificates,
@@ -59,7 +60,9 @@ pub(super) fn run(
     for warning in &warnings {
         output::note(&format!("warning: {warning}"));
     }
-    let more = [("replaced", replaces.into()), ("warnings", warnings.into())];
+    let key_file = key.as_ref().map(|key| key.display().to_string());
+    let more =
+        [("replaced", replaces.into()), ("key_file", key_file.clone().into()), ("warnings", warnings.into())];
     let value = described(&place.to_string_lossy(), &joined.leaf, more);
     let what = if replaces { "renewed" } else { "added" };
     let until = output::time(joined.leaf.not_after);
@@ -67,7 +70,12 @@ pub(super) fn run(
         true => "a certificate without names".to_owned(),
         false => joined.leaf.names.join(" "),
     };
-    output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}"));
+    let key = key_file.map(|key| format!(", with the key in `{key}`")).unwrap_or_default();
+    let served = match is_of_running_server(installation, certificates) {
+        true => "; the running server uses it within a few seconds",
+        false => "",
+    };
+    output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}{key}{served}"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -113,18 +121,31 @@ fn effects(
     warnings
 }
 
-fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<Joined> {
+/// A warning if the kind of key changes: a bundle has one key, so its clients no longer get the other kind.
+fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
+    let (before, after) = (kind(replaced.algorithm), kind(new.algorithm));
+    (before != after).then(|| {
+        format!(
+            "the kind of key changed from {before} to {after}; to serve both kinds, add each certificate with a --name of its own"
+        )
+    })
+}
+
+/// Joins the files. If the key was not among them, returns the file next to the certificate from which it was taken.
+fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<(Joined, Option<PathBuf>)> {
     let mut pieces = Pieces::default();
     for file in files {
         add(&mut pieces, file, &read(file)?, given.as_ref())?;
     }
     // The user need not name the key file if it is next to the certificate: the server would find it, too.
-    if let ([file], false) = (files, pieces.has_key())
-        && let Some(key) = read_whole(file).ok().and_then(|whole| whole.key)
-    {
-        add(&mut pieces, &file.with_extension("key"), &key, given.as_ref())?;
+    let key_file = match (files, pieces.has_key()) {
+        ([file], false) => key_file_of(file),
+        _ => None,
+    };
+    if let Some(key) = &key_file {
+        add(&mut pieces, key, &read(key)?, given.as_ref())?;
     }
-    pieces.join(clock::now().unix_seconds).map_err(anyhow::Error::msg)
+    Ok((pieces.join(clock::now().unix_seconds).map_err(anyhow::Error::msg)?, key_file))
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
@@ -179,12 +200,13 @@ fn name_of(file: &Path) -> anyhow::Result<String> {
 }
 
 /// Refuses to replace a certificate that has no name in common with the new one: tools use the same file names for the certificates of all domains.
-fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<()> {
+/// Returns the certificate to replace.
+fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<Option<Leaf>> {
     let there = std::fs::read(place).ok().and_then(|pem| Leaf::read(&pem, &mut Room::default()).ok());
-    let Some(there) = there else { return Ok(()) };
+    let Some(there) = there else { return Ok(None) };
     let is_renewal = there.names.is_empty() || there.names.iter().any(|name| new.names.contains(name));
     match is_renewal {
-        true => Ok(()),
+        true => Ok(Some(there)),
         false => bail!(
             "`{}` is the certificate of {}: give the new one another name with --name, such as --name {}",
             place.display(),

@@ -1,5 +1,6 @@
 //! A client of a cloud's Keystone. URL and credentials come from `clouds.yaml`, as for the OpenStack client.
 
+use crate::peer_certificate::explained;
 use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -298,6 +299,7 @@ impl Api {
                     connector
                         .connect(name, stream)
                         .await
+                        .map_err(|why| anyhow!(explained(&why)))
                         .with_context(|| format!("TLS with {host}:{port} failed; if its certificate is not trusted, name its CA with `cacert:`"))?,
                 )
             }

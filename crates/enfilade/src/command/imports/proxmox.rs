@@ -4,6 +4,7 @@ use super::report::{Report, Step};
 use crate::home::Home;
 use crate::output::{counted, some};
 use crate::{example, placed};
+use anyhow::Context as _;
 use enfilade_admin::{Imported, ProxmoxFiles, ProxmoxTerms, import_proxmox, writable_chunk_stores};
 use enfilade_facts::vocabulary::Userid;
 use enfilade_sources::files::proxmox_logins::{SECOND_FACTORS, SHADOW};
@@ -12,12 +13,19 @@ use std::path::Path;
 pub(super) fn run(home: &Home, files: &ProxmoxFiles, terms: ProxmoxTerms) -> anyhow::Result<Report> {
     let directory = files.directory();
     let (items, at) = import_proxmox(&home.change_context(), files, terms)?;
-    if !terms.pretend {
-        placed::record_import(&home.data, home.config.facts.group, files.earlier(), &items)?;
-    }
     let mut report = Report { items, at, pretend: terms.pretend, notes: notes(directory), next: Vec::new() };
-    if !terms.pretend && example::make_first_keys(home)? {
-        report.notes.push("Fernet keys were created: logins with `access/ticket` need them.".to_owned());
+    if !terms.pretend {
+        placed::forget_imported(&home.data);
+        let made = example::make_first_keys(home).with_context(|| {
+            format!(
+                "the users, passwords, tokens, roles and datastores were imported, but login tickets need Fernet keys, and these are missing: correct the \
+                 cause, then run `{}`, or the same import again",
+                example::command(home, "keys init")
+            )
+        });
+        if made? {
+            report.notes.push("Fernet keys were created: logins with `access/ticket` need them.".to_owned());
+        }
     }
     report.next = next(home, directory, &report, terms)?;
     Ok(report)
@@ -47,9 +55,14 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     let passwd = |name: &str| command(&format!("user passwd {}", example::quoted(name)));
     let root = Userid::root_pam().to_string();
     let without = report.names("user", |item| item.differs.is_some());
-    let factors = report.names("second factor", |item| was_left_out(report, &item.name));
-    let others: Vec<&str> =
-        without.iter().copied().filter(|name| *name != root && !factors.contains(name)).collect();
+    // A user who lost the password here on purpose needs no step.
+    let passwords = |is_so: fn(&Imported) -> bool| report.names("password", is_so);
+    let taken_away = passwords(Imported::was_taken_away);
+    let left_out =
+        passwords(|item| item.left_out.is_some() && !item.has_password_here() && !item.was_taken_away());
+    let factors = report.names("second factor", |item| left_out.contains(&item.name.as_str()));
+    let is_other = |name: &&str| *name != root && !factors.contains(name) && !taken_away.contains(name);
+    let others: Vec<&str> = without.iter().copied().filter(is_other).collect();
     let mut next = Vec::new();
     if without.contains(&root.as_str()) {
         let why = format!("{root} has all rights but no password on this server: set a password");
@@ -63,7 +76,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         );
         let mut commands = vec![passwd(first)];
         // An import with this option would give the passwords, roles and tokens of the source to records that may be others.
-        if !report.has_doubts() {
+        if !report.has_doubts() && !passwords(Imported::needs_second_factor).is_empty() {
             why.push_str(", or let the old passwords alone be enough");
             let all = format!("import proxmox {directory} --without-second-factor --same-source");
             commands.push(command(&all));
@@ -114,10 +127,4 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     }
     next.extend(example::try_it(home).map(|(why, commands)| Step { why, commands }));
     Ok(next)
-}
-
-/// Whether the password of this user was left out.
-fn was_left_out(report: &Report, user: &str) -> bool {
-    let of_user = |item: &&Imported| item.kind == "password" && item.name == user;
-    report.items.iter().find(of_user).is_some_and(|item| item.left_out.is_some())
 }

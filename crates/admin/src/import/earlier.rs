@@ -1,0 +1,174 @@
+//! The names of the records that imports added here, or found here as those of their source. What is in this list and not here any more was removed or
+//! revoked, and no import brings it back. The list is part of the facts: it is committed together with the records that it names, and a backup or dump
+//! contains it.
+
+use super::Imported;
+use crate::error::Error;
+use enfilade_facts::tables::{Extra, ExtraKey, ResourceKind};
+use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::{Change, Read, Source, SourceError, View};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The kinds of records in the list: those that let somebody in, give rights, or contain files.
+const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
+
+/// The value of a record that is here, or was removed since.
+const WHOLE: &str = "{}";
+/// The value of a datastore whose import has begun. It is not known yet whether `datastore.cfg` has got its section, so if the datastore does not exist,
+/// the next import adds it.
+const BEGUN: &str = "{\"begun\":true}";
+
+/// How far the import of a record got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Begun,
+    Whole,
+}
+
+/// The names in the list, as [`listed`] makes them.
+#[derive(Debug)]
+pub(super) struct Earlier<'f> {
+    stored: BTreeMap<String, Stage>,
+    /// The names in `imported.json` of an earlier version. An import moves them to the facts.
+    of_file: &'f BTreeSet<String>,
+}
+
+impl<'f> Earlier<'f> {
+    pub(super) fn read(view: &View<'_>, of_file: &'f BTreeSet<String>) -> Result<Self, SourceError> {
+        let stage = |text: &str| if text == BEGUN { Stage::Begun } else { Stage::Whole };
+        let rows = view.list::<Extra>(&[ResourceKind::Imported as u8])?.into_iter();
+        let stored = rows.map(|(key, Extra(text))| (name_of(&key), stage(&text))).collect();
+        Ok(Earlier { stored, of_file })
+    }
+
+    /// Whether an import added this record, or found it here.
+    pub(super) fn has(&self, kind: &str, name: &str) -> bool {
+        let what = listed(kind, name);
+        self.stored.get(&what) == Some(&Stage::Whole) || self.of_file.contains(&what)
+    }
+
+    /// Adds names to the list, and those of the file.
+    pub(super) fn add(&self, change: &mut Change, names: impl IntoIterator<Item = (String, Stage)>) {
+        let mut all: BTreeMap<String, Stage> = BTreeMap::new();
+        let of_file = self.of_file.iter().map(|name| (name.clone(), Stage::Whole));
+        for (name, stage) in of_file.chain(names) {
+            let known = all.entry(name).or_insert(stage);
+            *known = stage.max(*known);
+        }
+        for (name, stage) in all.into_iter().filter(|(name, stage)| self.stored.get(name) < Some(stage)) {
+            let text = match stage {
+                Stage::Begun => BEGUN,
+                Stage::Whole => WHOLE,
+            };
+            let key = ExtraKey { kind: ResourceKind::Imported, id: name.into_bytes() };
+            change.put(&key, &Extra(text.to_owned()));
+        }
+    }
+}
+
+/// A record in the list: its kind and name, such as `user ann@pbs`. Users and tokens are in the spelling of Proxmox's files, of which the key of a record
+/// in the store can hold the longest. It is also that of format 5, and of `imported.json`.
+pub(super) fn listed(kind: &str, name: &str) -> String {
+    let in_file =
+        |name: &str| name.parse::<Authid>().map_or_else(|_| name.to_owned(), |authid| authid.to_proxmox());
+    match (kind, name.split_once(" on ")) {
+        ("user" | "token" | "password", _) => format!("{kind} {}", in_file(name)),
+        // No spelling of a user, token or group contains a blank.
+        ("roles", Some((who, path))) => format!("{kind} {} on {path}", in_file(who)),
+        _ => format!("{kind} {name}"),
+    }
+}
+
+fn name_of(key: &ExtraKey) -> String {
+    String::from_utf8_lossy(&key.id).into_owned()
+}
+
+/// Whether this result says that the record is here because of the import, so that it belongs into the list.
+pub(super) fn is_listed(item: &Imported) -> bool {
+    let is_here = (item.left_out.is_none() && !item.is_remark) || item.has_password_here();
+    is_here && LISTED.contains(&item.kind)
+}
+
+/// The names of the records that imports added here, or found here as those of their source, each with its kind.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn imported_names(source: &dyn Source) -> Result<Vec<String>, Error> {
+    let rows = source.read(|view| view.list::<Extra>(&[ResourceKind::Imported as u8]))??;
+    Ok(rows.iter().map(|(key, _)| name_of(key)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::AuditRecord;
+    use enfilade_facts::limits::{KEY_BYTES_MAX, ROLE_PATH_BYTES_MAX, TOKEN_NAME_BYTES_MAX};
+    use enfilade_facts::tables::Key as _;
+    use enfilade_facts::vocabulary::Userid;
+    use enfilade_sources::memory::Memory;
+
+    #[test]
+    fn only_records_that_are_here_are_listed() {
+        let items = [
+            Imported::taken("user", "ann@pbs"),
+            Imported::left("user", "bob@pbs", "why"),
+            Imported::remark("roles", "ann@pbs on /", "why".to_owned()),
+            Imported::left("password", "eve@pbs", super::super::HAS_PASSWORD),
+            Imported::taken("second factor", "ann@pbs"),
+            Imported::taken("realm", "corp"),
+        ];
+        let found: Vec<String> = items.iter().filter(|item| is_listed(item)).map(Imported::what).collect();
+        assert_eq!(found, ["user ann@pbs", "password eve@pbs", "realm corp"]);
+    }
+
+    #[test]
+    fn the_list_has_the_spelling_of_proxmox_and_the_longest_name_fits() {
+        for (kind, name, expected) in [
+            ("user", "ann@pbs", "user ann@pbs"),
+            ("password", "%40staff@%pbs", "password @staff@pbs"),
+            ("token", "a%E2%80%8Bb@%pbs!t", "token a\u{200b}b@pbs!t"),
+            ("roles", "%40staff@%pbs!t on /", "roles @staff@pbs!t on /"),
+            ("roles", "@staff on /datastore/tank/a on b", "roles @staff on /datastore/tank/a on b"),
+            ("realm", "pbs", "realm pbs"),
+        ] {
+            assert_eq!(listed(kind, name), expected);
+        }
+        let user = Userid::new(&"\u{200b}".repeat(20), "pbs".parse().unwrap()).unwrap();
+        let authid = Authid { user, token: Some("t".repeat(TOKEN_NAME_BYTES_MAX).parse().unwrap()) };
+        assert_eq!((authid.user.is_plain(), authid.to_proxmox().len()), (true, 129));
+        let below = "p".repeat(ROLE_PATH_BYTES_MAX - "/datastore/tank/".len());
+        let longest = listed("roles", &format!("{authid} on /datastore/tank/{below}"));
+        let key = ExtraKey { kind: ResourceKind::Imported, id: longest.into_bytes() };
+        assert_eq!(key.bytes().len(), KEY_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_name_stays_in_the_list_and_a_datastore_counts_when_its_import_has_ended() {
+        let source = Memory::new(enfilade_facts::StoreId(1));
+        let of_file = BTreeSet::from(["user old@pbs".to_owned()]);
+        let add = |names: &[(&str, Stage)]| {
+            let audit = AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0, request: None };
+            let mut change = Change::new(audit);
+            let earlier = source.read(|view| Earlier::read(view, &of_file)).unwrap().unwrap();
+            earlier.add(&mut change, names.iter().map(|(name, stage)| ((*name).to_owned(), *stage)));
+            source.commit(&change).unwrap();
+        };
+        let has = |kind: &str, name: &str| {
+            let none = BTreeSet::new();
+            source.read(|view| Earlier::read(view, &none).unwrap().has(kind, name)).unwrap()
+        };
+        add(&[("user ann@pbs", Stage::Whole), ("datastore tank", Stage::Begun)]);
+        assert_eq!(
+            [has("user", "ann@pbs"), has("user", "old@pbs"), has("token", "ann@pbs")],
+            [true, true, false]
+        );
+        assert!(!has("datastore", "tank"), "the section may be missing in datastore.cfg");
+        add(&[("datastore tank", Stage::Whole)]);
+        add(&[("datastore tank", Stage::Begun)]);
+        assert!(has("datastore", "tank"));
+        let before = source.at();
+        add(&[("user ann@pbs", Stage::Whole)]);
+        assert_eq!(source.at(), before, "nothing is written twice");
+        assert_eq!(imported_names(&source).unwrap(), ["datastore tank", "user ann@pbs", "user old@pbs"]);
+    }
+}

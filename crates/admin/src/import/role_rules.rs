@@ -1,0 +1,77 @@
+//! What roles of a Proxmox Backup Server mean here: on which paths they would give more rights than there, and where the files of a namespace are.
+
+use super::stores::Stores;
+use enfilade_facts::tables::Assignment;
+use enfilade_facts::vocabulary::{Role, RolePath, Userid};
+use enfilade_sources::files::acl_cfg::Roles;
+
+/// Why roles on this path would give rights here that they do not give in the source; `None` if they do not. `other` is a user here that is not in the
+/// source.
+pub(super) fn gives_more(
+    (stores, is_same_source): (&Stores, bool),
+    other: Option<&Userid>,
+    path: &RolePath,
+) -> Option<String> {
+    let users = || {
+        let other = other.filter(|_| !path.as_str().starts_with("/datastore"))?;
+        Some(format!(
+            "the path is not one of a datastore, and users of this server are not in the source, such as {other}"
+        ))
+    };
+    stores.gives_more(path, is_same_source).or_else(users)
+}
+
+pub(super) fn in_doubt() -> String {
+    "another line of acl.cfg about this user, token or group cannot be read, and may take the rights away: correct it, and import again".to_owned()
+}
+
+/// Why the NoAccess of the source was left out, although rights stay that the source takes away.
+pub(super) fn still_has(named: &str, path: &RolePath, before: &Assignment) -> String {
+    let roles: Vec<&str> = before.roles.iter().map(|(role, _)| role.name()).collect();
+    format!(
+        "the source takes all rights away there, but the {named} has {} on {path} here, which was not changed: remove it with `enfilade role remove`, \
+         and assign NoAccess",
+        roles.join(", ")
+    )
+}
+
+/// Whether the roles only take rights away.
+pub(super) fn only_takes_away(roles: &Roles) -> bool {
+    roles.keys().all(|role| *role == Role::NoAccess)
+}
+
+/// A note if roles on a datastore give more rights here than in Proxmox Backup Server.
+pub(super) fn reads_all(roles: &Roles) -> Option<String> {
+    const OF_OWN_BACKUPS: [Role; 2] = [Role::DatastoreBackup, Role::DatastorePowerUser];
+    let role = roles.keys().find(|role| OF_OWN_BACKUPS.contains(role))?;
+    Some(format!(
+        "{} gives access to all files below the path on this server, and only to own backups on Proxmox Backup Server",
+        role.name()
+    ))
+}
+
+/// Converts the path of a Proxmox namespace to the path of its files; `None` if `path` is not the path of a namespace. The files of each namespace
+/// are in the directory `ns` of the namespace above.
+pub fn files_of_namespace(path: &RolePath) -> Option<RolePath> {
+    let (store, namespace) = path.as_str().strip_prefix("/datastore/")?.split_once('/')?;
+    let below: String = namespace.split('/').map(|name| format!("/ns/{name}")).collect();
+    format!("/datastore/{store}{below}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_in_the_directory_ns_of_the_one_above() {
+        for (path, expected) in [
+            ("/datastore/tank/a/b", Some("/datastore/tank/ns/a/ns/b")),
+            ("/datastore/tank", None),
+            ("/datastore", None),
+            ("/access/users", None),
+        ] {
+            let found = files_of_namespace(&path.parse().unwrap());
+            assert_eq!(found.as_ref().map(RolePath::as_str), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Checks of a cloud that `enfilade bootstrap` set up.
+
+use super::{Finding, error, warning, well};
+use crate::home::Installation;
+use crate::{clock, identity_endpoints, output};
+use enfilade_sources::lmdb::Lmdb;
+
+/// An administrator of the cloud, if one can log in. A cloud needs no user with the role Admin on `/`.
+pub(super) fn administrator(lmdb: &Lmdb) -> Option<Finding> {
+    let what = "administrators";
+    let found = match enfilade_admin::cloud_administrators(lmdb, clock::now().unix_seconds) {
+        Ok(found) => found,
+        Err(why) => return Some(error(what, why.to_string())),
+    };
+    let name = found.first()?;
+    Some(well(
+        what,
+        format!(
+            "{name} administers the cloud and can log in; nobody has the role Admin on /, which only the API of Proxmox and datastores without a project \
+             need: enfilade role assign --path / --auth-id {} Admin",
+            output::word(&name.to_string())
+        ),
+    ))
+}
+
+/// Endpoints of the identity service that lead to a port on which no server listens.
+pub(super) fn endpoints(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
+    match identity_endpoints::lost(lmdb, &installation.config, &installation.data) {
+        Ok(lost) => lost.into_iter().map(|says| warning("catalog", says)).collect(),
+        Err(why) => vec![error("catalog", why.to_string())],
+    }
+}

@@ -1,0 +1,85 @@
+//! Whether the log contains every change.
+
+use super::{Finding, error, warning, well};
+use crate::{operations, output};
+use enfilade_facts::tables::LogEntry;
+use enfilade_facts::{Read as _, Revision, SourceError};
+use enfilade_sources::lmdb::Lmdb;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a running server is given to write the newest changes. It looks for changes every half second.
+const PATIENCE: Duration = Duration::from_secs(3);
+const STEP: Duration = Duration::from_millis(100);
+
+/// Whether changes wait for their line in the log; and if they do, why.
+pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
+    let what = "audit log";
+    let mut waited = Duration::ZERO;
+    loop {
+        let count = match waiting(lmdb) {
+            Err(why) => return error(what, why.to_string()),
+            Ok(0) => return well(what, "complete: the audit log contains every change"),
+            Ok(count) => count,
+        };
+        let servers = operations::everybody(data).unwrap_or_default();
+        let servers: Vec<u32> = servers.iter().map(|server| server.id).collect();
+        if servers.is_empty() || waited >= PATIENCE {
+            return warning(what, said_of(count, &servers));
+        }
+        std::thread::park_timeout(STEP);
+        waited += STEP;
+    }
+}
+
+/// The number of changes without a line in the log. Revisions whose entries are not in the store, such as those before a backup was made, are not
+/// counted: no server writes them.
+fn waiting(lmdb: &Lmdb) -> Result<usize, SourceError> {
+    let shipped = lmdb.status().shipped;
+    lmdb.read(|view| {
+        let newest = view.head()?.revision;
+        if newest <= shipped {
+            return Ok(0);
+        }
+        let first = view.any_near::<LogEntry>(&Revision(shipped.0 + 1))?.map(|(revision, _)| revision);
+        let Some(first) = first.filter(|first| shipped < *first) else { return Ok(0) };
+        let mut count = 0;
+        for revision in (first.0..=newest.0).map(Revision) {
+            count += usize::from(view.get::<LogEntry>(&revision)?.is_some());
+        }
+        Ok(count)
+    })?
+}
+
+fn said_of(count: usize, servers: &[u32]) -> String {
+    let changes = output::counted(count, "change is", "changes are");
+    let Some(first) = servers.first() else {
+        return format!(
+            "{changes} not in the log yet, because no server runs: the next server writes them at its start"
+        );
+    };
+    // Standard error of another user's process cannot be read.
+    let place = std::fs::read_link(format!("/proc/{first}/fd/2"));
+    let place = place.map(|place| format!(" `{}`", place.display())).unwrap_or_default();
+    format!(
+        "{changes} not in the log, although a server runs (process {first}): it cannot write to its standard error{place}, or nobody reads it: make room \
+         on the disk of the log, or check the program that reads it (`systemctl status systemd-journald`); the server writes these changes as soon as it \
+         can, but lines of requests and warnings are lost: see `enfilade_log_lines_lost_total` in the metrics"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_and_the_next_step_are_named() {
+        let said = said_of(1, &[]);
+        assert!(said.starts_with("1 change is not in the log yet, because no server runs"), "{said}");
+        let own = std::process::id();
+        let said = said_of(7, &[own]);
+        assert!(said.starts_with("7 changes are not in the log, although a server runs"), "{said}");
+        let place = std::fs::read_link("/proc/self/fd/2").unwrap();
+        assert!(said.contains(&format!("standard error `{}`", place.display())), "{said}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Removes what an import created in a new data directory, if nothing was imported.
+
+use enfilade_facts::Revision;
+use enfilade_sources::lmdb::Lmdb;
+use std::path::{Path, PathBuf};
+
+/// The revision of a new store that has only the realm `local`.
+pub(super) const FIRST_REVISION: Revision = Revision(1);
+
+/// The directories that an import creates in a data directory before it imports the first record.
+const CREATED: [&str; 2] = ["keys", FACTS];
+const FACTS: &str = "facts";
+
+/// What existed before an import.
+pub(super) struct Before {
+    data: PathBuf,
+    was_there: bool,
+    /// The directories of [`CREATED`] that existed.
+    kept: Vec<&'static str>,
+}
+
+impl Before {
+    pub(super) fn look(data: &Path) -> Self {
+        let kept = CREATED.into_iter().filter(|name| data.join(name).exists()).collect();
+        Before { data: data.to_owned(), was_there: data.exists(), kept }
+    }
+
+    /// Removes what did not exist before. If the store has a change after the revision `at_most`, or another process uses it, everything stays. An error
+    /// is not reported: the reason why the import failed is more important.
+    pub(super) fn restore(&self, at_most: Revision) {
+        let facts = self.data.join(FACTS);
+        let is_gone =
+            |facts: &Path| !facts.exists() || Lmdb::remove_unused(facts, at_most).is_ok_and(|gone| gone);
+        if self.kept.contains(&FACTS) || !is_gone(&facts) {
+            return;
+        }
+        for name in CREATED.into_iter().filter(|name| !self.kept.contains(name)) {
+            let _ = std::fs::remove_dir_all(self.data.join(name));
+        }
+        if !self.was_there {
+            // This fails if another process has put something into the directory.
+            let _ = std::fs::remove_dir(&self.data);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::tables::Domain;
+    use enfilade_facts::vocabulary::DomainId;
+    use enfilade_facts::{AuditRecord, Change, Source as _};
+
+    /// Makes what an import makes first: keys, and a store with one change.
+    fn create(data: &Path) -> Revision {
+        std::fs::create_dir_all(data.join("keys")).unwrap();
+        let store = Lmdb::open(&data.join(FACTS)).unwrap();
+        let audit = AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0, request: None };
+        let mut change = Change::new(audit);
+        change.put(&DomainId::from_bytes([1; 16]), &Domain::new("local".parse().unwrap()));
+        store.commit(&change).unwrap().revision
+    }
+
+    #[test]
+    fn only_what_is_new_and_unused_is_removed() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let data = scratch.path().join("data");
+        let is_there = |name: &str| data.join(name).exists();
+        let before = Before::look(&data);
+        let revision = create(&data);
+        // Another process may use the store, or have changed it.
+        let open = Lmdb::open(&data.join(FACTS)).unwrap();
+        before.restore(revision);
+        assert!(is_there("facts/data.mdb") && is_there("keys"));
+        drop(open);
+        before.restore(Revision(revision.0 - 1));
+        assert!(is_there("facts/data.mdb") && is_there("keys"));
+        before.restore(revision);
+        assert!(!data.exists());
+        // What was there stays.
+        std::fs::create_dir_all(data.join("keys")).unwrap();
+        std::fs::write(data.join("user.cfg"), "").unwrap();
+        let before = Before::look(&data);
+        let revision = create(&data);
+        before.restore(revision);
+        assert!(is_there("keys") && is_there("user.cfg") && !is_there(FACTS));
+        let revision = create(&data);
+        Before::look(&data).restore(revision);
+        assert!(is_there("facts/data.mdb"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Refuses a lost configuration file. Without the file every key would have its default: a server would no longer ask for client certificates, for
+//! example. So the data directory has a record that the file was there, and a server that finds the record without the file does not start.
+
+use super::{FILE, path};
+use anyhow::{Context, ensure};
+use enfilade_sources::files::atomic;
+use std::path::Path;
+
+/// The name of the record, in the data directory.
+pub(crate) const RECORD: &str = "enfilade.toml.required";
+const TEXT: &[u8] =
+    b"This data directory has had an enfilade.toml: without that file, no server starts here.\n";
+
+/// Writes the record, if the configuration file is in the data directory. A file that the command line names is not recorded: without it, every start
+/// fails anyway.
+pub(crate) fn remember(data: &Path, file: Option<&Path>, group: Option<u32>) -> anyhow::Result<()> {
+    let record = data.join(RECORD);
+    if file.is_some() || record.exists() || !data.join(FILE).exists() {
+        return Ok(());
+    }
+    let written = atomic::write_shared(&record, TEXT, group);
+    written.with_context(|| {
+        format!(
+            "`{}` cannot be written, so a later start without the configuration file would not be refused",
+            record.display()
+        )
+    })
+}
+
+/// Whether the configuration file is there, or was there once.
+pub(crate) fn had(data: &Path, file: Option<&Path>) -> bool {
+    path(data, file).exists() || file.is_none() && data.join(RECORD).exists()
+}
+
+/// Refuses a data directory whose configuration file was there once, and is missing.
+pub(crate) fn refuse_lost(data: &Path, file: Option<&Path>) -> anyhow::Result<()> {
+    let path = path(data, file);
+    ensure!(path.exists() || !had(data, file), lost_file(&path));
+    Ok(())
+}
+
+/// The error for a configuration file that was there once, and is missing.
+pub(crate) fn lost_file(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "configuration `{path}` is missing, but it was there before, and without it every key would have its default: restore it, or make an empty file \
+         for the default of every key (`touch '{path}'`); if the file is in another place now, name it with --config"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_there_is_missed_and_an_empty_one_is_a_decision() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let (data, toml) = (scratch.path(), scratch.path().join(FILE));
+        remember(data, None, None).unwrap();
+        assert!(!had(data, None) && refuse_lost(data, None).is_ok(), "there never was one");
+        std::fs::write(&toml, "[tls]\nstrict_sni = true\n").unwrap();
+        // A file that the command line names needs no record.
+        remember(data, Some(&toml), None).unwrap();
+        assert!(!data.join(RECORD).exists());
+        remember(data, None, None).unwrap();
+        refuse_lost(data, None).unwrap();
+        std::fs::remove_file(&toml).unwrap();
+        assert!(had(data, None));
+        let why = refuse_lost(data, None).unwrap_err().to_string();
+        assert!(why.contains("is missing, but it was there before") && why.contains("touch '"), "{why}");
+        refuse_lost(data, Some(Path::new("/elsewhere.toml"))).unwrap();
+        std::fs::write(&toml, "").unwrap();
+        refuse_lost(data, None).unwrap();
+    }
+}

@@ -1,0 +1,35 @@
+//! How much of the map and of the disk reserve a change must leave for changes that are more urgent than it.
+
+use enfilade_facts::Requester;
+use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
+
+/// What may be used after a change.
+#[derive(Clone, Copy)]
+pub(super) struct Bound {
+    /// The part of the map that may be in use, in percent.
+    pub(super) percent: u64,
+    /// The part of the disk reserve that must be left, in halves.
+    pub(super) halves: u64,
+    /// The kinds of changes that are still possible beyond this bound, for the error message.
+    pub(super) rest: &'static str,
+}
+
+pub(super) const GIVING: Bound = Bound {
+    percent: MAP_PERCENT_MAX,
+    halves: 2,
+    rest: "changes that take rights away (disable, delete, revoke)",
+};
+pub(super) const OF_USERS: Bound = Bound {
+    percent: MAP_PERCENT_OF_USERS_MAX,
+    halves: 1,
+    rest: "administrators' changes that take rights away (disable, delete, revoke)",
+};
+
+/// The bound of a change; `None` if the change may use the whole map and the whole disk reserve.
+pub(super) fn bound_of(only_takes: bool, requester: Requester) -> Option<Bound> {
+    match (only_takes, requester) {
+        (false, _) => Some(GIVING),
+        (true, Requester::User) => Some(OF_USERS),
+        (true, Requester::Administrator) => None,
+    }
+}

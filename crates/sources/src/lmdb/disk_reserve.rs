@@ -1,0 +1,178 @@
+//! Keeps disk space for the store's file. Without it, a user who fills the disk with uploads could not be disabled: a change of the facts needs some
+//! pages, and datastores are often on the same disk.
+//!
+//! LMDB writes new pages behind the end of the file. The reserve is disk space that is allocated there in advance (`FALLOC_FL_KEEP_SIZE` of
+//! fallocate(2)); the length and the content of the file stay the same. A change that gives rights is refused if it would not leave the reserve, or
+//! a new one. A change that only takes rights away may use the reserve, by the same rule as the last part of the map (`map_space.rs`).
+//!
+//! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
+//! of little use on them.
+
+use super::bounds::{Bound, GIVING, bound_of};
+use super::error::{no_disk_space, unavailable};
+use enfilade_facts::journal::{Write, only_takes};
+use enfilade_facts::{CommitError, Requester, Snapshot};
+use heed::{Env, WithTls};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use rustix::io::{Errno, retry_on_intr};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The size of the reserve, in bytes. It is enough for some thousands of small changes.
+const RESERVE_BYTES: u64 = 16 << 20;
+/// On a small file system, the reserve is at most one of this many parts of it.
+const PARTS_OF_FILE_SYSTEM: u64 = 32;
+/// A new reserve is larger by one of this many parts of it. So it is made only when the file has grown by this part, and not at every commit.
+const PARTS_AHEAD: u64 = 16;
+/// An upper bound of the number of pages that LMDB writes for its own trees, besides the lists of free pages.
+const PAGES_OF_LMDB: u64 = 32;
+
+/// The functions of the file system. Tests replace them.
+struct Disk {
+    /// Allocates disk space for a part of a file, from the first to the second offset.
+    allocate: fn(&File, u64, u64) -> Result<(), Errno>,
+    /// The disk space that a file has, in bytes.
+    allocated: fn(&File) -> u64,
+}
+
+/// The reserve of an open store.
+pub(super) struct DiskReserve {
+    file: File,
+    disk: Disk,
+    map_bytes: u64,
+    /// The size of the reserve, in bytes.
+    bytes: u64,
+    /// The file has disk space up to this offset. Another process may have allocated more.
+    until: AtomicU64,
+}
+
+impl DiskReserve {
+    /// Makes the reserve if the store has none. If this is not possible, the store is opened without one.
+    pub(super) fn open(env: &Env<WithTls>) -> heed::Result<Self> {
+        let file = env.try_clone_inner_file()?;
+        let size = fstatvfs(&file).map_or(u64::MAX, |found| found.f_blocks.saturating_mul(found.f_frsize));
+        let file_bytes = file.metadata()?.len();
+        let disk = Disk {
+            allocate: |file, from, until| {
+                fallocate(file, FallocateFlags::KEEP_SIZE, from, until.saturating_sub(from))
+            },
+            allocated: |file| file.metadata().map_or(0, |meta| meta.blocks() * 512),
+        };
+        let until = AtomicU64::new((disk.allocated)(&file));
+        let (map_bytes, bytes) = (env.info().map_size as u64, RESERVE_BYTES.min(size / PARTS_OF_FILE_SYSTEM));
+        let reserve = DiskReserve { file, disk, map_bytes, bytes, until };
+        if !reserve.is_left(file_bytes, GIVING) {
+            // A store of an earlier version can have holes, so the whole file gets disk space. An error is not reported here: the next change that
+            // gives rights tries again, and its error is reported.
+            let _ = reserve.extend(0, reserve.renewed(file_bytes));
+        }
+        Ok(reserve)
+    }
+
+    /// Makes the reserve in a new file that will replace the file of the store. An error is ignored, as in [`DiskReserve::open`].
+    pub(super) fn also_in(&self, new: &File) {
+        if let Ok(meta) = new.metadata() {
+            let _ = retry_on_intr(|| (self.disk.allocate)(new, meta.len(), self.renewed(meta.len())));
+        }
+    }
+
+    /// The offset to which a new reserve behind this length of the file extends. The file never becomes longer than the map.
+    fn renewed(&self, file_bytes: u64) -> u64 {
+        file_bytes.saturating_add(self.bytes + self.bytes / PARTS_AHEAD).min(self.map_bytes)
+    }
+
+    /// Whether the part of the reserve that the bound demands is there, behind this length of the file. This needs no system call.
+    fn is_left(&self, file_bytes: u64, bound: Bound) -> bool {
+        let least = file_bytes.saturating_add(self.bytes * bound.halves / 2);
+        least.min(self.map_bytes) <= self.until.load(Ordering::Relaxed)
+    }
+
+    fn extend(&self, from: u64, until: u64) -> Result<(), Errno> {
+        let (until, done) = match retry_on_intr(|| (self.disk.allocate)(&self.file, from, until)) {
+            Ok(()) => (until, Ok(())),
+            // Another process may have allocated more than this one, and the file system may have allocated a part.
+            Err(why @ (Errno::NOSPC | Errno::DQUOT)) => ((self.disk.allocated)(&self.file), Err(why)),
+            // The file system cannot do this.
+            Err(_) => (u64::MAX, Ok(())),
+        };
+        self.until.fetch_max(until, Ordering::Relaxed);
+        done
+    }
+}
+
+/// The disk space that the changes of one transaction may use.
+pub(super) struct DiskSpace<'r> {
+    reserve: &'r DiskReserve,
+    page_bytes: u64,
+    /// The length of the file before the transaction.
+    file_bytes: u64,
+    /// The strictest bound of the changes that may reach into the reserve.
+    bound: Option<Bound>,
+}
+
+impl<'r> DiskSpace<'r> {
+    pub(super) fn new(reserve: &'r DiskReserve, file_bytes: u64, page_bytes: u64) -> Self {
+        DiskSpace { reserve, page_bytes, file_bytes, bound: None }
+    }
+
+    /// Adds a change, with which the file has at most the length `file_bytes`. Returns an error if the reserve that the change must leave is missing
+    /// already before the transaction.
+    pub(super) fn take(
+        &mut self,
+        file_bytes: u64,
+        before: &dyn Snapshot,
+        writes: &[Write],
+        requester: Requester,
+    ) -> Result<(), CommitError> {
+        if self.reserve.is_left(file_bytes, GIVING) {
+            return Ok(());
+        }
+        let Some(bound) = bound_of(only_takes(before, writes)?, requester) else { return Ok(()) };
+        self.keep(bound)?;
+        self.bound = self.bound.into_iter().chain([bound]).max_by_key(|bound| bound.halves);
+        Ok(())
+    }
+
+    /// Returns an error if the reserve would be missing after the transaction, with which the file has at most the length `file_bytes`.
+    pub(super) fn check(
+        &self,
+        file_bytes: u64,
+        used_bytes: impl FnOnce() -> heed::Result<u64>,
+    ) -> Result<(), CommitError> {
+        let Some(bound) = self.bound else { return Ok(()) };
+        let most = self.most_bytes(used_bytes().map_err(unavailable)?);
+        self.keep_behind(file_bytes.min(most), bound)
+    }
+
+    /// Returns an error if the reserve that this bound demands is missing, and cannot be made.
+    pub(super) fn keep(&self, bound: Bound) -> Result<(), CommitError> {
+        self.keep_behind(self.file_bytes, bound)
+    }
+
+    /// As [`DiskSpace::keep`], after a transaction with which the store uses so many bytes.
+    pub(super) fn keep_after(&self, used_bytes: u64, bound: Bound) -> Result<(), CommitError> {
+        self.keep_behind(self.most_bytes(used_bytes), bound)
+    }
+
+    /// An upper bound of the length of the file after the transaction: all pages in use are new ones, and the list of free pages is written anew.
+    fn most_bytes(&self, used_bytes: u64) -> u64 {
+        let of_lmdb = self.page_bytes * PAGES_OF_LMDB + self.file_bytes / 128;
+        self.file_bytes.saturating_add(used_bytes).saturating_add(of_lmdb)
+    }
+
+    fn keep_behind(&self, file_bytes: u64, bound: Bound) -> Result<(), CommitError> {
+        if self.reserve.is_left(file_bytes, bound) {
+            return Ok(());
+        }
+        match self.reserve.extend(self.file_bytes, self.reserve.renewed(file_bytes)) {
+            Err(why) if !self.reserve.is_left(file_bytes, bound) => {
+                Err(no_disk_space(why.into(), bound.rest).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

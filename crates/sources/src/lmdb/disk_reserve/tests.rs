@@ -1,0 +1,171 @@
+use super::*;
+use crate::lmdb::environment::{Trust, open_anew};
+use crate::lmdb::{Lmdb, Terms};
+use crate::scratch::Scratch;
+use enfilade_facts::tables::{Domain, Extra, ExtraKey, ResourceKind, Revoked};
+use enfilade_facts::vocabulary::{DomainId, UserId};
+use enfilade_facts::{AuditRecord, Change, Source};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+
+thread_local! {
+    /// How often disk space was allocated, or would have been.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn audit() -> AuditRecord {
+    AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 1, request: None }
+}
+
+fn gives(n: u8) -> Change {
+    let mut change = Change::requested_by(Requester::Administrator, audit());
+    change.put(&DomainId::from_bytes([n; 16]), &Domain::new("x1".parse().unwrap()));
+    change
+}
+
+fn takes(requester: Requester, n: u8) -> Change {
+    Change::requested_by(requester, audit()).end(Revoked::Token([n; 16])).clone()
+}
+
+/// Opens a store with a reserve of the usual size, on a file system that allocates space as `allocate` does. The file has no space yet.
+fn open_on(path: &Path, allocate: fn(&File, u64, u64) -> Result<(), Errno>) -> Lmdb {
+    CALLS.set(0);
+    let mut environment = open_anew(path, Terms::default(), Trust::Checked).unwrap();
+    let reserve = &mut environment.disk_reserve;
+    (reserve.bytes, reserve.until) = (RESERVE_BYTES, AtomicU64::new(0));
+    reserve.disk = Disk { allocate, allocated: |_| 0 };
+    Lmdb { environment: Arc::new(environment) }
+}
+
+fn file_bytes(lmdb: &Lmdb) -> u64 {
+    let txn = lmdb.environment.env.read_txn().unwrap();
+    lmdb.environment.map_space(&txn).unwrap().file_bytes
+}
+
+/// Pretends that the file has this much disk space behind its end.
+fn leave(lmdb: &Lmdb, bytes: u64) {
+    lmdb.environment.disk_reserve.until.store(file_bytes(lmdb) + bytes, Ordering::Relaxed);
+}
+
+fn full(_: &File, _: u64, _: u64) -> Result<(), Errno> {
+    Err(Errno::NOSPC)
+}
+
+#[test]
+fn a_store_has_a_reserve_also_after_it_was_copied_or_compacted() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("facts");
+    let (data, copy) = (path.join("data.mdb"), path.join("copy"));
+    // Opens the store. Returns the size of its reserve; `None` if the file system cannot allocate space in advance.
+    let open = || {
+        let lmdb = Lmdb::open(&path).unwrap();
+        crate::conformance::put_something(&lmdb);
+        let reserve = &lmdb.environment.disk_reserve;
+        (reserve.until.load(Ordering::Relaxed) != u64::MAX).then_some(reserve.bytes)
+    };
+    let Some(bytes) = open() else { return };
+    let has_reserve = || {
+        let meta = std::fs::metadata(&data).unwrap();
+        assert!(meta.len() < 1 << 20, "the file became longer");
+        meta.len() + bytes <= meta.blocks() * 512
+    };
+    assert!(has_reserve());
+    std::fs::copy(&data, &copy).unwrap();
+    std::fs::rename(&copy, &data).unwrap();
+    assert!(!has_reserve());
+    assert_eq!(open(), Some(bytes));
+    assert!(has_reserve());
+    Lmdb::compact(&path, Terms::default(), &audit(), &mut |_, _| {}).unwrap();
+    assert!(has_reserve());
+}
+
+#[test]
+fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
+    use Requester::{Administrator, User};
+    let scratch = Scratch::new();
+    let lmdb = open_on(&scratch.path().join("facts"), full);
+    let mut n = 0;
+    // How much of the reserve is left, and whether each kind of change is committed.
+    for (left, expected) in [
+        (RESERVE_BYTES / 2 * 3, [true, true, true]),
+        (RESERVE_BYTES, [false, true, true]),
+        (RESERVE_BYTES - 1, [false, true, true]),
+        (RESERVE_BYTES / 2 - 1, [false, false, true]),
+        (0, [false, false, true]),
+    ] {
+        let mut commit = |change: &dyn Fn(u8) -> Change| {
+            n += 1;
+            leave(&lmdb, left);
+            lmdb.commit(&change(n)).map_err(|why| why.to_string())
+        };
+        let answers = [commit(&gives), commit(&|n| takes(User, n)), commit(&|n| takes(Administrator, n))];
+        assert_eq!(answers.each_ref().map(Result::is_ok), expected, "{left}: {answers:?}");
+        for (answer, kept_for) in answers.iter().zip([
+            "kept for changes that take rights away",
+            "kept for administrators' changes that take rights away",
+        ]) {
+            let said = |why: &String| why.contains("the disk is full: make room") && why.contains(kept_for);
+            assert!(answer.as_ref().err().is_none_or(said), "{answer:?}");
+        }
+        leave(&lmdb, left);
+        let has_room = [User, Administrator].map(|requester| lmdb.has_room_for(requester).is_ok());
+        assert_eq!(has_room, expected[1..]);
+    }
+}
+
+#[test]
+fn a_refused_change_does_not_take_others_with_it() {
+    let scratch = Scratch::new();
+    let lmdb = open_on(&scratch.path().join("facts"), full);
+    // Without the reserve, a change is refused before it is written. With just the reserve, it is refused after all changes were written.
+    for (n, left) in [(10, 0), (20, RESERVE_BYTES)] {
+        leave(&lmdb, left);
+        let takes = takes(Requester::Administrator, n);
+        let answers = lmdb.write_all(&[&gives(n), &takes, &gives(n + 1)]);
+        assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false], "{left}");
+    }
+}
+
+#[test]
+fn the_reserve_is_made_anew_when_the_file_has_grown_and_not_at_each_commit() {
+    let scratch = Scratch::new();
+    let lmdb = open_on(&scratch.path().join("facts"), |_, _, _| {
+        CALLS.set(CALLS.get() + 1);
+        Ok(())
+    });
+    (0..20).for_each(|n| _ = lmdb.commit(&gives(n)).unwrap());
+    assert_eq!(CALLS.get(), 1);
+    let before = file_bytes(&lmdb);
+    for n in 0..60 {
+        let key = ExtraKey::of(ResourceKind::User, &UserId::from_bytes([n; 16]));
+        let mut change = Change::requested_by(Requester::Administrator, audit());
+        lmdb.commit(change.put(&key, &Extra("x".repeat(60_000)))).unwrap();
+    }
+    let grown = file_bytes(&lmdb) - before;
+    let is_expected = (2..6 + (grown >> 20)).contains(&CALLS.get());
+    assert!(3 << 20 < grown && is_expected, "{grown} bytes, {} times", CALLS.get());
+    assert!(lmdb.environment.disk_reserve.is_left(file_bytes(&lmdb), GIVING));
+}
+
+#[test]
+fn a_file_system_that_cannot_allocate_in_advance_has_no_reserve() {
+    let scratch = Scratch::new();
+    let lmdb = open_on(&scratch.path().join("facts"), |_, _, _| {
+        CALLS.set(CALLS.get() + 1);
+        Err(Errno::OPNOTSUPP)
+    });
+    (0..3).for_each(|n| _ = lmdb.commit(&gives(n)).unwrap());
+    assert_eq!(CALLS.get(), 1);
+}
+
+/// Another process has made the reserve, and then the disk became full.
+#[test]
+fn disk_space_that_another_process_allocated_counts() {
+    let scratch = Scratch::new();
+    let mut lmdb = open_on(&scratch.path().join("facts"), full);
+    assert!(lmdb.commit(&gives(1)).is_err());
+    let environment = Arc::get_mut(&mut lmdb.environment).unwrap();
+    environment.disk_reserve.disk.allocated = |_| RESERVE_BYTES * 2;
+    lmdb.commit(&gives(1)).unwrap();
+}

@@ -1,0 +1,145 @@
+//! What is served is what is on the disk: after a reload that names another place of certificates, and after the last certificate was removed.
+
+use crate::certificates::{bundle, ecdsa, shown};
+use crate::server::{BINARY, Scratch, Server, wait_until};
+use crate::signals::{has_metric, signal};
+use crate::terms::{Authority, MINE};
+use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Much less than the time after which the server checks everything, also what it does not watch.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Makes the configuration name another place of certificates, and reloads it.
+fn reload(server: &Server, keys: &str) {
+    std::fs::write(server.data().join("enfilade.toml"), format!("[tls]\n{keys}\n")).unwrap();
+    signal("HUP", server.pid());
+    let told = "reloaded: 1 certificate is served";
+    wait_until(SOON, told, || server.log().contains(told));
+}
+
+/// Replaces a file by a rename, as recommended for files in use.
+fn put(path: &Path, text: &str) {
+    let new = path.with_file_name(".new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
+/// The revocation list of an authority. It contains the certificate of the name `mine`, if that is revoked.
+fn revocations(authority: &Authority, is_revoked: bool) -> String {
+    let mine = RevokedCertParams {
+        serial_number: SerialNumber::from(MINE.to_vec()),
+        revocation_time: date_time_ymd(2024, 1, 1),
+        reason_code: None,
+        invalidity_date: None,
+    };
+    let params = CertificateRevocationListParams {
+        this_update: date_time_ymd(2024, 1, 1),
+        next_update: date_time_ymd(2099, 1, 1),
+        crl_number: SerialNumber::from(1),
+        issuing_distribution_point: None,
+        revoked_certs: is_revoked.then_some(mine).into_iter().collect(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    params.signed_by(&authority.issuer).unwrap().pem().unwrap()
+}
+
+#[test]
+fn a_revocation_right_after_the_reload_that_names_the_list_counts_at_once() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path().join(name);
+    let authority = Authority::new("clients");
+    let (pem, key) = authority.give("mine", true);
+    for (file, text) in [
+        ("client.pem", pem + &key),
+        ("ca.pem", authority.pem.clone()),
+        ("crl.pem", revocations(&authority, false)),
+        ("api.pem", bundle("api", &["api.example"], &ecdsa())),
+        ("list", "api.pem [verify required ca-file ca.pem crl-file crl.pem]\n".to_owned()),
+    ] {
+        std::fs::write(at(file), text).unwrap();
+    }
+    let server = Server::start();
+    let port = server.address.rsplit_once(':').unwrap().1;
+    let status = || {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--insecure", "--max-time", "20", "--output", "/dev/null"]);
+        curl.args(["--resolve", &format!("api.example:{port}:127.0.0.1"), "--write-out", "%{http_code}"]);
+        curl.arg("--cert").arg(at("client.pem"));
+        let output = curl.arg(format!("https://api.example:{port}/.well-known/enfilade")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    reload(&server, &format!("crt_list = '{}'", at("list").display()));
+    assert_eq!(status(), "200", "{}", server.log());
+    put(&at("crl.pem"), &revocations(&authority, true));
+    wait_until(SOON, "the revoked certificate is refused", || status() == "000");
+    // A list that cannot be used is named, and the earlier one stays in use.
+    put(&at("crl.pem"), "nothing");
+    let told = "there is no revocation list in PEM form";
+    wait_until(SOON, told, || server.log().contains(told));
+    assert_eq!(status(), "000");
+    assert!(has_metric(&server, "enfilade_reload_failed 1"));
+}
+
+/// Runs a command on the data directory of a server. Returns the text for people.
+fn said(server: &Server, arguments: &[&str]) -> String {
+    let output = Command::new(BINARY).arg("--data").arg(server.data()).args(arguments).output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn a_directory_that_a_reload_names_is_watched_at_once() {
+    let scratch = Scratch::new();
+    let (other, new) = (scratch.path().join("certs2"), scratch.path().join("b.pem"));
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("a.pem"), bundle("a", &["a.example"], &ecdsa())).unwrap();
+    std::fs::write(&new, bundle("b", &["b.example"], &ecdsa())).unwrap();
+    let server = Server::start();
+    reload(&server, &format!("certificates = '{}'", other.display()));
+    let answers = |name: &str| shown(&server.address, Some(name), &[]);
+    assert_eq!(answers("b.example"), "a");
+    let added = said(&server, &["certs", "add", new.to_str().unwrap()]);
+    assert!(added.contains("; the running server uses it within a few seconds"), "{added}");
+    wait_until(SOON, "the new certificate is served", || answers("b.example") == "b");
+    let removed = said(&server, &["certs", "remove", "b.pem"]);
+    assert!(removed.contains("; the running server drops it within a few seconds"), "{removed}");
+    wait_until(SOON, "the certificate is dropped", || answers("b.example") == "a");
+    // No server serves this directory.
+    std::fs::create_dir(scratch.path().join("other")).unwrap();
+    let directory = scratch.path().join("other");
+    let add = ["certs", "add", new.to_str().unwrap(), "--directory", directory.to_str().unwrap()];
+    assert!(!said(&server, &add).contains("running server"));
+}
+
+#[test]
+fn the_last_certificate_does_not_come_back_after_it_was_removed() {
+    let server = Server::start();
+    let answers = |name: &str| shown(&server.address, Some(name), &[]);
+    assert_eq!(answers("localhost"), "localhost");
+    let removed = said(&server, &["certs", "remove", "localhost.pem"]);
+    assert!(
+        removed
+            .contains("no certificate is left, and the running server keeps it until another one is there"),
+        "{removed}"
+    );
+    let told = "certificates not reloaded, the old ones stay in use: no usable certificate is left";
+    wait_until(SOON, told, || server.log().contains(told));
+    assert_eq!(answers("localhost"), "localhost");
+    assert!(
+        has_metric(&server, "enfilade_certificates 1") && has_metric(&server, "enfilade_reload_failed 1")
+    );
+    server.cli(&["certs", "self-signed", "y.example"]);
+    wait_until(SOON, "the new certificate is served", || answers("y.example") == "y.example");
+    assert_eq!(answers("localhost"), "y.example", "the removed certificate is gone");
+    let told = "1 certificate is served from now on: +";
+    wait_until(SOON, told, || server.log().contains(told));
+    let is_told = |line: &str| line.contains(told) && line.contains("/tls/localhost.pem");
+    assert!(server.log().lines().any(is_told), "{}", server.log());
+    assert!(
+        has_metric(&server, "enfilade_certificates 1") && has_metric(&server, "enfilade_reload_failed 0")
+    );
+}
