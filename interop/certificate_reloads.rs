@@ -106,7 +106,10 @@ fn a_directory_that_a_reload_names_is_watched_at_once() {
     assert!(added.contains("; the running server uses it within a few seconds"), "{added}");
     wait_until(SOON, "the new certificate is served", || answers("b.example") == "b");
     let removed = said(&server, &["certs", "remove", "b.pem"]);
-    assert!(removed.contains("; the running server drops it within a few seconds"), "{removed}");
+    assert!(
+        removed.contains("; the running server stops using the certificate within a few seconds"),
+        "{removed}"
+    );
     wait_until(SOON, "the certificate is dropped", || answers("b.example") == "a");
     // No server serves this directory.
     std::fs::create_dir(scratch.path().join("other")).unwrap();
@@ -123,10 +126,11 @@ fn the_last_certificate_does_not_come_back_after_it_was_removed() {
     let removed = said(&server, &["certs", "remove", "localhost.pem"]);
     assert!(
         removed
-            .contains("no certificate is left, and the running server keeps it until another one is there"),
+            .contains("no certificate is left; the running server uses the removed certificate until another certificate exists"),
         "{removed}"
     );
-    let told = "certificates not reloaded, the old ones stay in use: no usable certificate is left";
+    let told =
+        "certificates not reloaded, the earlier certificates stay in use: no usable certificate is left";
     wait_until(SOON, told, || server.log().contains(told));
     assert_eq!(answers("localhost"), "localhost");
     assert!(

@@ -127,7 +127,10 @@ fn the_last_administrator_of_the_cloud_is_not_removed_by_mistake() {
     }
     let doctor = text(&run(&data, "doctor"));
     let note = doctor.lines().find(|line| line.contains("administrators")).unwrap();
-    assert!(note.starts_with("ok ") && note.contains("ann@ops administers the cloud"), "{doctor}");
+    assert!(
+        note.starts_with("ok ") && note.contains("ann@ops can log in and administers the cloud"),
+        "{doctor}"
+    );
     assert!(note.contains("role assign --path / --auth-id ann@ops Admin"), "{doctor}");
 }
 
@@ -207,8 +210,8 @@ fn the_full_names_and_the_consequences_are_told() {
     // A line of `acl.cfg` names a group of the realm `local` without the realm.
     std::fs::write(data.join("acl.cfg"), "acl:1:/datastore/main:@staff:DatastoreReader\n").unwrap();
     let listed = says(&data, "role list");
-    let row = listed.lines().find(|line| line.contains("acl.cfg")).unwrap();
-    assert!(row.contains("@staff@local"), "{listed}");
+    let row = listed.lines().find(|line| line.starts_with("/datastore/main") && line.contains("acl.cfg"));
+    assert!(row.is_some_and(|row| row.contains("@staff@local")), "{listed}");
 }
 
 fn why_of(data: &Path, line: &str) -> String {
@@ -236,7 +239,7 @@ fn an_endpoint_that_leads_to_a_port_without_a_server_is_told() {
         let log = server.log();
         log.contains(
             "gives clients https://127.0.0.1:1/v3 for the identity service, but this server listens on",
-        ) && log.contains("logins work, and every later call fails")
+        ) && log.contains("logins work, but every later call fails")
     });
     // An address of another machine is not judged, and the right port is well.
     for url in ["https://cloud.example:1/v3".to_owned(), server.url("/v3")] {

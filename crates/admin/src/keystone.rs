@@ -40,8 +40,8 @@ pub use describe::{
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
-pub(crate) use grants::{held_key, name_of_scope};
 pub use grants::{GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, set_grant, take_role};
+pub(crate) use grants::{held_key, name_of_scope};
 pub use groups::{groups_of, set_member};
 pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, taken_names};
 pub use leaving::{sweep, sweep_all};

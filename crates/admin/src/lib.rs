@@ -59,9 +59,7 @@ pub use example::{example_datastores, example_logins, example_user};
 pub use files::{FileSummary, list_files};
 pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
-pub use import::{
-    Imported, ProxmoxFiles, ProxmoxTerms, files_of_namespace, import_proxmox, imported_names,
-};
+pub use import::{Imported, ProxmoxFiles, ProxmoxTerms, files_of_namespace, import_proxmox, imported_names};
 pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,

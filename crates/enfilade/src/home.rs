@@ -244,7 +244,7 @@ pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()>
     for house in houses.chain(others.iter().copied()).filter(|house| is_house(house)) {
         let config = config::read(house, None).with_context(|| {
             format!(
-                "the configuration of `{}` says which datastores must not contain `{}`",
+                "cannot check whether a datastore of the server at `{}` contains `{}`, because the configuration of that server cannot be read",
                 house.display(),
                 data.display()
             )

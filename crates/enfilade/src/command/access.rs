@@ -127,7 +127,7 @@ impl Found {
     /// Where a way in works that works only on some connections.
     fn only_where(&self, way: &Way) -> Option<String> {
         (way.kind == WayKind::ClientCertificate).then(|| match self.nobody_asks {
-            true => format!("{}, and none does", client_certificates::ONLY_WHERE),
+            true => format!("{}, but no line asks for client certificates", client_certificates::ONLY_WHERE),
             false => format!("{}{}", client_certificates::ONLY_WHERE, client_certificates::AND_ACCEPTS),
         })
     }

@@ -338,8 +338,8 @@ impl Subject {
 }
 
 /// The line under the list of revocations.
-const UP_TO: &str = "sessions issued up to that time are refused: it is up to a minute later than the revocation, because sessions may have got such an issue \
-                     time before; sessions issued after the revocation get a later one";
+const UP_TO: &str = "sessions with an issue time up to ISSUED UP TO are refused; this time can be up to one minute in the future; new sessions get \
+    a later issue time, so new sessions work";
 
 /// The maximum number of revocation marks in one change.
 const MARKS_AT_ONCE: usize = 256;

@@ -2,7 +2,7 @@
 //! example. So the data directory has a record that the file was there, and a server that finds the record without the file does not start.
 
 use super::{FILE, path};
-use anyhow::{Context, ensure};
+use anyhow::{anyhow, ensure};
 use enfilade_sources::files::atomic;
 use std::path::Path;
 
@@ -19,9 +19,10 @@ pub(crate) fn remember(data: &Path, file: Option<&Path>, group: Option<u32>) -> 
         return Ok(());
     }
     let written = atomic::write_shared(&record, TEXT, group);
-    written.with_context(|| {
-        format!(
-            "`{}` cannot be written, so a later start without the configuration file would not be refused",
+    written.map_err(|why| {
+        anyhow!(
+            "cannot write `{}`: {why}; without this file, the server cannot detect a missing configuration file at a later start; correct the \
+             permissions of the directory",
             record.display()
         )
     })

@@ -179,7 +179,7 @@ fn companion_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
 }
 
 /// The existing `.key` file of a certificate file.
-pub fn key_beside(certificate: &Path) -> Option<PathBuf> {
+pub fn key_file_of(certificate: &Path) -> Option<PathBuf> {
     let paths = [true, false].map(|whole| companion_path(certificate, "key", whole));
     paths.into_iter().find(|path| path != certificate && path.is_file())
 }

@@ -36,8 +36,8 @@ pub(super) fn check(
     steps.extend(config.backup.directory.clone().map(|directory| {
         let directory = PathBuf::from(directory);
         format!(
-            "scheduled backups are written to `{}`, as `[backup] directory` says: if the original server continues to run, set another directory in `{}`. \
-             A server deletes only backups that it made since its restore: delete older ones by hand",
+            "the server writes scheduled backups to `{}` (`[backup] directory`): if the original server continues to run, set another directory in \
+             `{}`. The server deletes only backups that it makes after this restore: delete older backups yourself",
             directory.display(),
             data.join("enfilade.toml").display()
         )
@@ -63,8 +63,8 @@ fn missing(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> an
     let step = |file| {
         format!(
             "the backup is not complete: it has no `{file}`, although its facts have records from this file. Copy the file from another backup or from the \
-             old data directory to `{}` before you start a server. Without it, requests that need these records are refused after `[facts] stale_limit`; \
-             an empty file deletes the records",
+             old data directory to `{}` before you start a server. Without it, requests that need these records are refused after `[facts] stale_limit`. Do not create an \
+             empty file: an empty file deletes the records",
             files.path(file).display()
         )
     };
@@ -170,8 +170,8 @@ fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<V
         match (Path::new(&root).is_dir(), is_of_old) {
             (true, false) => None,
             (true, true) => Some(format!(
-                "datastore `{name}` still uses `{root}` in the data directory of the backup: to use a copy, copy the content with its ACLs \
-                 (`rsync -aX '{root}/' NEW/`, as root), and change its path in `{file}`",
+                "datastore `{name}` still uses `{root}` in the old data directory: if the original server continues to run, copy the content with \
+                 its ACLs (`rsync -aX '{root}/' NEW/`, as root), and change the path of the datastore in `{file}`",
             )),
             (false, _) => Some(format!(
                 "datastore `{name}`: `{root}` is not on this machine; copy its content there with the ACLs, which are extended attributes \

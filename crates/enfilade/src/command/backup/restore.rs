@@ -64,8 +64,8 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
     let missing = missing(&followed, &manifest);
     ensure!(
         missing.is_empty(),
-        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there; use another backup. `enfilade restore` \
-         restores this one, too, and says what to do without the file",
+        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there; use another backup. `enfilade \
+         restore` also restores an incomplete backup, and then shows the next steps for the missing file",
         about(&manifest),
         missing.join(", ")
     );
@@ -316,18 +316,21 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
         value.insert("next".into(), json!(steps));
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
-    lines.push(format!("{}: revoke it again before you start a server", valid_again(manifest.unix_seconds)));
+    lines.push(format!(
+        "{}: make these changes again before you start a server",
+        valid_again(manifest.unix_seconds)
+    ));
     let log = |aside: &Path| format!("enfilade --data '{}' facts log --last 1000", aside.display());
     lines.extend(aside.iter().map(|aside| {
         format!(
-            "the old data directory is in `{}`; its last changes, which name what to revoke again: {}",
+            "the old data directory was renamed to `{}`; to list its last changes: {}",
             aside.display(),
             log(aside)
         )
     }));
     lines.extend(earlier.iter().map(|earlier| {
         format!(
-            "an earlier restore moved `{}` aside after the backup was made; its last changes, which also name what to revoke again: {}",
+            "an earlier restore renamed a data directory to `{}` after the backup was made; to list the last changes in that directory: {}",
             earlier.display(),
             log(earlier)
         )

@@ -7,7 +7,7 @@ use crate::{clock, output, prompt, self_made};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificateFiles;
 use enfilade_facts::vocabulary::Secret;
-use enfilade_sources::files::certificates::key_beside;
+use enfilade_sources::files::certificates::key_file_of;
 use enfilade_tls::{Algorithm, Ask, Certificates, Joined, Leaf, PieceError, Pieces, Room};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
@@ -113,8 +113,8 @@ fn effects(
     }
     if before.fallback().is_some() && !is_default(before) && is_default(after) {
         warnings.push(
-            "it is the default certificate now, which is sent for names that no certificate has; the first file by name is the default: to change \
-             that, add it with another --name"
+            "this certificate is now the default certificate: the server sends the default certificate for names that no certificate has; the first \
+             file by name is the default: to change the default, add this certificate with another --name"
                 .to_owned(),
         );
     }
@@ -138,14 +138,14 @@ fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<(Joined, Opt
         add(&mut pieces, file, &read(file)?, given.as_ref())?;
     }
     // The user need not name the key file if it is next to the certificate: the server would find it, too.
-    let beside = match (files, pieces.has_key()) {
-        ([file], false) => key_beside(file),
+    let key_file = match (files, pieces.has_key()) {
+        ([file], false) => key_file_of(file),
         _ => None,
     };
-    if let Some(key) = &beside {
+    if let Some(key) = &key_file {
         add(&mut pieces, key, &read(key)?, given.as_ref())?;
     }
-    Ok((pieces.join(clock::now().unix_seconds).map_err(anyhow::Error::msg)?, beside))
+    Ok((pieces.join(clock::now().unix_seconds).map_err(anyhow::Error::msg)?, key_file))
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
