@@ -370,7 +370,7 @@ mod tests {
         }
         let (newest, earlier) = (path("data.set-aside-100"), path("data.set-aside-20"));
         let found = |newest: Option<&Path>| set_aside_earlier(&path("data"), newest, 10);
-        assert_eq!(found(Some(&newest)), [earlier.clone()]);
+        assert_eq!(found(Some(&newest)), std::slice::from_ref(&earlier));
         assert_eq!(found(None), [earlier, newest]);
     }
 }
