@@ -476,7 +476,10 @@ fn a_start_names_only_users_and_datastores_that_exist() {
     said(&data, &["token", "create", "ann@pbs!laptop"]);
     // A request is printed only if it works: the token has no role on the datastore yet.
     let text = start_lines(&data);
-    assert!(text.contains("to see the reason:\n") && text.contains("explain 'ann@pbs!laptop' tank\n"), "{text}");
+    assert!(
+        text.contains("to see the reason:\n") && text.contains("explain 'ann@pbs!laptop' tank\n"),
+        "{text}"
+    );
     for who in ["ann@pbs", "ann@pbs!laptop"] {
         said(&data, &["role", "assign", "--path", "/datastore/tank", "--auth-id", who, "DatastoreReader"]);
     }
