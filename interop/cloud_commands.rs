@@ -1,7 +1,7 @@
 //! What the commands for a cloud say: `bootstrap`, domains, projects, roles on them, the catalog, and who administers the cloud.
 
 use crate::command::why;
-use crate::every_command::{House, without_json};
+use crate::every_command::House;
 use crate::server::{BINARY, Scratch, Server, short_passwords, until};
 use serde_json::Value;
 use std::io::Write as _;
@@ -202,22 +202,11 @@ fn the_full_names_and_the_consequences_are_told() {
     assert!(!shown.contains("file system used") && shown.contains("quota"), "{shown}");
     let why = refuses(&data, "domain remove corp");
     assert!(why.contains("domain `corp` is not empty: 1 project; remove them first"), "{why}");
-    // A name without a realm: the users that can be meant.
-    let why = why_of(&data, "user disable admin");
-    assert!(why.contains("expected `user@realm`"), "{why}");
-    assert!(why.contains("the users of this name are: admin@local"), "{why}");
-    assert!(!why_of(&data, "user disable nobody").contains("the users of this name"));
     // A line of `acl.cfg` names a group of the realm `local` without the realm.
     std::fs::write(data.join("acl.cfg"), "acl:1:/datastore/main:@staff:DatastoreReader\n").unwrap();
     let listed = says(&data, "role list");
     let row = listed.lines().find(|line| line.starts_with("/datastore/main") && line.contains("acl.cfg"));
     assert!(row.is_some_and(|row| row.contains("@staff@local")), "{listed}");
-}
-
-fn why_of(data: &Path, line: &str) -> String {
-    let output = without_json(data, line);
-    assert!(!output.status.success(), "{line} said success");
-    why(&output)
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn a_help_text_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// Without standard output nobody would see a new secret, so none is made. What has no secret is done.
+/// Without standard output nobody would see a new secret, so none is made, and a copy of the facts would be lost. What else there is to do is done.
 #[test]
 fn no_secret_is_made_while_standard_output_is_closed() {
     let house = House::new();
@@ -123,6 +123,9 @@ fn no_secret_is_made_while_standard_output_is_closed() {
         "token create ann@local!closed",
         "token create ann@local!closed --project demo@corp",
         "token regenerate ann@local!one",
+        "facts backup -",
+        "facts dump",
+        "facts dump /dev/stdout",
     ] {
         let output = closed(line);
         assert!(!output.status.success(), "{line} said success");
@@ -134,6 +137,10 @@ fn no_secret_is_made_while_standard_output_is_closed() {
     // An operator who discards the output has decided so.
     let mut command = std::process::Command::new(crate::server::BINARY);
     command.arg("--data").arg(&data).args(["token", "create", "zoe@local!null"]);
+    let output = command.stdout(std::process::Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", why(&output));
+    let mut command = std::process::Command::new(crate::server::BINARY);
+    command.arg("--data").arg(&data).args(["facts", "dump"]);
     let output = command.stdout(std::process::Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", why(&output));
 }

@@ -173,16 +173,21 @@ fn a_configuration_that_was_removed_is_no_reload() {
     wait_until(SOON, "an empty file is a decision", || shown() != "alert 112");
 }
 
-/// The next start is refused, and the commands that examine the configuration say why.
+/// The next start is refused, and so is every command that could change the facts by the defaults. The commands for a repair work.
 fn is_missed(server: &Server) {
     let started = serving(&server.data(), &[]).output().unwrap();
-    let checked = server.cli_output(&["config", "check"], "");
-    let examined = server.cli_output(&["doctor"], "");
-    for output in [started, checked, examined] {
+    let refused =
+        [&["config", "check"][..], &["doctor"], &["user", "list"], &["group", "add", "late"], &["init"]];
+    let refused = refused.map(|command| server.cli_output(command, ""));
+    for output in refused.into_iter().chain([started]) {
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         let is_told = said.contains("enfilade.toml` is missing, but it was there before");
         assert!(!output.status.success() && is_told && said.contains("(`touch '"), "{said}");
     }
+    assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
+    server.cli(&["certs", "list"]);
+    let dump = server.cli_output(&["facts", "dump"], "");
+    assert!(dump.status.success() && !String::from_utf8(dump.stdout).unwrap().contains("late"));
 }
 
 /// A start without the file that the first start wrote would silently use the default of every key.
@@ -197,10 +202,10 @@ fn a_start_without_the_configuration_that_was_there_is_refused() {
     wait_until(SOON, "the missing file is told", || server.log().contains(&missing));
     server.stop();
     is_missed(&server);
-    // Commands that need no configuration work, and an empty file is a decision.
-    assert_eq!(server.cli(&["user", "list"]).len(), 1);
+    // An empty file is a decision.
     std::fs::write(&own, "").unwrap();
     server.cli(&["config", "check"]);
+    assert_eq!(server.cli(&["user", "list"]).len(), 1);
     server.kill_and_restart();
 }
 

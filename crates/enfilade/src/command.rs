@@ -10,7 +10,6 @@ mod datastores;
 mod doctor;
 mod explain;
 mod manual;
-mod meant;
 mod penalties;
 mod reference;
 mod facts;
@@ -24,8 +23,6 @@ mod roles;
 mod sessions;
 mod tokens;
 mod users;
-
-pub(crate) use meant::arguments;
 
 use crate::cli::{Cli, Command, Facts, Subject};
 use crate::config::{distance, refuse_lost};

@@ -19,10 +19,15 @@ use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
 /// The id of an EC2 credential: the SHA-256 of its access key (as in Keystone).
-pub(super) fn ec2_id(access: &str) -> BlobId {
+pub fn ec2_id(access: &str) -> BlobId {
     let mut id = BlobId([0; 32]);
     id.0.iter_mut().zip(digest(&SHA256, access.as_bytes()).as_ref()).for_each(|(to, byte)| *to = *byte);
     id
+}
+
+/// The access key in the blob of an EC2 credential.
+pub fn access_key(blob: &str) -> Option<String> {
+    keys_of(blob).ok().map(|(access, _)| access)
 }
 
 /// The application credential whose session made an EC2 key; empty if there is none.

@@ -25,6 +25,7 @@ mod tokens;
 mod trusts;
 mod users;
 
+pub use blobs::{access_key, ec2_id};
 pub use request_body::wants_more_than_a_password;
 pub use routes::{V3, V3Need, V3Route};
 

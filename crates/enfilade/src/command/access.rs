@@ -11,6 +11,7 @@ use enfilade_facts::Read as _;
 use enfilade_facts::tables::{Blob, BlobId};
 use enfilade_facts::vocabulary::{UserId, Userid};
 use enfilade_identity::{Refusal, check_secret};
+use enfilade_keystone::access_key;
 use enfilade_sources::files::issued::{IssuedBy, IssuedSession};
 use serde_json::{Value, json};
 
@@ -42,11 +43,6 @@ pub(super) fn name_access_keys(home: &Home, ways: &mut [Way]) -> anyhow::Result<
         way.name = row.and_then(|row| access_key(&row.blob)).unwrap_or_else(|| id.to_string());
     }
     Ok(())
-}
-
-/// The access key in the blob of an EC2 key.
-pub(super) fn access_key(blob: &str) -> Option<String> {
-    serde_json::from_str::<Value>(blob).ok()?.get("access")?.as_str().map(str::to_owned)
 }
 
 /// A credential or trust of a user, and the reason if the credential or trust does not work.

@@ -1,7 +1,7 @@
 //! `enfilade revoke`: ends sessions, deletes credentials, and reports what ended and what still works. For the report it judges sessions and
 //! credentials before and after the change, as a server does.
 
-use super::access::{Judged, KINDS, access_key, judged};
+use super::access::{Judged, KINDS, judged};
 use super::judge::{Judge, known_sessions};
 use super::keystone::{find_with_name, require_domain};
 use super::or_dash;
@@ -20,6 +20,7 @@ use enfilade_facts::vocabulary::{Authid, GroupName, ProjectId, Realm, Secret, Tr
 use enfilade_facts::{Read as _, SourceError, View};
 use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
 use enfilade_identity::{Claim, SessionAsk};
+use enfilade_keystone::ec2_id;
 use enfilade_sources::files::issued::IssuedSession;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -191,11 +192,16 @@ impl Subject {
 
     /// The subject for an EC2 key, by its access key or its id.
     fn key(home: &Home, text: &str) -> anyhow::Result<Subject> {
-        let rows = home.source().read(|view| view.list::<Blob>(&[]))??;
-        let is_it = |(id, row): &(BlobId, Blob)| {
-            row.ec2.is_some() && (id.to_string() == text || access_key(&row.blob).as_deref() == Some(text))
-        };
-        let (id, row) = rows.into_iter().find(is_it).with_context(|| {
+        let ids = text.parse::<BlobId>().ok().into_iter().chain([ec2_id(text)]);
+        let found = home.source().read(|view| {
+            for id in ids {
+                if let Some(row) = view.get::<Blob>(&id)?.filter(|row| row.ec2.is_some()) {
+                    return Ok(Some((id, row)));
+                }
+            }
+            Ok::<_, SourceError>(None)
+        })??;
+        let (id, row) = found.with_context(|| {
             format!(
                 "there is no EC2 key `{text}`; expected an access key; see `enfilade user access NAME@DOMAIN`"
             )

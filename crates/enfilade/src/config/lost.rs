@@ -1,5 +1,6 @@
 //! Refuses a lost configuration file. Without the file every key would have its default: a server would no longer ask for client certificates, for
-//! example. So the data directory has a record that the file was there, and a server that finds the record without the file does not start.
+//! example, and a command would follow the edited files of another directory. So the data directory has a record that the file was there. If the record
+//! is there without the file, no server starts, and only the commands that examine or restore a data directory work.
 
 use super::{FILE, path};
 use anyhow::{anyhow, ensure};

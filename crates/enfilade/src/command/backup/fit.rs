@@ -1,6 +1,6 @@
 //! Checks that the parts of a restored backup (facts, keys, configuration) match each other and this machine.
 
-use crate::backup::followed;
+use crate::backup::{followed, missing};
 use crate::config::Config;
 use crate::reserved::{data_alone, refuse_exposed};
 use crate::{clock, home, owner, token_key};
@@ -26,7 +26,7 @@ pub(super) fn check(
     let lmdb = Lmdb::open_for(&new.join("facts"), config.facts.terms())?;
     refuse_exposed(data_alone(data), &manifest.data, enfilade_admin::roots(&lmdb)?)?;
     token_key(new, &lmdb)?;
-    let mut steps = missing(data, config, &lmdb, manifest)?;
+    let mut steps = incomplete(data, config, &lmdb, manifest)?;
     for (part, path) in &manifest.outside {
         steps.push(moved(data, part, path));
     }
@@ -57,9 +57,8 @@ pub(super) fn check(
 }
 
 /// The steps for files that people edit and that the backup does not have, although its facts have records from them.
-fn missing(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
+fn incomplete(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let files = home::file_set(data, config);
-    let is_missing = |file: &FileName| manifest.files.iter().all(|entry| entry.path != file.as_str());
     let step = |file| {
         format!(
             "the backup is not complete: it has no `{file}`, although its facts have records from this file. Copy the file from another backup or from the \
@@ -68,7 +67,7 @@ fn missing(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> an
             files.path(file).display()
         )
     };
-    Ok(followed(lmdb)?.into_iter().filter(is_missing).map(step).collect())
+    Ok(missing(followed(lmdb)?, manifest.files.iter()).into_iter().map(step).collect())
 }
 
 /// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with a key that did not make the hashes.

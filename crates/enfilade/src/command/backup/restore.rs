@@ -1,7 +1,7 @@
 //! `enfilade restore`.
 
 use super::fit;
-use crate::backup::FACTS;
+use crate::backup::{FACTS, missing};
 use crate::cli::Restore;
 use crate::command::facts::{see_log, valid_again};
 use crate::config::{self, Config};
@@ -61,7 +61,8 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
         })
     });
     let manifest = checked.with_context(|| format!("`{}` cannot be restored", source.display()))?;
-    let missing = missing(&followed, &manifest);
+    let missing: Vec<String> =
+        missing(followed, manifest.files.iter()).iter().map(|file| format!("`{file}`")).collect();
     ensure!(
         missing.is_empty(),
         "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there; use another backup. `enfilade \
@@ -83,12 +84,6 @@ fn followed_in(facts: &mut dyn Read) -> std::io::Result<Vec<FileName>> {
         followed.extend(FileName::from_bytes(&key).filter(|_| table == Table::Files));
     }
     Ok(followed)
-}
-
-/// Those of the followed files that the backup does not have.
-fn missing(followed: &[FileName], manifest: &Manifest) -> Vec<String> {
-    let is_there = |file: &FileName| manifest.files.iter().any(|entry| entry.path == file.as_str());
-    followed.iter().filter(|file| !is_there(file)).map(|file| format!("`{file}`")).collect()
 }
 
 fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
