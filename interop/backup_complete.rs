@@ -262,8 +262,8 @@ fn facts_of_an_older_state_say_what_is_valid_again() {
     let restore = format!("facts restore {} --force --accept-rollback", backup.display());
     let text_of = told(&data, &restore);
     assert!(text_of.contains("changes after revision") && text_of.contains("are undone"), "{text_of}");
-    assert!(text_of.contains("is valid again, also sessions and credentials"), "{text_of}");
-    assert!(text_of.contains("revoke it again now"), "{text_of}");
+    assert!(text_of.contains("are lost; the old sessions, credentials and rights work again"), "{text_of}");
+    assert!(text_of.contains("make these changes again now"), "{text_of}");
     // The command that it names lists what was undone.
     let begin = format!("enfilade --data '{}' ", data.display());
     let log = text_of.split_once(&begin).unwrap_or_else(|| panic!("{text_of}")).1.lines().next().unwrap();
@@ -276,7 +276,7 @@ fn facts_of_an_older_state_say_what_is_valid_again() {
     assert!(restored["revocations_until"].is_i64(), "{restored}");
     // If the store is moved aside, its log cannot be read by a command.
     let text_of = told(&data, &format!("facts restore {} --set-aside --accept-rollback", backup.display()));
-    assert!(text_of.contains("is valid again") && text_of.contains("\"event\":\"change\""), "{text_of}");
+    assert!(text_of.contains("rights work again") && text_of.contains("\"event\":\"change\""), "{text_of}");
 }
 
 #[test]
@@ -290,7 +290,10 @@ fn a_store_that_went_back_and_is_accepted_says_what_is_lost() {
     said(&data, &["user", "disable", "alice@local"]);
     std::fs::write(&store, older).unwrap();
     let text_of = told(&data, "facts restore --accept-rollback");
-    assert!(text_of.contains("are lost: everything that they revoked"), "{text_of}");
+    assert!(
+        text_of.contains("are lost: the sessions, credentials and rights that these changes revoked"),
+        "{text_of}"
+    );
     assert!(text_of.contains("\"event\":\"change\" and a revision above"), "{text_of}");
 }
 

@@ -126,7 +126,10 @@ fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() 
     assert!(again.contains("the content of datastores was kept"), "{again}");
     // The log of the directory that was restored before says nothing of the time before that restore; the one that was moved aside then does.
     let log = format!("enfilade --data '{}' facts log", aside.display());
-    assert!(again.contains(&format!("an earlier restore moved `{}` aside", aside.display())), "{again}");
+    assert!(
+        again.contains(&format!("an earlier restore renamed a data directory to `{}`", aside.display())),
+        "{again}"
+    );
     assert!(again.matches("facts log --last 1000").count() == 2 && again.contains(&log), "{again}");
     let other = told(&path("other"), &["restore", text(&file)]);
     assert!(other.contains("rsync -aX"), "{other}");

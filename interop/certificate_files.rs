@@ -214,7 +214,7 @@ fn a_name_that_no_certificate_has_and_an_empty_place_are_errors() {
     std::fs::create_dir(place.join("empty")).unwrap();
     let none = ["there is no certificate in certificate directory `empty`", "enfilade certs add"];
     fails(&["certs", "check", "--directory", "empty"], &none);
-    fails(&["certs", "remove", "gone"], &["there is no `", "nothing was removed"]);
+    fails(&["certs", "remove", "gone"], &["gone` does not exist, so nothing was removed"]);
     std::fs::write(place.join("list"), "# nothing\n").unwrap();
     let toml = place.join("data/enfilade.toml");
     std::fs::write(&toml, "[tls]\ncrt_list = '../list'\n").unwrap();
@@ -296,7 +296,7 @@ fn settings_and_files_without_effect_are_warnings() {
     let warnings = [
         "`tls.names` has no effect",
         "certs self-signed nas.lan",
-        "`tls.acme_challenges`: `/absent/acme` cannot be read",
+        "`tls.acme_challenges`: cannot read `/absent/acme`",
         "the directory of the socket `/absent/http.sock` does not exist",
     ];
     says(&["config", "check"], &warnings);

@@ -4,7 +4,6 @@ use crate::certificates::{bundle, ecdsa, shown};
 use crate::server::{BINARY, Scratch, Server, wait_until};
 use crate::signals::{has_metric, signal};
 use crate::terms::{Authority, MINE};
-use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -27,25 +26,6 @@ fn put(path: &Path, text: &str) {
     std::fs::rename(new, path).unwrap();
 }
 
-/// The revocation list of an authority. It contains the certificate of the name `mine`, if that is revoked.
-fn revocations(authority: &Authority, is_revoked: bool) -> String {
-    let mine = RevokedCertParams {
-        serial_number: SerialNumber::from(MINE.to_vec()),
-        revocation_time: date_time_ymd(2024, 1, 1),
-        reason_code: None,
-        invalidity_date: None,
-    };
-    let params = CertificateRevocationListParams {
-        this_update: date_time_ymd(2024, 1, 1),
-        next_update: date_time_ymd(2099, 1, 1),
-        crl_number: SerialNumber::from(1),
-        issuing_distribution_point: None,
-        revoked_certs: is_revoked.then_some(mine).into_iter().collect(),
-        key_identifier_method: KeyIdMethod::Sha256,
-    };
-    params.signed_by(&authority.issuer).unwrap().pem().unwrap()
-}
-
 #[test]
 fn a_revocation_right_after_the_reload_that_names_the_list_counts_at_once() {
     let scratch = Scratch::new();
@@ -55,7 +35,7 @@ fn a_revocation_right_after_the_reload_that_names_the_list_counts_at_once() {
     for (file, text) in [
         ("client.pem", pem + &key),
         ("ca.pem", authority.pem.clone()),
-        ("crl.pem", revocations(&authority, false)),
+        ("crl.pem", authority.revocations(&[])),
         ("api.pem", bundle("api", &["api.example"], &ecdsa())),
         ("list", "api.pem [verify required ca-file ca.pem crl-file crl.pem]\n".to_owned()),
     ] {
@@ -73,7 +53,7 @@ fn a_revocation_right_after_the_reload_that_names_the_list_counts_at_once() {
     };
     reload(&server, &format!("crt_list = '{}'", at("list").display()));
     assert_eq!(status(), "200", "{}", server.log());
-    put(&at("crl.pem"), &revocations(&authority, true));
+    put(&at("crl.pem"), &authority.revocations(&[MINE]));
     wait_until(SOON, "the revoked certificate is refused", || status() == "000");
     // A list that cannot be used is named, and the earlier one stays in use.
     put(&at("crl.pem"), "nothing");
@@ -106,7 +86,10 @@ fn a_directory_that_a_reload_names_is_watched_at_once() {
     assert!(added.contains("; the running server uses it within a few seconds"), "{added}");
     wait_until(SOON, "the new certificate is served", || answers("b.example") == "b");
     let removed = said(&server, &["certs", "remove", "b.pem"]);
-    assert!(removed.contains("; the running server drops it within a few seconds"), "{removed}");
+    assert!(
+        removed.contains("; the running server stops using the certificate within a few seconds"),
+        "{removed}"
+    );
     wait_until(SOON, "the certificate is dropped", || answers("b.example") == "a");
     // No server serves this directory.
     std::fs::create_dir(scratch.path().join("other")).unwrap();
@@ -123,10 +106,11 @@ fn the_last_certificate_does_not_come_back_after_it_was_removed() {
     let removed = said(&server, &["certs", "remove", "localhost.pem"]);
     assert!(
         removed
-            .contains("no certificate is left, and the running server keeps it until another one is there"),
+            .contains("no certificate is left; the running server uses the removed certificate until another certificate exists"),
         "{removed}"
     );
-    let told = "certificates not reloaded, the old ones stay in use: no usable certificate is left";
+    let told =
+        "certificates not reloaded, the earlier certificates stay in use: no usable certificate is left";
     wait_until(SOON, told, || server.log().contains(told));
     assert_eq!(answers("localhost"), "localhost");
     assert!(

@@ -1,7 +1,7 @@
 //! What the commands for a cloud say: `bootstrap`, domains, projects, roles on them, the catalog, and who administers the cloud.
 
 use crate::command::why;
-use crate::every_command::{House, without_json};
+use crate::every_command::House;
 use crate::server::{BINARY, Scratch, Server, short_passwords, until};
 use serde_json::Value;
 use std::io::Write as _;
@@ -127,7 +127,10 @@ fn the_last_administrator_of_the_cloud_is_not_removed_by_mistake() {
     }
     let doctor = text(&run(&data, "doctor"));
     let note = doctor.lines().find(|line| line.contains("administrators")).unwrap();
-    assert!(note.starts_with("ok ") && note.contains("ann@ops administers the cloud"), "{doctor}");
+    assert!(
+        note.starts_with("ok ") && note.contains("ann@ops can log in and administers the cloud"),
+        "{doctor}"
+    );
     assert!(note.contains("role assign --path / --auth-id ann@ops Admin"), "{doctor}");
 }
 
@@ -199,22 +202,11 @@ fn the_full_names_and_the_consequences_are_told() {
     assert!(!shown.contains("file system used") && shown.contains("quota"), "{shown}");
     let why = refuses(&data, "domain remove corp");
     assert!(why.contains("domain `corp` is not empty: 1 project; remove them first"), "{why}");
-    // A name without a realm: the users that can be meant.
-    let why = why_of(&data, "user disable admin");
-    assert!(why.contains("expected `user@realm`"), "{why}");
-    assert!(why.contains("the users of this name are: admin@local"), "{why}");
-    assert!(!why_of(&data, "user disable nobody").contains("the users of this name"));
     // A line of `acl.cfg` names a group of the realm `local` without the realm.
     std::fs::write(data.join("acl.cfg"), "acl:1:/datastore/main:@staff:DatastoreReader\n").unwrap();
     let listed = says(&data, "role list");
-    let row = listed.lines().find(|line| line.contains("acl.cfg")).unwrap();
-    assert!(row.contains("@staff@local"), "{listed}");
-}
-
-fn why_of(data: &Path, line: &str) -> String {
-    let output = without_json(data, line);
-    assert!(!output.status.success(), "{line} said success");
-    why(&output)
+    let row = listed.lines().find(|line| line.starts_with("/datastore/main") && line.contains("acl.cfg"));
+    assert!(row.is_some_and(|row| row.contains("@staff@local")), "{listed}");
 }
 
 #[test]
@@ -236,7 +228,7 @@ fn an_endpoint_that_leads_to_a_port_without_a_server_is_told() {
         let log = server.log();
         log.contains(
             "gives clients https://127.0.0.1:1/v3 for the identity service, but this server listens on",
-        ) && log.contains("logins work, and every later call fails")
+        ) && log.contains("logins work, but every later call fails")
     });
     // An address of another machine is not judged, and the right port is well.
     for url in ["https://cloud.example:1/v3".to_owned(), server.url("/v3")] {

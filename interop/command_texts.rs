@@ -15,18 +15,21 @@ fn the_error_about_a_name_says_what_is_meant() {
             "user add dave@example.com",
             ["`enfilade user add dave@local`", "`enfilade domain add example.com`"],
         ),
-        ("user add dave@loca", ["is `local` meant?", "`enfilade user add dave@local`"]),
-        ("user disable dave@loca", ["there is no realm `loca`", "is `local` meant?"]),
-        ("user disable anm@local", ["there is no user `anm@local`", "is `ann@local` meant?"]),
+        ("user add dave@loca", ["did you mean `local`?", "`enfilade user add dave@local`"]),
+        ("user disable dave@loca", ["there is no realm `loca`", "did you mean `local`?"]),
+        ("user disable anm@local", ["there is no user `anm@local`", "did you mean `ann@local`?"]),
         ("user disable ann", ["expected `user@realm`", "such as `alice@local`"]),
         ("token list ann@local!one", ["expected a user", "`!` begins the name of an API token"]),
         ("revoke user ann@local!one", ["is an API token", "enfilade revoke token 'ann@local!one'"]),
         (
             "role assign --path main --auth-id ann@local Audit",
-            ["role path `main`", "is `/datastore/main` meant?"],
+            ["role path `main`", "did you mean `/datastore/main`?"],
         ),
-        ("project set demp --disable", ["there is no project `demp`", "is `demo` meant?"]),
-        ("project set demp@local --disable", ["there is no project `demp@local`", "is `demo@local` meant?"]),
+        ("project set demp --disable", ["there is no project `demp`", "did you mean `demo`?"]),
+        (
+            "project set demp@local --disable",
+            ["there is no project `demp@local`", "did you mean `demo@local`?"],
+        ),
         // The manager of a domain can create a project of any name there, so a name alone never means it.
         (
             "project set other --disable",
@@ -104,7 +107,7 @@ fn a_help_text_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// Without standard output nobody would see a new secret, so none is made. What has no secret is done.
+/// Without standard output nobody would see a new secret, so none is made, and a copy of the facts would be lost. What else there is to do is done.
 #[test]
 fn no_secret_is_made_while_standard_output_is_closed() {
     let house = House::new();
@@ -120,6 +123,9 @@ fn no_secret_is_made_while_standard_output_is_closed() {
         "token create ann@local!closed",
         "token create ann@local!closed --project demo@corp",
         "token regenerate ann@local!one",
+        "facts backup -",
+        "facts dump",
+        "facts dump /dev/stdout",
     ] {
         let output = closed(line);
         assert!(!output.status.success(), "{line} said success");
@@ -131,6 +137,10 @@ fn no_secret_is_made_while_standard_output_is_closed() {
     // An operator who discards the output has decided so.
     let mut command = std::process::Command::new(crate::server::BINARY);
     command.arg("--data").arg(&data).args(["token", "create", "zoe@local!null"]);
+    let output = command.stdout(std::process::Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", why(&output));
+    let mut command = std::process::Command::new(crate::server::BINARY);
+    command.arg("--data").arg(&data).args(["facts", "dump"]);
     let output = command.stdout(std::process::Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", why(&output));
 }

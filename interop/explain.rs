@@ -198,14 +198,14 @@ fn an_assigned_role_says_what_decides_about_its_effect() {
     let main = "/datastore/main";
     let said = assign(main, "DatastoreReader");
     assert!(
-        said.contains("in addition to DatastorePowerUser; to take that away: enfilade role remove"),
+        said.contains("in addition to DatastorePowerUser; to remove the other roles: enfilade role remove"),
         "{said}"
     );
     assign(main, "NoAccess");
     let said = assign(main, "DatastoreBackup");
-    assert!(said.contains("it has no effect while NoAccess is there, too"), "{said}");
+    assert!(said.contains("the role has no effect, because NoAccess is on the same path"), "{said}");
     let said = assign("/datastore/main/famly", "DatastoreReader");
-    assert!(said.contains("warning: there is nothing at /datastore/main/famly"), "{said}");
+    assert!(said.contains("warning: /datastore/main/famly (`"), "{said}");
 }
 
 #[test]

@@ -138,35 +138,37 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
             report.iter().find(|item| item["what"] == what).unwrap_or_else(|| panic!("{what}: {report:#?}"));
         item["left_out"].as_str().unwrap_or("taken").to_owned()
     };
-    let another =
-        "the source has no datastore `gone`, and the datastore `gone` of this server is another one";
-    let left = "the datastore `tenant` of the source was left out, and the datastore `tenant` of this server is another one";
+    let another = "the source has no datastore `gone`, and on this server `gone` is another datastore, to which the roles would apply";
+    let left = "the datastore `tenant` of the source was not imported, and on this server `tenant` is another datastore";
     for (what, expected) in [
         (
             "roles ann@pbs on /",
-            "the path also covers datastores of this server that existed before the import: gone, main, tenant, twin",
+            "the roles would also apply to datastores that were on this server before the import: gone, main, tenant, twin",
         ),
         (
             "roles ann@pbs!t on /datastore",
-            "the path also covers datastores of this server that existed before the import",
+            "the roles would also apply to datastores that were on this server before the import",
         ),
         (
             "roles ann@pbs on /access/users",
-            "the path is not one of a datastore, and users of this server are not in the source",
+            "the path is not a datastore path, so the roles would also give rights on users that are only on this server",
         ),
         ("roles ann@pbs on /datastore/tenant", left),
         ("roles ann@pbs!t on /datastore/tenant", left),
         ("roles ann@pbs on /datastore/tenant/ns1", left),
         ("roles ann@pbs on /datastore/gone", another),
-        ("roles ann@pbs on /datastore/nowhere", "there is no datastore `nowhere`"),
+        (
+            "roles ann@pbs on /datastore/nowhere",
+            "the datastore `nowhere` is not in the source and not on this server",
+        ),
         ("roles ann@pbs on /datastore/mine", "taken"),
         ("roles ann@pbs on /datastore/main", "taken"),
-        ("roles ann@pbs on /datastore/twin", "the datastore `twin` existed here before the import"),
+        ("roles ann@pbs on /datastore/twin", "the datastore `twin` was on this server before the import"),
         (
             "roles bob@pbs on /datastore/mine",
-            "the user `bob@pbs` existed here before the import, and may be another one",
+            "the user `bob@pbs` was on this server before the import, and is possibly not the same as in the source",
         ),
-        ("token bob@pbs!t", "the user `bob@pbs` existed here before the import"),
+        ("token bob@pbs!t", "the user `bob@pbs` was on this server before the import"),
         ("roles bob@pbs!t on /datastore/mine", "there is no token `bob@pbs!t`"),
         ("roles @staff on /datastore/mine", "the group `staff@local` of this server is not in the source"),
         ("roles eve@pbs on /datastore/mine", "there is no user `eve@pbs`"),

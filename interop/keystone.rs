@@ -413,7 +413,7 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
     cloud.server.cli(&["domain", "add", "acme"]);
     assert_eq!(cloud.server.cli(&["project", "add", "dev@acme"])[0]["domain"], "acme");
     let (is_done, why) = said(&["project", "add", "dev", "--domain", "acne"]);
-    assert!(!is_done && why.contains("is `acme` meant?"), "{why}");
+    assert!(!is_done && why.contains("did you mean `acme`?"), "{why}");
     // An application credential cannot get a role that its owner does not have.
     cloud.cli_with(&["user", "add", "ann@acme", "--password-stdin"], "the password of ann");
     let grant = ["role", "assign", "--project", "dev@acme", "--auth-id", "ann@acme", "reader"];
@@ -436,7 +436,8 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
     let access = &cloud.server.cli(&["user", "access", "ann@acme"])[0];
     let ways = access["ways"].as_array().unwrap();
     let way = ways.iter().find(|way| way["name"] == "ann@acme!ci").unwrap();
-    let gives = "no role on project dev@acme; not reader, because its owner no longer has that there";
+    let gives =
+        "no role on project dev@acme; without reader: the owner no longer has this role on the project";
     assert_eq!(way["gives"], gives, "{way}");
     assert_eq!(access["roles"][0]["assigned_to"], "@crew@acme", "{access}");
 }

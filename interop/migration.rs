@@ -230,16 +230,13 @@ fn an_import_brings_nothing_back_that_was_removed_or_revoked() {
     let again = server.cli(&["import", "proxmox", from, "--same-source"]);
     for (what, expected) in [
         ("password ann@pbs", "revoked on this server"),
-        ("token ann@pbs!t", "removed or revoked here since"),
+        ("token ann@pbs!t", "removed or revoked on this server"),
         (
             "user bob@pbs",
-            "removed or revoked here since; if it is wanted again, create the user with `enfilade user add`",
+            "removed or revoked on this server; to have the entry again, create the user with `enfilade user add`",
         ),
-        ("roles dan@pbs on /datastore/plain", "removed or revoked here since"),
-        (
-            "roles ann@pbs on /datastore/plain",
-            "has DatastoreReader on /datastore/plain here, which was not changed",
-        ),
+        ("roles dan@pbs on /datastore/plain", "removed or revoked on this server"),
+        ("roles ann@pbs on /datastore/plain", "still has DatastoreReader on this path"),
     ] {
         let item =
             again.iter().find(|item| item["what"] == what).unwrap_or_else(|| panic!("{what}: {again:#?}"));
@@ -296,7 +293,7 @@ fn an_import_that_fails_creates_nothing_and_says_what_it_expected() {
     std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
     let refused = enfilade(&data, &["import", "proxmox", source.to_str().unwrap()]);
     assert!(
-        String::from_utf8_lossy(&refused.stderr).contains("already follows its own user.cfg"),
+        String::from_utf8_lossy(&refused.stderr).contains("this server reads its own user.cfg"),
         "{refused:?}"
     );
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
@@ -368,14 +365,17 @@ fn the_printed_request_works_and_names_who_may_make_it() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(status, "207", "{text}{line}");
-    // If nobody who can log in may list a datastore, the next step says why.
+    // If no user who can log in has the right to list a datastore, the next step shows the reason.
     std::fs::write(source.join("acl.cfg"), "").unwrap();
     let nobody = there.path().join("nobody");
     said(&nobody, &["import", "proxmox", from]);
     let text = start_lines(&nobody);
-    assert!(text.contains("nobody who can log in may list a datastore yet; see why:\n"), "{text}");
-    let explained = enfilade(&nobody, &["explain", "ann@pbs", "chunks"]);
-    assert!(text.contains("explain ann@pbs chunks\n") && explained.status.code() == Some(3), "{text}");
+    assert!(
+        text.contains("no user who can log in has the right to list a datastore yet; to see the reason:\n"),
+        "{text}"
+    );
+    let explained = enfilade(&nobody, &["explain", "ann@pbs", "plain"]);
+    assert!(text.contains("explain ann@pbs plain\n") && explained.status.code() == Some(3), "{text}");
 }
 
 #[test]
@@ -385,8 +385,8 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     assert_eq!(whoami(&server, "ann@pbs:ann's"), 401);
     let unused = [
         "shadow.json has 1 password that is not in use: run `",
-        "domains.cfg has realms that are not in use, or without their comments: corp; run `",
-        "tfa.json is not in use: this server checks no second factor, also not of bob@pbs, root@pam; `",
+        "domains.cfg has realms or comments of realms that this server does not use: corp; run `",
+        "tfa.json is not in use: this server checks no second factor, but Proxmox has second factors of bob@pbs, root@pam; `",
         "root@pam has all rights but no password, and no other administrator can log in: run `",
     ];
     for told in unused.into_iter().chain(["is a chunk store of Proxmox Backup Server"]) {
@@ -444,9 +444,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let elsewhere = there.path().join("elsewhere");
     proxmox(&elsewhere, there.path());
     let refused = server.cli_output(&["import", "proxmox", elsewhere.to_str().unwrap()], "");
-    assert!(
-        String::from_utf8_lossy(&refused.stderr).contains("this server already follows its own user.cfg")
-    );
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("this server reads its own user.cfg"));
 }
 
 /// The lines of a start, up to the line after `try:` or a similar heading.
@@ -478,7 +476,10 @@ fn a_start_names_only_users_and_datastores_that_exist() {
     said(&data, &["token", "create", "ann@pbs!laptop"]);
     // A request is printed only if it works: the token has no role on the datastore yet.
     let text = start_lines(&data);
-    assert!(text.contains("see why:\n") && text.contains("explain 'ann@pbs!laptop' tank\n"), "{text}");
+    assert!(
+        text.contains("to see the reason:\n") && text.contains("explain 'ann@pbs!laptop' tank\n"),
+        "{text}"
+    );
     for who in ["ann@pbs", "ann@pbs!laptop"] {
         said(&data, &["role", "assign", "--path", "/datastore/tank", "--auth-id", who, "DatastoreReader"]);
     }

@@ -249,6 +249,15 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
     for path in ["/dav/main/a/other/", "/dav/main/hidden/", "/dav/main/gone/", "/dav/main/top.txt"] {
         assert_eq!(curl(&server, &bob, path, &PROPFIND_1), absent, "{path}");
     }
+    // An explanation says that a listing shows the way.
+    let way = "a listing of this directory shows only names on the way to";
+    let explained = |path: &str| {
+        let said = server.cli_output(&["explain", "bob@local!test", "main", path], "").stdout;
+        String::from_utf8(said).unwrap()
+    };
+    let top = explained("/");
+    assert!(top.contains(way) && top.contains("/a/b c"), "{top}");
+    assert!(!explained("/a/b c").contains(way) && !explained("/nowhere").contains(way));
     // The way can only be looked at.
     for (method, path) in [
         ("GET", "/dav/main/"),

@@ -43,7 +43,8 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     std::fs::write(&pem, "no certificate").unwrap();
     signal("HUP", server.pid());
     wait_until(SOON, "the broken file is told", || {
-        is_told(&pem, "cannot be used, and the previous one stays in use until the next start")
+        is_told(&pem, "cannot be used")
+            && server.log().contains("; the server uses the earlier certificate until the next start")
             && server.log().contains("from now on; 1 certificate file cannot be used")
             && metric("0")
             && has_metric(&server, "enfilade_certificates_bad 1")
@@ -127,7 +128,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     // The key in the directory of its bundle is lost, and comes back.
     std::fs::remove_file(place.join("a.key")).unwrap();
     until_told(&format!(
-        "certificate `{}` cannot be used, and the previous one stays in use until the next start: it holds no private key",
+        "certificate `{}` cannot be used: it holds no private key",
         place.join("a.pem").display()
     ));
     until_metrics(0, 1);
@@ -137,10 +138,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_told(&format!("2 certificates are served from now on: +{}", place.join("a.pem").display()));
     // A listed file is removed.
     std::fs::remove_file(place.join("b.pem")).unwrap();
-    until_told(&format!(
-        "certificate `{}` cannot be used, and the previous one stays in use until the next start: No such file",
-        place.join("b.pem").display()
-    ));
+    until_told(&format!("certificate `{}` cannot be used: No such file", place.join("b.pem").display()));
     until_metrics(0, 1);
     assert_eq!(answers("b.example"), "b");
     // A file that breaks before its first handshake has no earlier key in memory.
@@ -148,10 +146,9 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     write("list", "a.pem\nb.pem\nc.pem\n");
     until_told(&format!("+{}", place.join("c.pem").display()));
     write("c.pem", "nothing");
-    until_told(&format!(
-        "certificate `{}` cannot be used, and the key of no previous one is in memory",
-        place.join("c.pem").display()
-    ));
+    until_told(
+        "; the server has no earlier key for this certificate in memory: TLS handshakes for its names fail",
+    );
     until_metrics(0, 2);
 }
 
@@ -176,16 +173,21 @@ fn a_configuration_that_was_removed_is_no_reload() {
     wait_until(SOON, "an empty file is a decision", || shown() != "alert 112");
 }
 
-/// The next start is refused, and the commands that examine the configuration say why.
+/// The next start is refused, and so is every command that could change the facts by the defaults. The commands for a repair work.
 fn is_missed(server: &Server) {
     let started = serving(&server.data(), &[]).output().unwrap();
-    let checked = server.cli_output(&["config", "check"], "");
-    let examined = server.cli_output(&["doctor"], "");
-    for output in [started, checked, examined] {
+    let refused =
+        [&["config", "check"][..], &["doctor"], &["user", "list"], &["group", "add", "late"], &["init"]];
+    let refused = refused.map(|command| server.cli_output(command, ""));
+    for output in refused.into_iter().chain([started]) {
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         let is_told = said.contains("enfilade.toml` is missing, but it was there before");
         assert!(!output.status.success() && is_told && said.contains("(`touch '"), "{said}");
     }
+    assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
+    server.cli(&["certs", "list"]);
+    let dump = server.cli_output(&["facts", "dump"], "");
+    assert!(dump.status.success() && !String::from_utf8(dump.stdout).unwrap().contains("late"));
 }
 
 /// A start without the file that the first start wrote would silently use the default of every key.
@@ -200,10 +202,10 @@ fn a_start_without_the_configuration_that_was_there_is_refused() {
     wait_until(SOON, "the missing file is told", || server.log().contains(&missing));
     server.stop();
     is_missed(&server);
-    // Commands that need no configuration work, and an empty file is a decision.
-    assert_eq!(server.cli(&["user", "list"]).len(), 1);
+    // An empty file is a decision.
     std::fs::write(&own, "").unwrap();
     server.cli(&["config", "check"]);
+    assert_eq!(server.cli(&["user", "list"]).len(), 1);
     server.kill_and_restart();
 }
 
@@ -244,7 +246,10 @@ fn changes_behind_links_and_of_the_whole_directory_are_noticed() {
     assert_eq!(shown(), "renewed");
     std::fs::rename(&tls, &away).unwrap();
     until_metric("reload_failed 1");
-    let told = format!("cannot be read: TLS handshakes that need {} fail", tls.join("b.pem").display());
+    let told = format!(
+        "cannot read the key of {}: TLS handshakes with these certificates fail",
+        tls.join("b.pem").display()
+    );
     until(&told, &server, || server.log().contains(&told));
     assert_eq!(shown(), "renewed");
     std::fs::rename(&away, &tls).unwrap();

@@ -98,7 +98,7 @@ fn lines_that_cannot_be_written_are_counted_and_the_doctor_names_the_cause() {
     for part in [
         format!("although a server runs (process {})", server.pid()).as_str(),
         "cannot write to its standard error `/dev/full`",
-        "make room on the disk of the log",
+        "free disk space for the log",
         "enfilade_log_lines_lost_total",
     ] {
         assert!(says.contains(part), "{part}: {says}");

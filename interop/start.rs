@@ -141,7 +141,7 @@ fn a_missing_file_of_users_is_named() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     let text = start_lines(&data);
     let missing = format!("`{}`, which defines users, is missing; restore the file", users.display());
-    assert!(text.contains(&format!("nobody can log in: {missing}; see also:\n")), "{text}");
+    assert!(text.contains(&format!("nobody can log in: {missing}, then check the server:\n")), "{text}");
     assert!(text.trim_end().ends_with(" doctor"), "{text}");
     let said = passwd();
     assert_eq!(said.trim(), format!("user root@pam has a new password, but cannot log in: {missing}"));

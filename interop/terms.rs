@@ -56,6 +56,25 @@ impl Authority {
         let key = ecdsa();
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
+
+    /// A revocation list with these serial numbers.
+    pub(crate) fn revocations(&self, serials: &[[u8; 4]]) -> String {
+        let revoked = serials.iter().map(|serial| RevokedCertParams {
+            serial_number: SerialNumber::from(serial.to_vec()),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2099, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).unwrap().pem().unwrap()
+    }
 }
 
 #[test]
@@ -380,33 +399,14 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     assert_eq!(listed("may.example", &[]), "401");
     assert_eq!(listed("asks.example", &[]), "000");
     // A revoked certificate is refused from the first handshake after the revocation list changed.
-    let serial = SerialNumber::from(MINE.to_vec());
-    let taken_back = |serials: &[&SerialNumber]| {
-        let revoked = serials.iter().map(|serial| RevokedCertParams {
-            serial_number: (*serial).clone(),
-            revocation_time: date_time_ymd(2024, 1, 1),
-            reason_code: None,
-            invalidity_date: None,
-        });
-        let params = CertificateRevocationListParams {
-            this_update: date_time_ymd(2024, 1, 1),
-            next_update: date_time_ymd(2099, 1, 1),
-            crl_number: SerialNumber::from(1),
-            issuing_distribution_point: None,
-            revoked_certs: revoked.collect(),
-            key_identifier_method: KeyIdMethod::Sha256,
-        };
-        std::fs::write(
-            place.join("crl.pem"),
-            params.signed_by(&terms.authority.issuer).unwrap().pem().unwrap(),
-        )
-        .unwrap();
+    let revoke = |serials: &[[u8; 4]]| {
+        std::fs::write(place.join("crl.pem"), terms.authority.revocations(serials)).unwrap();
     };
-    taken_back(&[]);
+    revoke(&[]);
     let list = Terms::list("[verify required ca-file ca.pem crl-file crl.pem]");
     std::fs::write(place.join("list"), list).unwrap();
     until("the new certificates are served", server, || with("same.example", &mine) == "207");
-    taken_back(&[&serial]);
+    revoke(&[MINE]);
     until("the new certificates are served", server, || with("same.example", &mine) == "000");
     assert_eq!(with("same.example", &unbound), "401");
     // If the request has another credential, right or wrong, only that one is used.

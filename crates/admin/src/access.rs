@@ -207,7 +207,9 @@ fn given_by(
         false => roles_on(view, &kept, &delegation.project)?,
     };
     if !lost.is_empty() {
-        gives += &format!("; not {}, because its owner no longer has that there", names_of(view, &lost)?);
+        let these = if lost.len() == 1 { "this role" } else { "these roles" };
+        gives +=
+            &format!("; without {}: the owner no longer has {these} on the project", names_of(view, &lost)?);
     }
     if !delegation.rules.is_empty() {
         gives += "; no files, because it has access rules";

@@ -66,16 +66,23 @@ pub enum Loss<'a> {
 /// # Errors
 /// When the facts cannot be read.
 pub fn takes_last_administrator(source: &dyn Source, loss: &Loss<'_>, now: i64) -> Result<bool, Error> {
+    takes_last(source, loss, |view, without| {
+        Ok(administrators_without(view, now, without)?.iter().any(Administrator::can_log_in))
+    })
+}
+
+/// Whether `has_one` finds somebody now, and would find nobody after the change.
+fn takes_last(
+    source: &dyn Source,
+    loss: &Loss<'_>,
+    has_one: impl Fn(&View<'_>, &Without) -> Result<bool, Error>,
+) -> Result<bool, Error> {
     source.read(|view| {
         let without = match Without::after(view, loss) {
             Err(Error::Missing { .. }) => return Ok(false),
             without => without?,
         };
-        let has_one = |without: &Without| {
-            let found = administrators_without(view, now, without)?;
-            Ok::<_, Error>(found.iter().any(Administrator::can_log_in))
-        };
-        Ok(has_one(&Without::default())? && !has_one(&without)?)
+        Ok(has_one(view, &Without::default())? && !has_one(view, &without)?)
     })?
 }
 
@@ -160,6 +167,20 @@ fn administrators_without(view: &View<'_>, now: i64, without: &Without) -> Resul
             Who::Token(_) | Who::Named(_) => {}
         }
     }
+    let mut found = holders(view, now, without, users, groups)?;
+    let usual = |name: &Userid| USUAL_ADMINISTRATORS.iter().position(|usual| *usual == name.to_string());
+    found.sort_by_key(|found| (usual(&found.name).unwrap_or(usize::MAX), found.name.clone()));
+    Ok(found)
+}
+
+/// The users and the members of the groups who are enabled and not expired after a change.
+fn holders(
+    view: &View<'_>,
+    now: i64,
+    without: &Without,
+    mut users: BTreeSet<UserId>,
+    groups: impl IntoIterator<Item = GroupId>,
+) -> Result<Vec<Administrator>, Error> {
     for group in groups {
         if without.gives_roles(view, &group)? {
             users.extend(members_without(view, group, |group, member| without.has_member(group, member))?);
@@ -175,8 +196,6 @@ fn administrators_without(view: &View<'_>, now: i64, without: &Without) -> Resul
             found.push(Administrator { name, refused: refused(view, &id, None, now)? });
         }
     }
-    let usual = |name: &Userid| USUAL_ADMINISTRATORS.iter().position(|usual| *usual == name.to_string());
-    found.sort_by_key(|found| (usual(&found.name).unwrap_or(usize::MAX), found.name.clone()));
     Ok(found)
 }
 

@@ -8,7 +8,7 @@ mod tests;
 mod usable;
 
 pub use index::{IndexUse, LeafIndex};
-pub use listing::CertificateTerms;
+pub use listing::{CertificateTerms, LinePolicy};
 
 use enfilade_sources::files::certificates::{
     Engine, Identity, Threads, WholeBundle, bundles_of_companion, engine, files_of_kinds, identity_of,

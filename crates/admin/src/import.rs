@@ -102,22 +102,21 @@ fn removed(kind: &str) -> String {
     let next = match kind {
         "user" => "create the user with `enfilade user add`",
         "token" => "create a token with `enfilade token create`",
-        "password" => "set a new one with `enfilade user passwd`",
-        "realm" => "create it with `enfilade domain add`",
-        "datastore" => "create it with `enfilade datastore create`",
-        _ => "assign them with `enfilade role assign`",
+        "password" => "set a new password with `enfilade user passwd`",
+        "realm" => "create the realm with `enfilade domain add`",
+        "datastore" => "create the datastore with `enfilade datastore create`",
+        _ => "assign the roles with `enfilade role assign`",
     };
-    let again = if kind == "roles" { "they are" } else { "it is" };
     format!(
-        "this was here after an earlier import, and was removed or revoked here since; if {again} wanted again, {next}"
+        "an earlier import made this entry, and the entry was later removed or revoked on this server; to have the entry again, {next}"
     )
 }
 
 /// Why a user of a realm that was removed is not added.
 fn removed_realm(realm: &Realm) -> String {
     format!(
-        "the realm `{realm}` was removed here since an earlier import; if it is wanted again, create it with `enfilade domain add {}`, and import \
-         again",
+        "an earlier import made the realm `{realm}`, and the realm was later removed on this server; to have the realm again, create the realm with \
+         `enfilade domain add {}`, then import again",
         shell_word(realm.as_str())
     )
 }
@@ -125,7 +124,8 @@ fn removed_realm(realm: &Realm) -> String {
 /// Why nothing is given to an existing record.
 fn existed(what: &str) -> String {
     format!(
-        "{what} existed here before the import, and may be another one; if an earlier import was from this source, import again with --same-source"
+        "{what} was on this server before the import, and is possibly not the same as in the source, so this entry was not imported; if an earlier \
+         import was from this source, import again with --same-source"
     )
 }
 

@@ -44,7 +44,7 @@ pub use administrators::{
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Examined, IndexUse, LeafIndex,
-    Looked, Verified,
+    LinePolicy, Looked, Verified,
 };
 pub use change_context::ChangeContext;
 pub use datastores::{

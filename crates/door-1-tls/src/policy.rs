@@ -460,7 +460,8 @@ mod tests {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
             params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().pem()
         };
-        let (kept, revoked, foreign) = (give(7), give(8), String::from_utf8(authority()).unwrap());
+        let foreign = rcgen::generate_simple_self_signed(vec!["laptop".to_owned()]).unwrap().cert.pem();
+        let (kept, revoked) = (give(7), give(8));
         let list = CertificateRevocationListParams {
             this_update: date_time_ymd(2030, 1, 1),
             next_update: date_time_ymd(2030, 2, 1),

@@ -10,7 +10,7 @@ use enfilade_facts::tables::{FileName, MirroredFile};
 use enfilade_facts::{Read as _, Source};
 use enfilade_sources::backup::age::Lock;
 use enfilade_sources::backup::{
-    BackupError, Content, FORMAT, Item, Manifest, write_archive, write_directory,
+    BackupError, Content, Entry, FORMAT, Item, Manifest, write_archive, write_directory,
 };
 use enfilade_sources::copy::Gathered;
 use enfilade_sources::lmdb::Lmdb;
@@ -134,13 +134,22 @@ pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
     Ok(rows.into_iter().map(|(file, _)| file).collect())
 }
 
+/// Those of the followed files that a backup with these entries does not have.
+pub(crate) fn missing<'e>(
+    followed: Vec<FileName>,
+    entries: impl Iterator<Item = &'e Entry> + Clone,
+) -> Vec<FileName> {
+    let is_missing = |file: &FileName| entries.clone().all(|entry| entry.path != file.as_str());
+    followed.into_iter().filter(is_missing).collect()
+}
+
 /// Refuses a backup without a file that the server has read: after its restore, everything that the file says would be lost.
 fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> anyhow::Result<()> {
     let files = file_set(&installation.data, &installation.config);
-    let is_left_out = |name: &str| items.iter().all(|item| item.entry.path != name);
-    let known = followed(lmdb)?.into_iter().filter(|file| is_left_out(file.as_str()));
-    let mut missing: Vec<PathBuf> = known.map(|file| files.path(file)).collect();
-    if installation.had_config_file && is_left_out("enfilade.toml") {
+    let entries = items.iter().map(|item| &item.entry);
+    let known = missing(followed(lmdb)?, entries.clone());
+    let mut missing: Vec<PathBuf> = known.into_iter().map(|file| files.path(file)).collect();
+    if installation.had_config_file && entries.clone().all(|entry| entry.path != "enfilade.toml") {
         missing.push(installation.config_path());
     }
     if let Some(new) = missing.iter().find(|file| file.exists()) {

@@ -273,8 +273,8 @@ pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
             let is_own = || std::fs::read(&place).is_ok_and(|pem| self_made::is_self_made(&place, &pem));
             (directory.exists() && !is_own()).then(|| {
                 format!(
-                    "`tls.names` has no effect, because the server makes only its own `{}` again, and there is none: run `enfilade certs self-signed \
-                     {names}`, or remove the key",
+                    "`tls.names` has no effect: the server renews only its own certificate `{}`, and this certificate does not exist: run `enfilade \
+                     certs self-signed {names}`, or remove the setting",
                     place.display()
                 )
             })
@@ -307,11 +307,13 @@ pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: 
             () if certificates.at_path(file, |_| true).is_none() => format!("warning: {bad}"),
             () if certificates.at_path(file, is_in_memory).is_some() => {
                 format!(
-                    "warning: certificate `{file}` cannot be used, and the previous one stays in use until the next start: {why}"
+                    "warning: certificate `{file}` cannot be used: {why}; the server uses the earlier certificate until the next start: repair the \
+                     file"
                 )
             }
             () => format!(
-                "warning: certificate `{file}` cannot be used, and the key of no previous one is in memory, so TLS handshakes that need this certificate fail until the file is repaired: {why}"
+                "warning: certificate `{file}` cannot be used: {why}; the server has no earlier key for this certificate in memory: TLS handshakes \
+                 for its names fail; repair the file"
             ),
         });
     }

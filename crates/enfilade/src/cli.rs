@@ -56,7 +56,8 @@ impl Cli {
     fn checked(self) -> Result<Self, clap::Error> {
         match &self.command {
             Command::Datastore(Datastore::Maintenance { mode, message: Some(_), .. }) if mode == "none" => {
-                let why = "`--message` cannot be used with `none`: an open datastore has no message";
+                let why =
+                    "`--message` cannot be used with `none`: without maintenance, a datastore has no message";
                 Err(Self::command().error(clap::error::ErrorKind::ArgumentConflict, why))
             }
             _ => Ok(self),
@@ -544,7 +545,7 @@ fn role_path(text: &str) -> Result<RolePath, String> {
         let meant = format!("/datastore/{}", text.trim_start_matches('/'));
         match meant.parse::<RolePath>() {
             Ok(meant) if !text.is_empty() && !text.starts_with("/datastore/") => {
-                format!("{why}; is `{meant}` meant?")
+                format!("{why}; did you mean `{meant}`?")
             }
             _ => why.to_string(),
         }

@@ -10,7 +10,6 @@ mod datastores;
 mod doctor;
 mod explain;
 mod manual;
-mod meant;
 mod penalties;
 mod reference;
 mod facts;
@@ -24,8 +23,6 @@ mod roles;
 mod sessions;
 mod tokens;
 mod users;
-
-pub(crate) use meant::arguments;
 
 use crate::cli::{Cli, Command, Facts, Subject};
 use crate::config::{distance, refuse_lost};
@@ -153,7 +150,7 @@ fn if_missing(command: &Command) -> IfMissing {
 fn similar<'n>(names: impl Iterator<Item = &'n str>, name: &str) -> String {
     let similar = names.map(|known| (distance(known, name), known)).min();
     let similar = similar.filter(|(distance, _)| *distance <= 2);
-    similar.map(|(_, similar)| format!(" (is `{similar}` meant?)")).unwrap_or_default()
+    similar.map(|(_, similar)| format!(" (did you mean `{similar}`?)")).unwrap_or_default()
 }
 
 /// Adds the most similar existing name to the error that a name does not exist.

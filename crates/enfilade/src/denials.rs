@@ -38,7 +38,7 @@ fn of_line(line: &AclCfg, roots: &BTreeMap<String, String>) -> Option<String> {
     let names: Vec<String> = line.entries.keys().map(|(_, ugid)| ugid.to_string()).collect();
     let names = output::some(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let effect = match denies {
-        true => format!("NoAccess of {names} on {path} takes nothing away"),
+        true => format!("NoAccess of {names} on {path} has no effect (access is not blocked)"),
         false => format!("the roles of {names} on {path} have no effect"),
     };
     let next = match is_namespace {
@@ -46,7 +46,7 @@ fn of_line(line: &AclCfg, roots: &BTreeMap<String, String>) -> Option<String> {
             "the files of the namespace `{below}` of Proxmox are in {there}: write this path in the line"
         ),
         false => format!(
-            "if `{below}` is a namespace of Proxmox, its files are in {there}: write this path in the line, or remove the line"
+            "if `{below}` is a namespace of Proxmox, the files of this namespace are in {there}: write this path in the line, or remove the line"
         ),
     };
     Some(format!("{effect}, because `{root}` has no file or folder `{below}`; {next}"))
@@ -75,7 +75,8 @@ mod tests {
         assert_eq!(
             says("acl:1:/datastore/tank/secret:ann@pbs,@staff:NoAccess").unwrap(),
             format!(
-                "NoAccess of ann@pbs, @staff on /datastore/tank/secret takes nothing away, {}; the files of the namespace `secret` of Proxmox are in \
+                "NoAccess of ann@pbs, @staff on /datastore/tank/secret has no effect (access is not blocked), {}; the files of the namespace `secret` of \
+                 Proxmox are in \
                  /datastore/tank/ns/secret: write this path in the line",
                 missing("secret")
             )
@@ -89,7 +90,7 @@ mod tests {
             )
         );
         let later = says("acl:1:/datastore/tank/later:ann@pbs:NoAccess").unwrap();
-        assert!(later.contains("takes nothing away") && later.ends_with("or remove the line"), "{later}");
+        assert!(later.contains("access is not blocked") && later.ends_with("or remove the line"), "{later}");
         for line in [
             "acl:1:/datastore/tank/folder:ann@pbs:NoAccess",
             "acl:1:/datastore/tank/ns/secret:ann@pbs:NoAccess",

@@ -174,11 +174,12 @@ pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -
         Ok(First::Hidden(login, datastore)) => hidden(home, &login, &datastore),
         Ok(First::Shut(datastore, why)) => shut(home, &datastore, &why),
         Ok(First::Unanswered) => {
-            ("a datastore does not answer; see which one:".to_owned(), command(home, "doctor"))
+            ("a datastore does not answer; to see which datastore:".to_owned(), command(home, "doctor"))
         }
-        Ok(First::NoFile(why)) => {
-            (format!("nobody can log in: {why}; restore the file; see also:"), command(home, "doctor"))
-        }
+        Ok(First::NoFile(why)) => (
+            format!("nobody can log in: {why}; restore the file, then check the server:"),
+            command(home, "doctor"),
+        ),
         Ok(First::NoSecret(user)) => (
             "nobody can log in yet; set a password:".to_owned(),
             command(home, &format!("user passwd {}", quoted(&user.to_string()))),
@@ -192,11 +193,14 @@ pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -
 
 fn hidden(home: &Home, login: &Authid, datastore: &DatastoreName) -> (String, String) {
     let explain = format!("explain {} {datastore}", quoted(&login.to_string()));
-    ("nobody who can log in may list a datastore yet; see why:".to_owned(), command(home, &explain))
+    (
+        "no user who can log in has the right to list a datastore yet; to see the reason:".to_owned(),
+        command(home, &explain),
+    )
 }
 
 fn shut(home: &Home, datastore: &DatastoreName, why: &str) -> (String, String) {
-    (format!("nobody can list datastore {datastore}: {why}; see also:"), command(home, "doctor"))
+    (format!("nobody can list datastore {datastore}: {why}; to check the server:"), command(home, "doctor"))
 }
 
 /// The first commands to try with this data directory, with their heading: start the server, unless one runs, and list a datastore. `None` if nobody

@@ -244,7 +244,7 @@ pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()>
     for house in houses.chain(others.iter().copied()).filter(|house| is_house(house)) {
         let config = config::read(house, None).with_context(|| {
             format!(
-                "the configuration of `{}` says which datastores must not contain `{}`",
+                "cannot check whether a datastore of the server at `{}` contains `{}`, because the configuration of that server cannot be read",
                 house.display(),
                 data.display()
             )
@@ -266,8 +266,10 @@ pub(crate) fn caller() -> String {
 }
 
 impl Home {
-    /// Opens the store and the keys of the data directory, creates missing ones, and reads the files that people edit.
+    /// Opens the store and the keys of the data directory, creates missing ones, and reads the files that people edit. Refuses a data directory whose
+    /// configuration file is lost.
     pub(crate) fn open(installation: Installation) -> anyhow::Result<Home> {
+        config::refuse_lost(&installation.data, installation.config_file.as_deref())?;
         let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;
         make_directory(&installation.data.join("keys"), installation.config.facts.group)?;
         let hash_key = token_key::find(&installation.data, installation.config.facts.group, &source)?;

@@ -56,7 +56,7 @@ static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 fn main() -> ExitCode {
     memory::hand_back();
-    let cli = command::arguments();
+    let cli = cli::Cli::of_process().unwrap_or_else(|why| output::end(&why));
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
     let ended = command::run(cli);
     // A server has told it at its start, and served.

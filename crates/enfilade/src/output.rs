@@ -54,12 +54,14 @@ pub(crate) fn end(said: &clap::Error) -> ! {
     }
 }
 
-/// Refuses to make a secret that would be lost at once, because standard output is closed.
+/// Why nothing that is written to standard output can be seen.
+pub(crate) const UNSEEN: &str = "standard output is closed, or is /dev/null opened for reading and writing";
+
+/// Refuses to make a secret that would be lost at once, because nothing on standard output can be seen.
 pub(crate) fn require_for_secret() -> anyhow::Result<()> {
     anyhow::ensure!(
         can_be_seen(std::io::stdout()),
-        "standard output is closed, so nobody would see the new secret; nothing was changed; run the command again with its standard output open, for \
-         example into a file"
+        "{UNSEEN}, so nobody would see the new secret; nothing was changed; run the command again with its standard output open, for example into a file"
     );
     Ok(())
 }

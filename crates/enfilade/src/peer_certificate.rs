@@ -24,7 +24,7 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         ),
         CertificateError::BadEncoding => Some("the certificate of the server cannot be parsed"),
         CertificateError::BadSignature => Some(
-            "the certificate of the server was not signed by the key of the trusted CA, although it names this CA: trust the present certificate of the CA",
+            "the certificate of the server names the trusted CA, but another key signed the certificate: trust the present certificate of the CA",
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Some(
             "the certificate of the server is not for servers: its extended key usage lacks TLS server authentication (`serverAuth`)",
@@ -32,11 +32,13 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         // The library has no variants for these; their text is the name of a variant of the library below it.
         CertificateError::Other(other) => match other.0.to_string().as_str() {
             "CaUsedAsEndEntity" => Some(
-                "the server shows the certificate of a CA (basicConstraints CA:TRUE) as its own, which is refused: give it a certificate with CA:FALSE, \
+                "the server sends the certificate of a CA (basicConstraints CA:TRUE) as its own certificate, and TLS libraries refuse this: give the \
+                 server a certificate with CA:FALSE, \
                  signed by this CA or by itself (`openssl req -x509 -addext basicConstraints=critical,CA:FALSE`)",
             ),
             "EndEntityUsedAsCa" => Some(
-                "the certificate that is trusted as CA, or an intermediate one, is not the certificate of a CA (basicConstraints CA:TRUE)",
+                "the certificate that is trusted as CA, or an intermediate one, is not the certificate of a CA (basicConstraints CA:TRUE): trust \
+                 the certificate of the CA that signed the certificate of the server",
             ),
             "UnsupportedCertVersion" => {
                 Some("the certificate of the server has X.509 version 1 or 2, which TLS libraries refuse")
@@ -91,7 +93,7 @@ mod tests {
     async fn problems_of_a_certificate_are_plain_words() {
         let of_ca = || IsCa::Ca(BasicConstraints::Unconstrained);
         for (said, expected) in [
-            (refused(of_ca(), false, true).await, "shows the certificate of a CA (basicConstraints CA:TRUE)"),
+            (refused(of_ca(), false, true).await, "sends the certificate of a CA (basicConstraints CA:TRUE)"),
             (refused(IsCa::ExplicitNoCa, false, false).await, "no trusted CA signed"),
             (refused(IsCa::ExplicitNoCa, true, true).await, "has expired"),
         ] {

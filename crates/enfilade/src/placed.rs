@@ -91,7 +91,7 @@ pub(crate) fn unused(
     let realms: Vec<&str> = read.realms().filter(is_unknown).map(|(realm, _)| realm.as_str()).collect();
     if !realms.is_empty() {
         let says = format!(
-            "{DOMAINS} has realms that are not in use, or without their comments: {}; run `{command}`",
+            "{DOMAINS} has realms or comments of realms that this server does not use: {}; run `{command}`",
             output::some(&realms)
         );
         unused.push(Unused { file: DOMAINS, says });
@@ -115,12 +115,14 @@ fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option
         (!alone.is_empty()).then(|| format!("the password alone is enough for {}", output::some(&alone)));
     let others = match (others.is_empty(), &alone) {
         (true, _) => None,
-        (false, None) => Some(format!("`{command}` gives them no password, and says what to do")),
-        (false, Some(_)) => Some(format!("`{command}` gives the others no password, and says what to do")),
+        (false, None) => Some(format!("`{command}` gives these users no password, and shows the next step")),
+        (false, Some(_)) => {
+            Some(format!("`{command}` gives the other users no password, and shows the next step"))
+        }
     };
     let then: Vec<String> = alone.into_iter().chain(others).collect();
     Some(format!(
-        "{SECOND_FACTORS} is not in use: this server checks no second factor, also not of {}; {}",
+        "{SECOND_FACTORS} is not in use: this server checks no second factor, but Proxmox has second factors of {}; {}",
         output::some(&names),
         then.join("; ")
     ))
@@ -140,10 +142,12 @@ mod tests {
         let here =
             |name: &str| Imported::left("password", name, "the user already has a password on this server");
         let says = |items: &[Imported]| without_factor(&users, items, "import").unwrap();
-        let begin =
-            "tfa.json is not in use: this server checks no second factor, also not of ann@pbs, bob@pbs; ";
-        assert_eq!(says(&[]), format!("{begin}`import` gives them no password, and says what to do"));
-        let one = "the password alone is enough for bob@pbs; `import` gives the others no password, and says what to do";
+        let begin = "tfa.json is not in use: this server checks no second factor, but Proxmox has second factors of ann@pbs, bob@pbs; ";
+        assert_eq!(
+            says(&[]),
+            format!("{begin}`import` gives these users no password, and shows the next step")
+        );
+        let one = "the password alone is enough for bob@pbs; `import` gives the other users no password, and shows the next step";
         assert_eq!(says(&[here("bob@pbs")]), format!("{begin}{one}"));
         let both = says(&[here("ann@pbs"), here("bob@pbs")]);
         assert_eq!(both, format!("{begin}the password alone is enough for ann@pbs, bob@pbs"));

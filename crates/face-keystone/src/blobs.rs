@@ -25,6 +25,11 @@ pub fn ec2_id(access: &str) -> BlobId {
     id
 }
 
+/// The access key in the blob of an EC2 credential.
+pub fn access_key(blob: &str) -> Option<String> {
+    keys_of(blob).ok().map(|(access, _)| access)
+}
+
 /// The application credential whose session made an EC2 key; empty if there is none.
 fn lineage_of(row: &Blob) -> &[CredentialId] {
     row.ec2.as_ref().map_or(&[], |key| key.by.as_slice())

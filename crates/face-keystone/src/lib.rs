@@ -31,7 +31,7 @@ mod trusts;
 mod unified_limits;
 mod users;
 
-pub use blobs::ec2_id;
+pub use blobs::{access_key, ec2_id};
 pub use endpoint_filters::group_filters;
 pub use request_body::wants_more_than_a_password;
 pub use routes::{V3, V3Need, V3Route};

@@ -216,7 +216,8 @@ impl Explaining<'_> {
             },
         };
         let judged = onlooker.judgement(&target).ok();
-        let walk = judged.iter().flat_map(|judged| &judged.walk).map(ToString::to_string).collect();
+        let mut walk: Vec<String> =
+            judged.iter().flat_map(|judged| &judged.walk).map(ToString::to_string).collect();
         match outcome {
             Ok(found) => {
                 self.opens(Door::Access, format!("{right} is granted"), walk);
@@ -227,6 +228,7 @@ impl Explaining<'_> {
                 if let (Some(judged), Refusal::Access(refused)) = (judged, why.parts().1) {
                     self.remedy = self.house.remedy(&who, &permit, target, &judged, refused);
                 }
+                walk.extend(self.house.way_from(&who, name, path).filter(|_| reads));
                 self.refused(why, walk)
             }
         }
@@ -296,6 +298,21 @@ impl House {
                 }
             }
         }
+    }
+
+    /// The listing of a directory that no role makes visible, in one line, if it is on the way to objects on which the principal has a role
+    /// (`ways.rs`).
+    fn way_from(&self, who: &Principal, name: &DatastoreName, directory: &StorePath) -> Option<String> {
+        const SHOWN: usize = 5;
+        let (now, memo) = (self.now(), &self.parts.access_memo);
+        let ways = |view: &View<'_>| enfilade_access::ways(view, now, who, (name, directory), memo);
+        let ends = self.parts.source.read(ways).ok()?.ok()?;
+        let shown: Vec<String> = ends.iter().take(SHOWN).map(ToString::to_string).collect();
+        let more =
+            if ends.len() > SHOWN { format!(" and {} more", ends.len() - SHOWN) } else { String::new() };
+        (!ends.is_empty()).then(|| {
+            format!("a listing of this directory shows only names on the way to {}{more}", shown.join(", "))
+        })
     }
 
     /// The project that the datastore is bound to, if the user has a role there.

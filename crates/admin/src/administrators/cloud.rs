@@ -1,10 +1,9 @@
 //! The administrators of the cloud: the users with the role `admin` on the system, on a domain or on a project. By Keystone's rules, a session with this
 //! role may make every call of Identity v3.
 
-use super::{Loss, Without, is_live, refused};
-use crate::access::{members_without, name_of_user};
+use super::{Administrator, Loss, Without, holders, takes_last};
 use crate::error::Error;
-use enfilade_facts::tables::{Domain, Grant, GrantScope, Grantee, NamedRole, Project, User};
+use enfilade_facts::tables::{Domain, Grant, GrantScope, Grantee, NamedRole, Project};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, RoleId, Userid};
 use enfilade_facts::{Read, Source, View};
 use std::collections::BTreeSet;
@@ -25,14 +24,7 @@ pub fn cloud_administrators(source: &dyn Source, now: i64) -> Result<Vec<Userid>
 /// # Errors
 /// When the facts cannot be read.
 pub fn takes_last_cloud_administrator(source: &dyn Source, loss: &Loss<'_>, now: i64) -> Result<bool, Error> {
-    source.read(|view| {
-        let without = match Without::after(view, loss) {
-            Err(Error::Missing { .. }) => return Ok(false),
-            without => without?,
-        };
-        let has_one = |without: &Without| Ok::<_, Error>(!found(view, now, without)?.is_empty());
-        Ok(has_one(&Without::default())? && !has_one(&without)?)
-    })?
+    takes_last(source, loss, |view, without| Ok(!found(view, now, without)?.is_empty()))
 }
 
 fn found(view: &View<'_>, now: i64, without: &Without) -> Result<Vec<Userid>, Error> {
@@ -48,21 +40,9 @@ fn found(view: &View<'_>, now: i64, without: &Without) -> Result<Vec<Userid>, Er
             Grantee::Group(id) => drop(groups.insert(id)),
         }
     }
-    for group in groups {
-        if without.gives_roles(view, &group)? {
-            users.extend(members_without(view, group, |group, member| without.has_member(group, member))?);
-        }
-    }
-    let mut found = Vec::new();
-    for id in users.into_iter().filter(|id| without.user != Some(*id)) {
-        let Some(user) = view.get::<User>(&id)? else { continue };
-        if is_live(user.enabled, user.expires, now)
-            && without.domain != Some(user.domain)
-            && refused(view, &id, None, now)?.is_none()
-        {
-            found.extend(name_of_user(view, &id)?);
-        }
-    }
+    let holders = holders(view, now, without, users, groups)?;
+    let mut found: Vec<Userid> =
+        holders.into_iter().filter(Administrator::can_log_in).map(|holder| holder.name).collect();
     found.sort();
     Ok(found)
 }

@@ -5,8 +5,10 @@ use enfilade_sources::files::certificates::{
     bundles_of_companion, files_of_kinds, is_certificate, list, list_authorities, passed_over, read_text,
     with_companions,
 };
-use enfilade_tls::{CertificateFile, CrtList, Digest, DigestedLeaf, Issuers, Line, Options, Policy, Tickets};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use enfilade_tls::{
+    CertificateFile, CrtList, Digest, DigestedLeaf, Issuers, Line, Options, Policy, Tickets, Verify,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,30 @@ impl CertificateTerms {
         }
         let usual = Arc::new(Policy::usual(&tickets)?);
         Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known) })
+    }
+}
+
+/// The number of a line of a crt-list, and its policy, or the reason why its options cannot be used.
+pub type LinePolicy = (u32, Result<Arc<Policy>, String>);
+
+impl CertificatePlace {
+    /// The lines of a crt-list that ask clients for certificates. Of lines with the same options, only the first one is returned. A directory has no lines.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    pub fn lines_that_ask(&self) -> io::Result<Vec<LinePolicy>> {
+        let CertificatePlace::List(_) = self else { return Ok(Vec::new()) };
+        let terms = CertificateTerms::new(Tickets::default(), None).map_err(io::Error::other)?;
+        let (listing, bad) = Listing::read_past(self, &terms)?;
+        let mut lines: Vec<_> = listing.lines.iter().flat_map(|lines| lines.of.values().flatten()).collect();
+        lines.sort_by_key(|(line, _)| line.number);
+        let mut seen = HashSet::new();
+        lines.retain(|(line, _)| line.options.verify != Verify::None && seen.insert(&line.options));
+        let why = |number| bad.iter().find(|(at, _)| *at == number).map(|(_, bad)| bad.why.clone());
+        let of = |(line, policy): &(Line, Arc<Policy>)| {
+            (line.number, why(line.number).map_or_else(|| Ok(Arc::clone(policy)), Err))
+        };
+        Ok(lines.into_iter().map(of).collect())
     }
 }
 

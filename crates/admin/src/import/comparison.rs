@@ -45,18 +45,18 @@ impl Followed {
 pub(super) fn would_return(here: &FileSet, copy: &ProxmoxFiles) -> String {
     let followed = match Followed::read(here) {
         Ok(followed) => followed,
-        Err(why) => return format!("what that is cannot be listed ({why})"),
+        Err(why) => return format!("the differences cannot be listed: {why}"),
     };
     let more = differences(&followed, copy);
     if more.is_empty() {
-        return "the copy has no user, token, role or datastore that is missing here".to_owned();
+        return "the copy has no user, token, role or datastore that is missing on this server".to_owned();
     }
     let shown: Vec<&str> = more.iter().take(NAMED_MAX).map(String::as_str).collect();
     let rest = match more.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         rest => format!(" and {rest} more"),
     };
-    format!("only the copy has: {}{rest}", shown.join(", "))
+    format!("differences in the copy: {}{rest}", shown.join(", "))
 }
 
 fn differences(here: &Followed, copy: &ProxmoxFiles) -> Vec<String> {
@@ -145,7 +145,7 @@ mod tests {
         let copy = ProxmoxFiles::read(&copy, ProxmoxTerms::default()).unwrap();
         assert_eq!(
             would_return(&here, &copy),
-            "only the copy has: token ann@pbs!a with a later expiry, token ann@pbs!b, user bob@pbs, user eve@pbs as enabled, \
+            "differences in the copy: token ann@pbs!a with a later expiry, token ann@pbs!b, user bob@pbs, user eve@pbs as enabled, \
              another secret of token ann@pbs!a, roles of bob@pbs on /, /datastore/tank without NoAccess of ann@pbs, datastore old"
         );
         let same = ProxmoxFiles::read(&here, ProxmoxTerms::default()).unwrap();

@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Change, Read, Source, SourceError, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The kinds of records in the list: those that let somebody in, give rights, or contain files.
+/// The kinds of records in the list that let somebody in or give rights. Datastores are listed, too, but not by their results (`stores.rs`).
 const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
 
 /// The value of a record that is here, or was removed since.

@@ -103,10 +103,10 @@ fn is_followed(ctx: &ChangeContext<'_>, files: &ProxmoxFiles) -> Result<bool, Er
         Some(file) => {
             let (here, there) = (ctx.files.directory().display(), files.directory().display());
             Err(Error::Invalid(format!(
-                "this server already follows its own {file}, so no other copy can be imported; nothing was changed; if you put the files of `{there}` \
-                 into `{here}`, everything that was removed, revoked or restricted here since the copy was made is valid again; {}; compare the files \
-                 first (`diff {here}/user.cfg {there}/user.cfg`), and take out of the copy what must not come back; then put its files into `{here}`, \
-                 and import their passwords with `enfilade import proxmox {here}`",
+                "nothing was imported: this server reads its own {file}; the files in `{there}` would make entries valid again that were removed, \
+                 revoked or restricted on this server after the copy; {}; to use the copy: compare the files (`diff {here}/user.cfg \
+                 {there}/user.cfg`), delete the unwanted entries from the copy, copy the files to `{here}`, then run `enfilade import proxmox \
+                 {here}`",
                 would_return(ctx.files, files)
             )))
         }

@@ -15,22 +15,23 @@ pub(super) fn gives_more(
     let users = || {
         let other = other.filter(|_| !path.as_str().starts_with("/datastore"))?;
         Some(format!(
-            "the path is not one of a datastore, and users of this server are not in the source, such as {other}"
+            "the path is not a datastore path, so the roles would also give rights on users that are only on this server, such as {other}"
         ))
     };
     stores.gives_more(path, is_same_source).or_else(users)
 }
 
 pub(super) fn in_doubt() -> String {
-    "another line of acl.cfg about this user, token or group cannot be read, and may take the rights away: correct it, and import again".to_owned()
+    "acl.cfg has an invalid line about this user, token or group; that line possibly removes these rights; correct the line, then import \
+     again".to_owned()
 }
 
 /// Why the NoAccess of the source was left out, although rights stay that the source takes away.
 pub(super) fn still_has(named: &str, path: &RolePath, before: &Assignment) -> String {
     let roles: Vec<&str> = before.roles.iter().map(|(role, _)| role.name()).collect();
     format!(
-        "the source takes all rights away there, but the {named} has {} on {path} here, which was not changed: remove it with `enfilade role remove`, \
-         and assign NoAccess",
+        "the source removes all rights on {path}, but on this server the {named} still has {} on this path: remove these roles with `enfilade role \
+         remove`, and assign NoAccess",
         roles.join(", ")
     )
 }

@@ -103,8 +103,8 @@ impl Stores {
                 let is_there = |new: &&Section| sections.iter().any(|section| section.id == new.id);
                 if let Some(there) = self.new.iter().find(is_there) {
                     return Err(Error::Invalid(format!(
-                        "datastore `{0}` was added to datastore.cfg in the meantime; if it is not that of the source, remove the roles on \
-                         /datastore/{0}, which are those of the source (`enfilade role list`)",
+                        "datastore `{0}` was added to datastore.cfg during the import; if this datastore is not the datastore of the source, remove \
+                         the roles of the source on /datastore/{0} (`enfilade role list`)",
                         there.id
                     )));
                 }
@@ -128,13 +128,13 @@ impl Stores {
         let others: BTreeSet<&DatastoreName> = self.others.iter().chain(doubtful).collect();
         if ALL_DATASTORES.contains(&path.as_str()) && !others.is_empty() {
             return Some(format!(
-                "the path also covers datastores of this server that existed before the import: {}",
+                "the roles would also apply to datastores that were on this server before the import: {}",
                 some(&others)
             ));
         }
         let name = path.as_str().strip_prefix("/datastore/")?.split('/').next()?;
         let Ok(known) = name.parse::<DatastoreName>() else {
-            return Some(format!("`{name}` is not a name of a datastore here"));
+            return Some(format!("`{name}` is not a valid name of a datastore on this server"));
         };
         if self.imported.contains(&known) {
             return None;
@@ -144,13 +144,14 @@ impl Stores {
         }
         Some(match (self.left.contains(&known), self.others.contains(&known)) {
             (true, true) => format!(
-                "the datastore `{name}` of the source was left out, and the datastore `{name}` of this server is another one"
+                "the datastore `{name}` of the source was not imported, and on this server `{name}` is another datastore, to which the roles would \
+                 apply"
             ),
-            (true, false) => format!("the datastore `{name}` of the source was left out"),
+            (true, false) => format!("the datastore `{name}` of the source was not imported"),
             (false, true) => format!(
-                "the source has no datastore `{name}`, and the datastore `{name}` of this server is another one"
+                "the source has no datastore `{name}`, and on this server `{name}` is another datastore, to which the roles would apply"
             ),
-            (false, false) => format!("there is no datastore `{name}`"),
+            (false, false) => format!("the datastore `{name}` is not in the source and not on this server"),
         })
     }
 }

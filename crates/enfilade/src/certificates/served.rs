@@ -406,9 +406,10 @@ fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
     let lost: BTreeSet<&str> =
         on_disk.take(TOLD_MAX).map(|file| &*file.path).filter(|path| is_lost(path)).collect();
     match lost.is_empty() {
-        true => "the old ones stay in use".to_owned(),
+        true => "the earlier certificates stay in use".to_owned(),
         false => format!(
-            "the old ones stay in use, except those whose key is not in memory and cannot be read: TLS handshakes that need {} fail",
+            "the earlier certificates stay in use, but the server cannot read the key of {}: TLS handshakes with these certificates fail until the \
+             files can be read",
             output::some(&lost.into_iter().collect::<Vec<_>>())
         ),
     }

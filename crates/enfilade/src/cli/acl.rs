@@ -14,7 +14,7 @@ pub(crate) enum Acl {
         /// The path in the datastore
         #[arg(default_value = "/")]
         path: String,
-        /// In SDDL, one line, as icacls and samba-tool write it
+        /// Show the ACL as one line of SDDL, like icacls and samba-tool
         #[arg(long)]
         sddl: bool,
     },
@@ -62,7 +62,7 @@ pub(crate) enum Acl {
     },
     /// Show the rights of each user on a path and on everything below it: one line per object and user
     #[command(
-        after_help = "Roles and ACLs count together, as for a request. An object without a line is not visible to that user.\n\
+        after_help = "Roles and ACLs apply together, as for a request. A user cannot see an object without a line for this user.\n\
         Save two reviews with --json, and compare them with `acl changes`."
     )]
     Review {

@@ -11,7 +11,7 @@ use enfilade_facts::Read as _;
 use enfilade_facts::tables::{Blob, BlobId};
 use enfilade_facts::vocabulary::{UserId, Userid};
 use enfilade_identity::{Refusal, check_secret};
-use enfilade_keystone::ec2_id;
+use enfilade_keystone::{access_key, ec2_id};
 use enfilade_sources::files::issued::{IssuedBy, IssuedSession};
 use serde_json::{Value, json};
 
@@ -40,16 +40,14 @@ pub(super) fn name_access_keys(home: &Home, ways: &mut [Way]) -> anyhow::Result<
     for way in ways.iter_mut().filter(|way| way.kind == WayKind::Ec2Key) {
         let Ok(id) = way.name.parse::<BlobId>() else { continue };
         let row = home.source().read(|view| view.get::<Blob>(&id))??;
-        way.name = row.and_then(|row| access_key(&id, &row)).unwrap_or_else(|| id.to_string());
+        way.name = row.and_then(|row| login_key(&id, &row)).unwrap_or_else(|| id.to_string());
     }
     Ok(())
 }
 
-/// The access key of an EC2 key. `None` if the blob has another one than that with which clients log in: a client can change the blob, but not the id.
-fn access_key(id: &BlobId, row: &Blob) -> Option<String> {
-    let blob: Value = serde_json::from_str(&row.blob).ok()?;
-    let access = blob.get("access")?.as_str()?;
-    (ec2_id(access) == *id).then(|| access.to_owned())
+/// The access key with which clients log in. `None` if the blob has another one: a client can change the blob, but not the id.
+fn login_key(id: &BlobId, row: &Blob) -> Option<String> {
+    access_key(&row.blob).filter(|access| ec2_id(access) == *id)
 }
 
 /// A credential or trust of a user, and the reason if the credential or trust does not work.
@@ -130,7 +128,7 @@ impl Found {
     /// Where a way in works that works only on some connections.
     fn only_where(&self, way: &Way) -> Option<String> {
         (way.kind == WayKind::ClientCertificate).then(|| match self.nobody_asks {
-            true => format!("{}, and none does", client_certificates::ONLY_WHERE),
+            true => format!("{}, but no line asks for client certificates", client_certificates::ONLY_WHERE),
             false => format!("{}{}", client_certificates::ONLY_WHERE, client_certificates::AND_ACCEPTS),
         })
     }
@@ -219,7 +217,7 @@ mod tests {
         let of_blob = |blob: &str| {
             let user = UserId::from_bytes([1; 16]);
             let row = Blob { user, project: None, kind: "ec2".into(), blob: blob.to_owned(), ec2: None };
-            access_key(&ec2_id("first"), &row)
+            login_key(&ec2_id("first"), &row)
         };
         assert_eq!(of_blob("{\"access\":\"first\"}").as_deref(), Some("first"));
         for blob in ["{\"access\":\"other\"}", "{}", "no JSON"] {

@@ -351,7 +351,7 @@ fn remove(
     let place = place_of(files, name)?;
     let bundle = format!("{name}.pem");
     if !place.exists() && place.with_file_name(&bundle).exists() {
-        bail!("there is no `{}`, nothing was removed: is `{bundle}` meant?", place.display());
+        bail!("`{}` does not exist, so nothing was removed; did you mean `{bundle}`?", place.display());
     }
     let pem = std::fs::read(&place).unwrap_or_default();
     let mut also = companions_of(&place);
@@ -359,7 +359,7 @@ fn remove(
     also.extend(Some(place.with_extension("crt")).filter(|crt| *crt != place && is_self_made(&place, &pem)));
     match std::fs::remove_file(&place) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => bail!(
-            "there is no `{}`, nothing was removed: give the file name, without its directory; `enfilade certs list` shows all",
+            "`{}` does not exist, so nothing was removed: give the file name without the directory; `enfilade certs list` shows all",
             place.display()
         ),
         removed => removed.with_context(|| format!("`{}` cannot be removed", place.display()))?,
@@ -375,8 +375,8 @@ fn remove(
     let is_left = files.leaves(|_, _| ()).is_ok_and(|left| left.iter().any(Result::is_ok));
     let (dropped, kept) = match is_of_running_server(installation, files) {
         true => (
-            "; the running server drops it within a few seconds",
-            ", and the running server keeps it until another one is there",
+            "; the running server stops using the certificate within a few seconds",
+            "; the running server uses the removed certificate until another certificate exists",
         ),
         false => ("", ""),
     };
@@ -385,7 +385,7 @@ fn remove(
     output::done(json, &value, &format!("`{name}` removed{with}{dropped}"));
     if !is_left {
         output::note(&format!(
-            "warning: no certificate is left{kept}; without one the server does not start again: `enfilade certs self-signed NAME` makes one, \
+            "warning: no certificate is left{kept}; without a certificate, the server cannot start: `enfilade certs self-signed NAME` makes one, \
              `enfilade certs add FILE` adds one"
         ));
     }

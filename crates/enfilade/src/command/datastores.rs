@@ -106,8 +106,8 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                     .as_ref()
                     .map(|point| format!("mounted at {}", point.as_deref().unwrap_or("none"))),
                 acls.map(|acls| format!("acls {acls}")),
-                visible_by.map(|rights| format!("visible by {rights}")),
-                check_traverse.map(|word| format!("check traverse {word}")),
+                visible_by.map(|rights| format!("visibility: {rights}")),
+                check_traverse.map(|word| format!("traverse check: {word}")),
                 moves.map(|word| format!("moves {word}")),
                 copies.map(|word| format!("copies {word}")),
             ];

@@ -119,10 +119,10 @@ fn configuration(installation: &Installation, certificates: &[Finding]) -> Findi
         return error(what, lost_file(&path));
     }
     if certificates.iter().any(|found| found.state == State::Error) {
-        return error(what, "a server cannot start with it: see the line `certificates`");
+        return error(what, "a server cannot start with this configuration: see the line `certificates`");
     }
     match refuse_exposed_backups(data, config, roots_of(data, config)) {
-        Err(why) => error(what, format!("a server cannot start with it: {why:#}")),
+        Err(why) => error(what, format!("a server cannot start with this configuration: {why:#}")),
         Ok(()) => well(what, "valid; `enfilade config show` prints it"),
     }
 }
@@ -351,7 +351,8 @@ fn store(data: &Path, lmdb: &Lmdb) -> Vec<Finding> {
     if stale > 0 {
         findings.push(warning(
             "readers",
-            format!("the file grew, because old pages stayed in use by readers whose processes had ended: {stale}; these readers are now removed"),
+            format!("the file grew, because readers of ended processes kept old pages in use; these readers are now removed: {stale}; no action is \
+                needed"),
         ));
     }
     findings.push(log::changes(data, lmdb));
@@ -476,7 +477,7 @@ fn imports(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let of_file = placed::imported_before(&installation.data).map_err(|why| format!("{why:#}"));
     let wrong = list.err().into_iter().chain(of_file.err());
     findings.extend(
-        wrong.map(|why| error("imports", format!("the list of imported records cannot be used: {why}"))),
+        wrong.map(|why| error("imports", format!("the list of imported records cannot be used: {why}; until the list is repaired, import nothing"))),
     );
     findings
 }

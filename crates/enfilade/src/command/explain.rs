@@ -223,7 +223,7 @@ impl Asked<'_> {
                 "enable the project: enfilade project set {project} --enable; or its domain: enfilade domain enable DOMAIN"
             ),
             IdentityRefusal::OF_OTHER_PROJECT => {
-                "run explain without --project: a credential is not for another project than its own"
+                "run explain without --project: an application credential works only for its own project"
                     .to_owned()
             }
             _ if authid.token.is_some() => format!(
@@ -257,17 +257,22 @@ impl Asked<'_> {
         Some(match remedy {
             Remedy::OfTheCode => return None,
             Remedy::OtherCredential => {
-                "no role counts for this credential: it has access rules, or no role on its project; use another credential".to_owned()
+                "use another credential: this credential has access rules, or has no role on its project"
+                    .to_owned()
             }
             Remedy::OfOtherProject(_) => format!(
-                "use a session or an application credential for the project {project}: the datastore is bound to it, and to one project at most"
+                "use a session or an application credential for the project {project}: the datastore is bound to this project, and can be bound to \
+                 only one project"
             ),
             Remedy::OfProject(_) => format!(
-                "use a session or an application credential for the project {project}: the datastore is bound to it, and {user} has a role on it: enfilade \
-                 token create {new} --project {project}; to explain a session for it, add --project {project}"
+                "create an application credential for the project {project}, or use a session for this project: enfilade token create {new} \
+                 --project {project}; the datastore is bound to this project, and {user} has a role on the project; to explain a session, add \
+                 --project {project}"
             ),
             Remedy::Binding(_) => {
-                format!("bind the datastore to the project: enfilade datastore set {datastore} --project {project}")
+                format!(
+                    "bind the datastore to the project: enfilade datastore set {datastore} --project {project}"
+                )
             }
             Remedy::RoleOnProject(_, role) => format!(
                 "give a role on the project: enfilade role assign --project {project} --auth-id {user} {role}"
@@ -283,12 +288,19 @@ impl Asked<'_> {
                     format!("enfilade role remove --path {path} --auth-id {name} NoAccess")
                 };
                 let commands: Vec<String> = names.iter().map(remove).collect();
-                format!("remove NoAccess, which overrides all other roles there: {}; then explain again", commands.join("; "))
+                format!(
+                    "remove NoAccess: {}; NoAccess overrides all other roles on the path; then explain again",
+                    commands.join("; ")
+                )
             }
             Remedy::Role { path, role, of_token } => {
                 let path = RolePath::of(datastore, path);
                 let path = word(path.as_str());
-                let too = if *of_token { format!("; the owner {user} needs the right, too") } else { String::new() };
+                let too = if *of_token {
+                    format!("; the owner {user} also needs the right")
+                } else {
+                    String::new()
+                };
                 format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{too}")
             }
             Remedy::Acl(path, missing) => self.about_acl(path, *missing),
@@ -305,22 +317,25 @@ impl Asked<'_> {
                 let lines: String = lines.iter().map(|line| format!(" {}", word(line))).collect();
                 let inherit = match lines.contains("inherit=") {
                     true => {
-                        "; with inherit=files,dirs in the first line, it is also for what is created there later"
+                        "; to include files and directories that are created later, add inherit=files,dirs to the first line"
                     }
                     false => "",
                 };
                 format!(
-                    "the role suffices, but not the ACL; add a line to it: enfilade acl set {datastore} {path} {entry}{lines}{inherit}"
+                    "add a line to the ACL: enfilade acl set {datastore} {path} {entry}{lines}{inherit}; the role allows the access, but the ACL \
+                     does not"
                 )
             }
             Some(AclLines { mode, uid, gid, .. }) => format!(
-                "the role suffices, but there is no ACL, so the mode bits {:o} (owner {uid}, group {gid}) decide: change them with chmod or chown, or give \
-                 {user} a uid: enfilade user set {} --uid NUMBER; an ACL would replace the mode bits, so it needs a line for everybody who may read or write",
+                "the role allows the access, but there is no ACL, and the mode bits {:o} (owner {uid}, group {gid}) do not allow the access: change \
+                 the mode bits or the owner with chmod or chown, or give {user} a uid: enfilade user set {} --uid NUMBER; an ACL would replace the \
+                 mode bits, so an ACL needs a line for each user who must have access",
                 mode & 0o7777,
                 word(&user.to_string())
             ),
             None => format!(
-                "the role suffices, but not the ACL: see enfilade acl get {datastore} {path}; add the line {entry} before the others"
+                "show the ACL: enfilade acl get {datastore} {path}; add the line {entry} before the other lines; the role allows the access, but \
+                 the ACL does not"
             ),
         }
     }

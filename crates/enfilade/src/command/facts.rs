@@ -286,7 +286,8 @@ fn put_in_place(
 /// What the restore of an older state means for revocations.
 pub(super) fn valid_again(unix_seconds: i64) -> String {
     format!(
-        "everything that was revoked, disabled, deleted or taken away (also by NoAccess) after {} is valid again, also sessions and credentials",
+        "revocations, deletions, disabling and removals of rights (NoAccess included) after {} are lost; the old sessions, credentials and rights \
+         work again",
         output::time(unix_seconds)
     )
 }
@@ -294,7 +295,7 @@ pub(super) fn valid_again(unix_seconds: i64) -> String {
 /// Where changes are that `facts log` does not show.
 pub(super) fn see_log(after: u64) -> String {
     format!(
-        "changes that are not there (they are kept for an hour, and until they are in the log of the server) are in the log of the server: its lines with \
+        "`facts log` shows only recent changes (at least those of the last hour); older changes are in the log of the server: lines with \
          \"event\":\"change\" and a revision above {after}"
     )
 }
@@ -321,7 +322,7 @@ fn undone(
     let valid = valid_again(origin.unix_seconds);
     Some(match set_aside {
         None => format!(
-            "{what}: {valid}, and running servers accept it: revoke it again now\nthe changes that were undone, which name what to revoke again: enfilade \
+            "{what}: {valid}, also on running servers: make these changes again now\nto list the lost changes: enfilade \
              --data '{}' facts log --last {}\n{}",
             installation.data.display(),
             lost + 1,
@@ -329,7 +330,10 @@ fn undone(
         ),
         // No server runs now.
         Some(_) => {
-            format!("{what}: {valid}: revoke it again before you start a server\n{}", only_in_log(after))
+            format!(
+                "{what}: {valid}: make these changes again before you start a server\n{}",
+                only_in_log(after)
+            )
         }
     })
 }
@@ -337,7 +341,7 @@ fn undone(
 /// Where the changes are, if the facts that had them are lost.
 fn only_in_log(after: u64) -> String {
     format!(
-        "the log of the server names what to revoke again: see its lines with \"event\":\"change\" and a revision above {after}"
+        "the log of the server lists the lost changes: see its lines with \"event\":\"change\" and a revision above {after}"
     )
 }
 
@@ -398,16 +402,16 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let value = json!({ "store": at.store.to_string(), "revision": at.revision.0 });
     let lost = match lost {
         Some((found, expected)) => format!(
-            "the changes after revision {found}, up to revision {expected}, are lost: everything that they revoked, disabled, deleted or took away (also by \
-             NoAccess) is valid again, also sessions and credentials: revoke it again before you start a server\n{}",
+            "the changes after revision {found}, up to revision {expected}, are lost: the sessions, credentials and rights that these changes \
+             revoked, disabled, deleted or removed (NoAccess included) work again: make these changes again before you start a server\n{}",
             only_in_log(found.0)
         ),
-        None => "if this store is older than the one before, everything that was revoked, disabled, deleted or taken away since is valid again: revoke it \
-                 again before you start a server"
+        None => "if this store is an older copy, all revocations, deletions and restrictions after that copy are lost: make these changes again \
+            before you start a server"
             .to_owned(),
     };
     let text = format!(
-        "the present content of the store is accepted; the new id of the store is {}\n{lost}",
+        "from now on, servers use the store as it is now; the new id of the store is {}\n{lost}",
         at.store
     );
     output::done(json, &value, &text);

@@ -194,11 +194,16 @@ impl Subject {
 
     /// The subject for an EC2 key, by its access key or its id.
     fn key(home: &Home, text: &str) -> anyhow::Result<Subject> {
-        let by_access = ec2_id(text);
-        let rows = home.source().read(|view| view.list::<Blob>(&[]))??;
-        let is_it =
-            |(id, row): &(BlobId, Blob)| row.ec2.is_some() && (*id == by_access || id.to_string() == text);
-        let (id, row) = rows.into_iter().find(is_it).with_context(|| {
+        let ids = text.parse::<BlobId>().ok().into_iter().chain([ec2_id(text)]);
+        let found = home.source().read(|view| {
+            for id in ids {
+                if let Some(row) = view.get::<Blob>(&id)?.filter(|row| row.ec2.is_some()) {
+                    return Ok(Some((id, row)));
+                }
+            }
+            Ok::<_, SourceError>(None)
+        })??;
+        let (id, row) = found.with_context(|| {
             format!(
                 "there is no EC2 key `{text}`; expected an access key; see `enfilade user access NAME@DOMAIN`"
             )
@@ -341,8 +346,8 @@ impl Subject {
 }
 
 /// The line under the list of revocations.
-const UP_TO: &str = "sessions issued up to that time are refused: it is up to a minute later than the revocation, because sessions may have got such an issue \
-                     time before; sessions issued after the revocation get a later one";
+const UP_TO: &str = "sessions with an issue time up to ISSUED UP TO are refused; this time can be up to one minute in the future; new sessions get \
+    a later issue time, so new sessions work";
 
 /// The maximum number of revocation marks in one change.
 const MARKS_AT_ONCE: usize = 256;

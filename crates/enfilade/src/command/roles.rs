@@ -107,7 +107,10 @@ fn assign(home: &Home, assignment: &Assignment, propagate: bool, json: bool) -> 
         format!("enfilade role remove --path {path} --auth-id {who} {role}")
     };
     let without_effect = match others.contains(&Role::NoAccess) {
-        true => Some(format!("it has no effect while NoAccess is there, too: {}", remove(Role::NoAccess))),
+        true => Some(format!(
+            "the role has no effect, because NoAccess is on the same path; to remove NoAccess: {}",
+            remove(Role::NoAccess)
+        )),
         false => without_effect(home, &who, path, new)?,
     };
     let text = match &without_effect {
@@ -119,7 +122,7 @@ fn assign(home: &Home, assignment: &Assignment, propagate: bool, json: bool) -> 
             let names: Vec<&str> = others.iter().map(|role| role.name()).collect();
             let remove: Vec<String> = others.iter().map(|role| remove(*role)).collect();
             format!(
-                "{auth_id} has the role {role} on {on} in addition to {}; to take that away: {}",
+                "{auth_id} has the role {role} on {on} in addition to {}; to remove the other roles: {}",
                 names.join(", "),
                 remove.join("; ")
             )
@@ -128,7 +131,7 @@ fn assign(home: &Home, assignment: &Assignment, propagate: bool, json: bool) -> 
     output::done(json, &described(assignment, at, without_effect.as_deref(), &others), &text);
     if let Some(place) = absent(home, path)? {
         output::note(&format!(
-            "warning: there is nothing at {path} (`{}`): check the path; the role counts for what is created there",
+            "warning: {path} (`{}`) does not exist: check the path; the role applies when the path is created",
             place.display()
         ));
     }

@@ -24,7 +24,8 @@ pub(super) fn run(home: &Home, command: Session, json: bool) -> anyhow::Result<(
 /// The line under the table if a session has an issue time in the future.
 fn ahead(newest: i64, now: i64) -> Option<&'static str> {
     (now < newest).then_some(
-        "an ISSUED time in the future is no error: after a revocation, new sessions get a time up to a minute ahead, so that it does not cover them",
+        "an ISSUED time up to one minute in the future is normal: after a revocation, the server gives new sessions a later issue time, so that the \
+         revocation does not end them",
     )
 }
 

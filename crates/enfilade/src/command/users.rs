@@ -111,7 +111,7 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
     let stay = match others {
         0 => String::new(),
         others => format!(
-            "; {} of the user still let in: enfilade user access {}",
+            "; the user still has access with {}; to list these credentials: enfilade user access {}",
             output::counted(others, "token or other credential", "tokens and other credentials"),
             output::word(&user.to_string())
         ),

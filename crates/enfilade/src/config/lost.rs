@@ -1,8 +1,9 @@
 //! Refuses a lost configuration file. Without the file every key would have its default: a server would no longer ask for client certificates, for
-//! example. So the data directory has a record that the file was there, and a server that finds the record without the file does not start.
+//! example, and a command would follow the edited files of another directory. So the data directory has a record that the file was there. If the record
+//! is there without the file, no server starts, and only the commands that examine or restore a data directory work.
 
 use super::{FILE, path};
-use anyhow::{Context, ensure};
+use anyhow::{anyhow, ensure};
 use enfilade_sources::files::atomic;
 use std::path::Path;
 
@@ -19,9 +20,10 @@ pub(crate) fn remember(data: &Path, file: Option<&Path>, group: Option<u32>) -> 
         return Ok(());
     }
     let written = atomic::write_shared(&record, TEXT, group);
-    written.with_context(|| {
-        format!(
-            "`{}` cannot be written, so a later start without the configuration file would not be refused",
+    written.map_err(|why| {
+        anyhow!(
+            "cannot write `{}`: {why}; without this file, the server cannot detect a missing configuration file at a later start; correct the \
+             permissions of the directory",
             record.display()
         )
     })

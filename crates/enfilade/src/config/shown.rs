@@ -98,7 +98,7 @@ fn unread_challenges(config: &Config) -> Option<String> {
     let directory = config.tls.acme_challenges.as_ref().filter(|_| config.tls.http_listen.is_some())?;
     let why = std::fs::read_dir(directory).err()?;
     Some(format!(
-        "`tls.acme_challenges`: `{}` cannot be read, so no challenge of its files is answered: {why}; create the directory, or correct the \
+        "`tls.acme_challenges`: cannot read `{}`: {why}; the server cannot answer challenges from these files: create the directory, or correct the \
          path",
         directory.display()
     ))

@@ -115,12 +115,13 @@ impl Drop for Admitted {
 
 impl Share {
     /// Waits until the address has a free slot and the client has sent its first byte; at most `first_byte_seconds`.
-    pub(crate) async fn turn(self, stream: &Stream, client: Arc<ClientProgress>) -> Option<Slot> {
+    /// Returns the slot and this byte.
+    pub(crate) async fn turn(self, stream: &Stream, client: Arc<ClientProgress>) -> Option<(Slot, u8)> {
         let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
         let begins = async {
             let slot = self.slot(client).await?;
             // A closed socket is also readable.
-            stream.begins().await.ok()?.then_some(slot)
+            Some((slot, stream.begins().await.ok()??))
         };
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }

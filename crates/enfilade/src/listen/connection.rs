@@ -116,6 +116,9 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     }
 }
 
+/// The first byte of a TLS connection (RFC 8446 §5.1).
+const HANDSHAKE_RECORD: u8 = 22;
+
 /// Counts a connection that began with a PROXY header, but did not come from an address in `[tls] proxy_from`. Logs the 1st, 2nd, 4th, 8th … of them,
 /// because every connection of a load balancer ends like this until its address is configured.
 async fn tell_unexpected_header(stream: &TcpStream, proxies: &Networks, faces: &Faces) {
@@ -148,6 +151,8 @@ fn closed(count: u64) -> String {
 struct Turn {
     anonymous: AnonymousSlot,
     client: Arc<ClientProgress>,
+    /// The first byte from the client. It is still in the receive buffer.
+    first: u8,
 }
 
 /// Serves a connection once it has a slot, unless the server drains first. Ends the connection if it makes no progress and another connection of its
@@ -164,9 +169,9 @@ async fn begin<F: Future<Output = ()>>(
             slot = share.turn(&stream, Arc::clone(&client)) => slot,
             _ = drain.wait_for(|drain| *drain) => None,
         };
-        let Some(slot) = slot else { return };
+        let Some((slot, first)) = slot else { return };
         stream.set_nodelay();
-        let turn = Turn { anonymous: AnonymousSlot::new(slot), client: Arc::clone(&client) };
+        let turn = Turn { anonymous: AnonymousSlot::new(slot), client: Arc::clone(&client), first };
         serve(stream, turn, drain).await;
     };
     tokio::select! {
@@ -197,7 +202,10 @@ pub(crate) async fn tls(
         let (answers, balancers) = (answers.clone(), Arc::clone(&balancers));
         async move {
             let Stream::Tcp(stream, peer) = stream else { return };
-            tell_unexpected_header(&stream, &balancers, router.faces()).await;
+            // A TLS connection begins with a handshake record, a PROXY header does not.
+            if turn.first != HANDSHAKE_RECORD {
+                tell_unexpected_header(&stream, &balancers, router.faces()).await;
+            }
             let handshake = handshake(stream, &certificates, &keeper, answers, router.faces());
             let (limit, began) = (Duration::from_secs(limits.handshake_seconds), Instant::now());
             let shaken = tokio::time::timeout(limit, handshake).await;

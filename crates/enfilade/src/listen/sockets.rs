@@ -91,9 +91,14 @@ impl Stream {
         }
     }
 
-    /// Waits for the first byte, without removing the byte from the receive buffer. `false` if the connection is closed.
-    pub(super) async fn begins(&self) -> io::Result<bool> {
-        let peek = || Ok(recv(self, &mut [0], RecvFlags::PEEK)?.1 > 0);
+    /// Waits for the first byte, and returns it without removing it from the receive buffer. `None` if the connection is closed.
+    pub(super) async fn begins(&self) -> io::Result<Option<u8>> {
+        let peek = || {
+            let mut first = [0_u8];
+            let (_, count) = recv(self, &mut first, RecvFlags::PEEK)?;
+            let [first] = first;
+            Ok((count > 0).then_some(first))
+        };
         of_either!(self, stream => stream.async_io(Interest::READABLE, peek).await)
     }
 

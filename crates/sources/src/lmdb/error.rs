@@ -203,10 +203,7 @@ pub(super) fn unwritten(path: &Path, why: heed::Error) -> SourceError {
 /// A change was refused, because it would use disk space that is reserved for the changes `kept_for`.
 pub(super) fn no_disk_space(why: std::io::Error, kept_for: &str) -> SourceError {
     let why = heed::Error::Io(why);
-    SourceError::Unavailable(format!(
-        "{why}{}; the disk space that the facts have in reserve is kept for {kept_for}",
-        hint(&why)
-    ))
+    SourceError::Unavailable(format!("{why}{}; the reserve of disk space is kept for {kept_for}", hint(&why)))
 }
 
 #[cfg(test)]

@@ -42,3 +42,19 @@ pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::R
     // weakens LMDB's locking is set, and no transaction outlives a short synchronous block.
     unsafe { options.flags(flags).open(path) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn the_map_is_as_large_as_the_address_space_allows() {
+        const GIBIBYTE: usize = 1_073_741_824;
+        assert_eq!(MAP_BYTES, [64 * GIBIBYTE, 4 * GIBIBYTE, GIBIBYTE]);
+        let scratch = Scratch::new();
+        let path = scratch.path().join("map");
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(open_map(&path, Terms::default()).unwrap().info().map_size, 64 * GIBIBYTE);
+    }
+}

@@ -81,7 +81,7 @@ impl<'f> Trees<'f> {
         // The counters are only compared with the length of the file. They do not decide which pages LMDB reads, so a small error does no harm.
         if self.pages < root.counted {
             let why = format!(
-                "a tree has {} pages according to its counters; the file has {}",
+                "a tree has {} pages according to its counters, but the file has only {}: the file is damaged",
                 root.counted, self.pages
             );
             return Err(Stop::Damaged(why));

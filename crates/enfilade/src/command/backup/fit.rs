@@ -1,6 +1,6 @@
 //! Checks that the parts of a restored backup (facts, keys, configuration) match each other and this machine.
 
-use crate::backup::followed;
+use crate::backup::{followed, missing};
 use crate::config::Config;
 use crate::reserved::{data_alone, refuse_exposed};
 use crate::{clock, home, owner, token_key};
@@ -26,7 +26,7 @@ pub(super) fn check(
     let lmdb = Lmdb::open_for(&new.join("facts"), config.facts.terms())?;
     refuse_exposed(data_alone(data), &manifest.data, enfilade_admin::roots(&lmdb)?)?;
     token_key(new, &lmdb)?;
-    let mut steps = missing(data, config, &lmdb, manifest)?;
+    let mut steps = incomplete(data, config, &lmdb, manifest)?;
     for (part, path) in &manifest.outside {
         steps.push(moved(data, part, path));
     }
@@ -36,8 +36,8 @@ pub(super) fn check(
     steps.extend(config.backup.directory.clone().map(|directory| {
         let directory = PathBuf::from(directory);
         format!(
-            "scheduled backups are written to `{}`, as `[backup] directory` says: if the original server continues to run, set another directory in `{}`. \
-             A server deletes only backups that it made since its restore: delete older ones by hand",
+            "the server writes scheduled backups to `{}` (`[backup] directory`): if the original server continues to run, set another directory in \
+             `{}`. The server deletes only backups that it makes after this restore: delete older backups yourself",
             directory.display(),
             data.join("enfilade.toml").display()
         )
@@ -57,18 +57,17 @@ pub(super) fn check(
 }
 
 /// The steps for files that people edit and that the backup does not have, although its facts have records from them.
-fn missing(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
+fn incomplete(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let files = home::file_set(data, config);
-    let is_missing = |file: &FileName| manifest.files.iter().all(|entry| entry.path != file.as_str());
     let step = |file| {
         format!(
             "the backup is not complete: it has no `{file}`, although its facts have records from this file. Copy the file from another backup or from the \
-             old data directory to `{}` before you start a server. Without it, requests that need these records are refused after `[facts] stale_limit`; \
-             an empty file deletes the records",
+             old data directory to `{}` before you start a server. Without it, requests that need these records are refused after `[facts] stale_limit`. Do not create an \
+             empty file: an empty file deletes the records",
             files.path(file).display()
         )
     };
-    Ok(followed(lmdb)?.into_iter().filter(is_missing).map(step).collect())
+    Ok(missing(followed(lmdb)?, manifest.files.iter()).into_iter().map(step).collect())
 }
 
 /// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with a key that did not make the hashes.
@@ -170,8 +169,8 @@ fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<V
         match (Path::new(&root).is_dir(), is_of_old) {
             (true, false) => None,
             (true, true) => Some(format!(
-                "datastore `{name}` still uses `{root}` in the data directory of the backup: to use a copy, copy the content with its ACLs \
-                 (`rsync -aX '{root}/' NEW/`, as root), and change its path in `{file}`",
+                "datastore `{name}` still uses `{root}` in the old data directory: if the original server continues to run, copy the content with \
+                 its ACLs (`rsync -aX '{root}/' NEW/`, as root), and change the path of the datastore in `{file}`",
             )),
             (false, _) => Some(format!(
                 "datastore `{name}`: `{root}` is not on this machine; copy its content there with the ACLs, which are extended attributes \

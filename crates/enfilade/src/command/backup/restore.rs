@@ -1,7 +1,7 @@
 //! `enfilade restore`.
 
 use super::fit;
-use crate::backup::FACTS;
+use crate::backup::{FACTS, missing};
 use crate::cli::Restore;
 use crate::command::facts::{see_log, valid_again};
 use crate::config::{self, Config};
@@ -61,11 +61,12 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
         })
     });
     let manifest = checked.with_context(|| format!("`{}` cannot be restored", source.display()))?;
-    let missing = missing(&followed, &manifest);
+    let missing: Vec<String> =
+        missing(followed, manifest.files.iter()).iter().map(|file| format!("`{file}`")).collect();
     ensure!(
         missing.is_empty(),
-        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there; use another backup. `enfilade restore` \
-         restores this one, too, and says what to do without the file",
+        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there; use another backup. `enfilade \
+         restore` also restores an incomplete backup, and then shows the next steps for the missing file",
         about(&manifest),
         missing.join(", ")
     );
@@ -83,12 +84,6 @@ fn followed_in(facts: &mut dyn Read) -> std::io::Result<Vec<FileName>> {
         followed.extend(FileName::from_bytes(&key).filter(|_| table == Table::Files));
     }
     Ok(followed)
-}
-
-/// Those of the followed files that the backup does not have.
-fn missing(followed: &[FileName], manifest: &Manifest) -> Vec<String> {
-    let is_there = |file: &FileName| manifest.files.iter().any(|entry| entry.path == file.as_str());
-    followed.iter().filter(|file| !is_there(file)).map(|file| format!("`{file}`")).collect()
 }
 
 fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
@@ -316,18 +311,21 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
         value.insert("next".into(), json!(steps));
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
-    lines.push(format!("{}: revoke it again before you start a server", valid_again(manifest.unix_seconds)));
+    lines.push(format!(
+        "{}: make these changes again before you start a server",
+        valid_again(manifest.unix_seconds)
+    ));
     let log = |aside: &Path| format!("enfilade --data '{}' facts log --last 1000", aside.display());
     lines.extend(aside.iter().map(|aside| {
         format!(
-            "the old data directory is in `{}`; its last changes, which name what to revoke again: {}",
+            "the old data directory was renamed to `{}`; to list its last changes: {}",
             aside.display(),
             log(aside)
         )
     }));
     lines.extend(earlier.iter().map(|earlier| {
         format!(
-            "an earlier restore moved `{}` aside after the backup was made; its last changes, which also name what to revoke again: {}",
+            "an earlier restore renamed a data directory to `{}` after the backup was made; to list the last changes in that directory: {}",
             earlier.display(),
             log(earlier)
         )

@@ -113,8 +113,8 @@ fn effects(
     }
     if before.fallback().is_some() && !is_default(before) && is_default(after) {
         warnings.push(
-            "it is the default certificate now, which is sent for names that no certificate has; the first file by name is the default: to change \
-             that, add it with another --name"
+            "this certificate is now the default certificate: the server sends the default certificate for names that no certificate has; the first \
+             file by name is the default: to change the default, add this certificate with another --name"
                 .to_owned(),
         );
     }

@@ -77,7 +77,8 @@ pub(super) fn self_signed(
     let listen = &installation.config.tls.listen;
     if listen.is_local() {
         how.push_str(&format!(
-            "\nother machines cannot connect to a server with `[tls] listen = \"{listen}\"`, unless it runs with `--listen`: for them set `[tls] listen = \":8443\"` and restart"
+            "\nother machines cannot connect to the server: `[tls] listen = \"{listen}\"`; to accept them: set \
+             `[tls] listen = \":8443\"`, or give `--listen`, and restart"
         ));
     }
     output::done(json, &value, &format!("`{file}` made: {}, valid until {until}\n{how}", names.join(" ")));

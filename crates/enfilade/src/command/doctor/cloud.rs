@@ -16,8 +16,8 @@ pub(super) fn administrator(lmdb: &Lmdb) -> Option<Finding> {
     Some(well(
         what,
         format!(
-            "{name} administers the cloud and can log in; nobody has the role Admin on /, which only the API of Proxmox and datastores without a project \
-             need: enfilade role assign --path / --auth-id {} Admin",
+            "{name} can log in and administers the cloud; no user has the role Admin on /; only the API of Proxmox and datastores without a project \
+             need this role; to assign the role: enfilade role assign --path / --auth-id {} Admin",
             output::word(&name.to_string())
         ),
     ))

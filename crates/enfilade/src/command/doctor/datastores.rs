@@ -61,9 +61,10 @@ fn foreign_house(root: &Path, own: &Path) -> Option<PathBuf> {
 /// A restored copy of a data directory names the directories of the server that was backed up.
 fn of_other_server(root: &str, house: &Path) -> String {
     format!(
-        "`{root}` is in the data directory of another server, `{}`: if both serve it, each permits what the other one refuses, and neither sees the locks \
-         of the other; for a copy of that server, copy the content, and give the new directory as `path` in datastore.cfg; if this data directory \
-         replaces that one, move the content out of it",
+        "`{root}` is in the data directory of another server, `{}`: if both servers use this directory, each server permits requests that the other \
+         server refuses, and does not see the locks of the other server; if the other server continues: copy the content, and set the directory of \
+         the copy as `path` in datastore.cfg; if this server replaces the other server: move the content out of the data directory of the other \
+         server, and set the new directory as `path`",
         house.display()
     )
 }

@@ -34,14 +34,14 @@ pub(in crate::command) fn refuse_existing(file: &Path, force: bool) -> anyhow::R
 impl<'a> Target<'a> {
     /// The target that a command names. No name, and `-`, mean standard output.
     pub(super) fn of(file: Option<&'a Path>, force: bool) -> anyhow::Result<Self> {
-        let Some(file) = file.filter(|file| *file != Path::new("-")) else { return Ok(Target::Stdout) };
+        let Some(file) = file.filter(|file| *file != Path::new("-")) else { return Target::stdout() };
         // Links are followed: `/dev/stdout` is a link to a pipe, a terminal or a file.
         let Ok(meta) = std::fs::metadata(file) else {
             refuse_existing(file, force)?;
             return Ok(Target::File(file));
         };
         if is_stdout(&meta) {
-            return Ok(Target::Stdout);
+            return Target::stdout();
         }
         ensure!(!meta.is_dir(), "`{}` is a directory: give the name of a file", file.display());
         if !meta.is_file() {
@@ -59,6 +59,16 @@ impl<'a> Target<'a> {
             file.display()
         );
         Ok(Target::File(file))
+    }
+
+    /// Standard output, unless a copy on it would be lost.
+    fn stdout() -> anyhow::Result<Self> {
+        ensure!(
+            output::can_be_seen(io::stdout()),
+            "{}, so the copy would be lost: give the name of a file",
+            output::UNSEEN
+        );
+        Ok(Target::Stdout)
     }
 
     /// Refuses a file in the data directory or in a datastore. A device or pipe stores nothing, so its place does not matter.

@@ -321,7 +321,7 @@ fn page(body: &Value, many: &str) -> anyhow::Result<(Vec<Value>, Option<String>)
             let uri = link.as_str().and_then(|link| link.parse::<Uri>().ok());
             let path = uri.and_then(|uri| uri.path_and_query().map(ToString::to_string));
             Some(path.ok_or_else(|| {
-                anyhow!("the link {link} to the next page is not a URL, so nothing was imported")
+                anyhow!("the link to the next page of `{many}` is not a URL: {link}; nothing was imported; check `auth_url:` in clouds.yaml")
             })?)
         }
     };

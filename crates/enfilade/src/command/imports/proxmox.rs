@@ -94,7 +94,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     let roles = report.names("roles", |item| item.left_out.is_some() && !item.exists_here());
     if !roles.is_empty() {
         let why = format!(
-            "{}: {}; the table says why. If they are wanted here, assign them",
+            "{}: {}; the table shows the reason; to assign the roles on this server",
             counted(roles.len(), "entry with roles was left out", "entries with roles were left out"),
             some(&roles)
         );

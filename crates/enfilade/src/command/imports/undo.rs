@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 pub(super) const FIRST_REVISION: Revision = Revision(1);
 
 /// The directories that an import creates in a data directory before it imports the first record.
-const CREATED: [&str; 2] = ["keys", FACTS];
+const KEYS: &str = "keys";
 const FACTS: &str = "facts";
 
 /// What existed before an import.
 pub(super) struct Before {
     data: PathBuf,
-    was_there: bool,
-    /// The directories of [`CREATED`] that existed.
-    kept: Vec<&'static str>,
+    had_data: bool,
+    had_keys: bool,
+    had_facts: bool,
 }
 
 impl Before {
     pub(super) fn look(data: &Path) -> Self {
-        let kept = CREATED.into_iter().filter(|name| data.join(name).exists()).collect();
-        Before { data: data.to_owned(), was_there: data.exists(), kept }
+        let had = |name: &str| data.join(name).exists();
+        Before { data: data.to_owned(), had_data: data.exists(), had_keys: had(KEYS), had_facts: had(FACTS) }
     }
 
     /// Removes what did not exist before. If the store has a change after the revision `at_most`, or another process uses it, everything stays. An error
@@ -31,13 +31,14 @@ impl Before {
         let facts = self.data.join(FACTS);
         let is_gone =
             |facts: &Path| !facts.exists() || Lmdb::remove_unused(facts, at_most).is_ok_and(|gone| gone);
-        if self.kept.contains(&FACTS) || !is_gone(&facts) {
+        if self.had_facts || !is_gone(&facts) {
             return;
         }
-        for name in CREATED.into_iter().filter(|name| !self.kept.contains(name)) {
-            let _ = std::fs::remove_dir_all(self.data.join(name));
+        // The store itself was removed under its lock: one that is there now was made by another process since then.
+        if !self.had_keys {
+            let _ = std::fs::remove_dir_all(self.data.join(KEYS));
         }
-        if !self.was_there {
+        if !self.had_data {
             // This fails if another process has put something into the directory.
             let _ = std::fs::remove_dir(&self.data);
         }

@@ -31,6 +31,7 @@ fn takes(requester: Requester, n: u8) -> Change {
 /// Opens a store with a reserve of the usual size, on a file system that allocates space as `allocate` does. The file has no space yet.
 fn open_on(path: &Path, allocate: fn(&File, u64, u64) -> Result<(), Errno>) -> Lmdb {
     CALLS.set(0);
+    drop(Lmdb::open(path).unwrap());
     let mut environment = open_anew(path, Terms::default(), Trust::Checked).unwrap();
     let reserve = &mut environment.disk_reserve;
     (reserve.bytes, reserve.until) = (RESERVE_BYTES, AtomicU64::new(0));
