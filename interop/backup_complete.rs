@@ -279,6 +279,39 @@ fn facts_of_an_older_state_say_what_is_valid_again() {
     assert!(text_of.contains("rights work again") && text_of.contains("\"event\":\"change\""), "{text_of}");
 }
 
+/// Revisions of different stores cannot be compared: a later revision of another store does not contain what was revoked here.
+#[test]
+fn facts_of_another_store_are_not_said_to_contain_the_revocations_of_this_one() {
+    let scratch = Scratch::new();
+    let path = |name: &str| scratch.path().join(name);
+    let (here, other, new, backup) = (path("here"), path("other"), path("new"), path("backup"));
+    said(&here, &["init"]);
+    said(&here, &["user", "add", "alice@local"]);
+    said(&here, &["user", "disable", "alice@local"]);
+    said(&other, &["init"]);
+    for n in 0..9 {
+        said(&other, &["user", "add", &format!("user-{n}@local")]);
+    }
+    said(&other, &["facts", "backup", text(&backup)]);
+    let made = said(&new, &["facts", "restore", text(&backup)]);
+    assert!(made["revocations_until"].is_null(), "a new store has no revocations: {made}");
+    for option in ["--force", "--set-aside"] {
+        let text_of = told(&here, &format!("facts restore {} {option}", backup.display()));
+        for part in ["the copy is of the store ", "that were made here after ", "are not in the copy"] {
+            assert!(text_of.contains(part), "{option}: {part}: {text_of}");
+        }
+        assert!(!text_of.contains("are undone"), "{option}: {text_of}");
+        // The next copy is later than the restore.
+        for n in 0..3 {
+            said(&other, &["user", "add", &format!("next{option}-{n}@local")]);
+        }
+        std::fs::remove_file(&backup).unwrap();
+        said(&other, &["facts", "backup", text(&backup)]);
+    }
+    let restored = said(&here, &["facts", "restore", text(&backup), "--force"]);
+    assert!(restored["revocations_until"].is_i64(), "{restored}");
+}
+
 #[test]
 fn a_store_that_went_back_and_is_accepted_says_what_is_lost() {
     let scratch = Scratch::new();

@@ -103,9 +103,12 @@ fn the_last_administrator_of_the_cloud_is_not_removed_by_mistake() {
     // One of the two roles suffices.
     says(&data, "role remove --system --auth-id admin@Default admin");
     let last = "role remove --project admin --auth-id admin@Default admin";
-    is_refused(last);
+    for line in [last, "project remove admin", "project set admin --disable"] {
+        is_refused(line);
+    }
+    says(&data, "project set admin --description x");
     let said = says(&data, &format!("{last} --force"));
-    assert!(said.contains("warning: after this change, no user who can log in has the role admin"), "{said}");
+    assert!(said.contains("warning: no user who can log in has the role admin on the system"), "{said}");
     // Nobody is left, so nothing more is refused.
     says(&data, "user disable admin@Default");
     says(&data, "user enable admin@Default");

@@ -218,3 +218,18 @@ fn a_command_says_what_it_changed() {
         assert!(log.contains(part), "{part}: {log}");
     }
 }
+
+/// A user who has a new password and cannot log in is told the reason once.
+#[test]
+fn a_new_password_of_a_disabled_user_says_once_that_the_user_cannot_log_in() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    house.must("user disable ann@local --force");
+    let password = house.scratch.path().join("password");
+    std::fs::write(&password, "a new password of ann\n").unwrap();
+    let mut command = std::process::Command::new(crate::server::BINARY);
+    command.arg("--data").arg(&data).args(["user", "passwd", "ann@local", "--password-stdin"]);
+    let output = command.stdin(std::fs::File::open(&password).unwrap()).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said.trim(), "user ann@local has a new password, but cannot log in: the user is disabled");
+}

@@ -84,6 +84,42 @@ fn a_missing_file_is_not_written_anew() {
     assert_eq!(curl(&server, &login, "/dav/main/", &["--request", "PROPFIND"]).status, 207);
 }
 
+/// A refused command changes no file, although files are changed before the facts.
+#[test]
+fn the_last_administrator_stays_in_the_files() {
+    let server = start();
+    write(&server, "user.cfg", "user: ann@pbs\n\n");
+    write(&server, "acl.cfg", "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/main:ann@pbs:Audit\n");
+    let passwd = ["user", "passwd", "ann@pbs", "--password-stdin"];
+    within(1, "ann is there", &server, || {
+        server.cli_output(&passwd, "a long enough password\n").status.success()
+    });
+    within(1, "ann may administer", &server, || {
+        server.cli_output(&["user", "disable", "admin@local"], "").status.success()
+    });
+    let files = || ["user.cfg", "acl.cfg"].map(|name| read_file(&server, name));
+    let before = files();
+    for line in [
+        "user disable ann@pbs",
+        "user set ann@pbs --expires 2020-01-01 --uid 7",
+        "user remove ann@pbs",
+        "role remove --path / --auth-id ann@pbs Admin",
+        "role assign --path /access --auth-id ann@pbs NoAccess",
+    ] {
+        let output = server.cli_output(&line.split(' ').collect::<Vec<_>>(), "");
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && why.contains("nothing was changed: no user who can log in"),
+            "{why}"
+        );
+    }
+    assert_eq!(files(), before);
+    let ann = server.cli(&["user", "list"]).into_iter().find(|row| row["user"] == "ann@pbs").unwrap();
+    assert!(ann["uid"].is_null() && ann["enabled"] == true, "{ann}");
+    server.cli(&["user", "disable", "ann@pbs", "--force"]);
+    assert!(read_file(&server, "user.cfg").contains("enable false"));
+}
+
 #[test]
 fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
     let server = start();

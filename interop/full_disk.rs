@@ -246,3 +246,114 @@ fn who_fills_the_disk_can_be_kept_out() {
     std::fs::remove_file(file).unwrap();
     server.done(&add);
 }
+
+/// The server obeys an edit of a file also if the edit gives rights and the reserve is not whole any more: if the facts did not follow the file, all
+/// its records would be refused. A command that gives rights is refused before it changes the file.
+#[test]
+fn an_edited_file_is_followed_until_the_disk_is_really_full() {
+    let Some(server) = OnSmallDisk::start(256) else {
+        println!("this machine mounts nothing for a test");
+        return;
+    };
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let body = server.scratch.path().join("small");
+    std::fs::write(&body, vec![7; 128 << 10]).unwrap();
+    assert_eq!(server.status(&alice, &["-T", body.to_str().unwrap()], "small"), "201");
+    server.upload_until_full(&alice);
+    // New records take what the reserve has more than it must have.
+    let comment = "x".repeat(1_000);
+    let is_refused = |n: i32| {
+        !server.run(&["user", "add", &format!("more{n}@local"), "--comment", &comment]).status.success()
+    };
+    assert!((0..2_000).any(is_refused));
+    // There is room for a file, and too little for a new reserve.
+    let data = format!("/proc/{}/root{}/data", server.child.id(), server.scratch.path().display());
+    let data = Path::new(&data);
+    std::fs::remove_file(data.join("datastores/main/small")).unwrap();
+    assert!(is_refused(-1));
+
+    let file = data.join("user.cfg");
+    let text = || std::fs::read_to_string(&file).unwrap();
+    let has = |user: &str| {
+        let output = server.run(&["user", "list"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).contains(user)
+    };
+    let users: String =
+        (0..40).map(|n| format!("user: u{n}@pbs\n\tcomment {}\n\n", &comment[500..])).collect();
+    std::fs::write(&file, format!("user: ann@pbs\n\n{users}")).unwrap();
+    assert!(has("ann@pbs"));
+    let before = text();
+    let output = server.run(&["user", "add", "bob@pbs"]);
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && why.contains("the disk is full: make room"), "{why}");
+    assert!(!why.contains("the change is in the file"), "{why}");
+    assert!(text() == before && !has("bob@pbs"));
+    // Rights are taken away with the file, and another edit is followed, too.
+    server.done(&["user", "disable", "ann@pbs"]);
+    assert_ne!(text(), before);
+    std::fs::write(&file, text() + "user: carol@pbs\n\n").unwrap();
+    assert!(has("carol@pbs"));
+    assert_eq!(server.status(&alice, &PROPFIND_0, ""), "207");
+    assert_eq!(server.done(&["facts", "check"])["sound"], true);
+    std::fs::remove_file(data.join("datastores/main/0")).unwrap();
+    server.done(&["user", "add", "bob@pbs"]);
+    assert!(has("bob@pbs"));
+}
+
+/// Runs a shell script that can mount file systems. `None` if the machine does not allow this.
+fn run_mounting(scratch: &Scratch, script: &str) -> Option<String> {
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]).env("BINARY", BINARY).env("PLACE", scratch.path());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(99) {
+        println!("this machine mounts nothing for a test");
+        return None;
+    }
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    Some(said)
+}
+
+#[test]
+fn a_compaction_on_a_full_disk_is_refused_and_leaves_nothing() {
+    let scratch = Scratch::new();
+    // Each line has the exit code, the number of files that may not be there, and the output.
+    let script = r#"
+        data="$PLACE/data"; mkdir "$data" && mount -t tmpfs -o size=64m none "$data" 2>/dev/null || exit 99
+        "$BINARY" --data "$data" init >/dev/null 2>"$PLACE/said" || { cat "$PLACE/said"; exit 1; }
+        dd if=/dev/zero of="$data/fill" bs=4k status=none 2>/dev/null
+        for round in $(seq 64); do
+            "$BINARY" --data "$data" facts compact >"$PLACE/said" 2>&1; code=$?
+            echo "$code $(ls "$data/facts" | grep -c -e compacting -e faulted) $(tr '\n' ' ' <"$PLACE/said")"
+            [ "$code" = 0 ] && break
+            truncate -s -16K "$data/fill"
+        done
+        "$BINARY" --data "$data" facts check >/dev/null 2>&1 && echo sound
+    "#;
+    let Some(said) = run_mounting(&scratch, script) else { return };
+    let lines: Vec<&str> = said.lines().collect();
+    let [refused @ .., done, "sound"] = &lines[..] else { panic!("{said}") };
+    assert!(refused.len() > 3 && done.starts_with("0 0 "), "{said}");
+    for line in refused {
+        assert!(line.starts_with("1 0 ") && line.contains("nothing was changed"), "{line}");
+        assert_eq!(line.matches("make room").count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_made_for_lack_of_space_does_not_count_as_damaged() {
+    let scratch = Scratch::new();
+    // The lock file of LMDB needs 264 KiB, and the temporary one of a new store needs as much.
+    let script = r#"
+        data="$PLACE/data"; mkdir "$data" || exit 1
+        for kib in $(seq 256 4 300) 512 540; do
+            mount -t tmpfs -o size=${kib}k none "$data" 2>/dev/null || exit 99
+            "$BINARY" --data "$data" init >/dev/null 2>&1; code=$?
+            echo "$code $(ls "$data/facts" 2>/dev/null | grep -c faulted)"
+            umount "$data"
+        done
+    "#;
+    let Some(said) = run_mounting(&scratch, script) else { return };
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["1 0"; 14], "{said}");
+}

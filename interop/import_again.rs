@@ -144,7 +144,7 @@ fn an_import_whose_keys_cannot_be_created_says_that_everything_else_was_imported
     std::fs::write(data.join("keys/fernet"), "not a directory").unwrap();
     let failed = enfilade(&data, &["import", "proxmox", from]);
     let why = String::from_utf8(failed.stderr).unwrap();
-    let expected = "the users, passwords, tokens, roles and datastores were imported, but login tickets need Fernet keys";
+    let expected = "the records were imported, but login tickets need Fernet keys";
     assert!(!failed.status.success() && why.contains(expected) && why.contains("keys init"), "{why}");
     assert!(said(&data, &["user", "list"]).contains("ann@pbs"));
     std::fs::remove_file(data.join("keys/fernet")).unwrap();

@@ -131,6 +131,21 @@ fn a_file_is_not_changed_for_a_user_whose_change_finds_no_room() {
     assert!(before[0].contains("ann@pbs!own") && files() == before);
     server.cli(&["token", "delete", "ann@pbs!own"]);
     assert!(!files()[0].contains("ann@pbs!own"));
+    // A command that gives rights is refused before it changes the file. A command that takes rights away is not.
+    let before = files();
+    for arguments in [&["user", "add", "bob@pbs"][..], &["user", "set", "ann@pbs", "--comment", "somebody"]] {
+        let output = server.cli_output(arguments, "");
+        let why = String::from_utf8_lossy(&output.stderr);
+        let is_refused = why.contains("the rest is kept for changes that take rights away");
+        assert!(!output.status.success() && is_refused, "{arguments:?}: {why}");
+        assert!(files() == before && !why.contains("the change is in the file"), "{arguments:?}: {why}");
+    }
+    server.cli(&["user", "set", "ann@pbs", "--expires", "2001-09-09"]);
+    assert_ne!(files()[0], before[0]);
+    // An edit with an editor is followed, also if it gives rights.
+    std::fs::write(server.data().join("user.cfg"), files()[0].clone() + "user: carol@pbs\n\n").unwrap();
+    let users = server.cli(&["user", "list"]);
+    assert!(users.iter().any(|user| user.to_string().contains("carol@pbs")), "{users:?}");
 }
 
 /// NoAccess takes rights away, so removing it gives rights.

@@ -194,10 +194,10 @@ fn a_marker_says_nothing_of_other_domains() {
 }
 
 #[test]
-fn names_hold_no_characters_that_are_not_seen() {
+fn names_have_no_control_characters() {
     let cloud = Cloud::start();
     let admin = cloud.login("admin", "default", "pw", project("admin", "default")).unwrap();
-    for name in ["ad\u{200b}min", "\u{202e}nimda", "a\u{2066}b", "a\u{ad}b", "a\u{feff}"] {
+    for name in ["ad\u{7}min", "a\nb", "\u{1b}[2J", "a\u{7f}b", "a\u{9b}b"] {
         for what in ["user", "project", "group", "role", "domain"] {
             let body = json!({ what: { "name": name } });
             let (status, answer) = cloud.call(&admin, "POST", &format!("/v3/{what}s"), &body);

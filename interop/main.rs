@@ -99,6 +99,7 @@ mod together;
 mod trees;
 mod upgrade;
 mod waiting;
+mod ways;
 mod webdav;
 mod well_formed;
 mod webdav4;

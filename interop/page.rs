@@ -1,6 +1,6 @@
 //! The HTML page in a real Chromium that is controlled like a user's browser, and with curl for the functions that need no JavaScript.
 
-use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
+use crate::curl::curl;
 use crate::server::{Scratch, Server, free_port};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -191,98 +191,7 @@ impl Drop for Browser {
     }
 }
 
-/// The paths in a multistatus answer.
-fn paths(answer: &Answer) -> Vec<String> {
-    let text = answer.text();
-    let parts = text.split("<D:response><D:href>").skip(1);
-    parts.map(|part| part.split_once("</D:href>").unwrap().0.to_owned()).collect()
-}
-
 /// A user with a role on one folder goes to it from the list of datastores, and sees nothing else on the way.
-#[test]
-fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
-    let server = Server::start();
-    let main = server.data().join("datastores/main");
-    for directory in ["a/b c", "a/other", "hidden"] {
-        std::fs::create_dir_all(main.join(directory)).unwrap();
-    }
-    for file in ["a/b c/x.txt", "a/plain.txt", "top.txt", "a/one.txt"] {
-        std::fs::write(main.join(file), "x").unwrap();
-    }
-    server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
-    server.cli(&["user", "add", "bob@local"]);
-    // Of these, the last two do not exist, or may not be seen.
-    for path in ["a/b c", "a/one.txt", "gone/too", "hidden"] {
-        let path = format!("/datastore/main/{path}");
-        server.cli(&["role", "assign", "--path", &path, "--auth-id", "bob@local", "DatastoreReader"]);
-    }
-    server.cli(&["acl", "set", "main", "/hidden", "allow admin@local full"]);
-    let bob = server.add_token("bob@local!test");
-    for (path, expected) in [
-        ("/dav/", &["/dav/", "/dav/main/"][..]),
-        ("/dav/main/", &["/dav/main/", "/dav/main/a/"]),
-        ("/dav/main", &["/dav/main/", "/dav/main/a/"]),
-        ("/dav/main/a/", &["/dav/main/a/", "/dav/main/a/b%20c/", "/dav/main/a/one.txt"]),
-        ("/dav/main/a/b%20c/", &["/dav/main/a/b%20c/", "/dav/main/a/b%20c/x.txt"]),
-    ] {
-        let answer = curl(&server, &bob, path, &PROPFIND_1);
-        assert_eq!(
-            (answer.status, paths(&answer)),
-            (207, expected.iter().map(ToString::to_string).collect()),
-            "{path}"
-        );
-        let itself = curl(&server, &bob, path, &PROPFIND_0);
-        assert_eq!((itself.status, paths(&itself)), (207, vec![expected[0].to_owned()]), "{path}");
-    }
-    let page = |path: &str| curl(&server, &bob, path, &HTML);
-    let top = page("/dav/main/").text();
-    assert!(top.contains("<a href=\"/dav/main/a/\">a</a>"), "{top}");
-    assert!([">hidden<", "gone", "top.txt", "id=\"upload\""].iter().all(|what| !top.contains(what)), "{top}");
-    let inner = page("/dav/main/a/").text();
-    assert!(inner.contains("<a href=\"/dav/main/a/b%20c/\">b c</a>"), "{inner}");
-    assert!(inner.contains("<a href=\"/dav/main/a/one.txt\" download>one.txt</a>"), "{inner}");
-    assert!(!inner.contains("plain.txt") && !inner.contains("other"), "{inner}");
-    assert!(page("/dav/main/a/b%20c/").text().contains("x.txt"));
-    // What is not on the way looks absent, whether it exists or not.
-    let absent = curl(&server, &bob, "/dav/main/nowhere/", &PROPFIND_1);
-    assert_eq!(absent.status, 404);
-    for path in ["/dav/main/a/other/", "/dav/main/hidden/", "/dav/main/gone/", "/dav/main/top.txt"] {
-        assert_eq!(curl(&server, &bob, path, &PROPFIND_1), absent, "{path}");
-    }
-    // An explanation says that a listing shows the way.
-    let way = "a listing of this directory shows only names on the way to";
-    let explained = |path: &str| {
-        let said = server.cli_output(&["explain", "bob@local!test", "main", path], "").stdout;
-        String::from_utf8(said).unwrap()
-    };
-    let top = explained("/");
-    assert!(top.contains(way) && top.contains("/a/b c"), "{top}");
-    assert!(!explained("/a/b c").contains(way) && !explained("/nowhere").contains(way));
-    // The way can only be looked at.
-    for (method, path) in [
-        ("GET", "/dav/main/"),
-        ("MKCOL", "/dav/main/new"),
-        ("PUT", "/dav/main/a/new.txt"),
-        ("DELETE", "/dav/main/a/"),
-        ("LOCK", "/dav/main/a/"),
-    ] {
-        let status = curl(&server, &bob, path, &["--request", method]).status;
-        assert!((400..500).contains(&status), "{method} {path}: {status}");
-    }
-    assert!(main.join("a/plain.txt").exists() && !main.join("new").exists());
-    // Without the role, or with one on the whole datastore, there is no such way.
-    let role = |verb: &str, path: &str, role: &str| {
-        server.cli(&["role", verb, "--path", path, "--auth-id", "bob@local", role]);
-    };
-    role("assign", "/datastore/main", "DatastoreReader");
-    assert!(paths(&curl(&server, &bob, "/dav/main/", &PROPFIND_1)).contains(&"/dav/main/top.txt".to_owned()));
-    role("remove", "/datastore/main", "DatastoreReader");
-    for path in ["a/b c", "a/one.txt"] {
-        role("remove", &format!("/datastore/main/{path}"), "DatastoreReader");
-    }
-    assert_eq!(curl(&server, &bob, "/dav/main/", &PROPFIND_1).status, 404);
-}
-
 #[test]
 fn a_browser_uploads_makes_renames_deletes_and_asks_why() {
     if Command::new("chromedriver").arg("--version").output().is_err() {

@@ -350,6 +350,7 @@ fn change_context<'a>(facts: &'a Lmdb, files: &'a FileSet, reserved: &'a Reserve
         limit_model: LimitModel::default(),
         reserved,
         roots: None,
+        keeps_administrators: false,
         request: None,
         who: "a test",
         requester: enfilade_facts::Requester::Administrator,

@@ -50,6 +50,7 @@ fn tree(server: &Server) {
         limit_model: LimitModel::default(),
         reserved: &ReservedPaths::default(),
         roots: None,
+        keeps_administrators: false,
         request: None,
         who: "a test",
         requester: enfilade_facts::Requester::Administrator,

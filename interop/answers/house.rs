@@ -365,6 +365,7 @@ fn serve(listener: &TcpListener, cloud: &Value) {
             let many = name.rsplit('/').next().unwrap_or_default().split('?').next().unwrap_or_default();
             let (status, said) = match method.as_str() {
                 "POST" => ("201 Created", json!({ "token": {} })),
+                _ if many == "config" => ("404 Not Found", json!({})),
                 _ => ("200 OK", json!({ many: cloud.get(name).cloned().unwrap_or_else(|| json!([])) })),
             };
             let said = said.to_string();

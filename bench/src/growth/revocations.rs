@@ -156,6 +156,7 @@ fn purge(cloud: &Cloud) -> Result<usize, Failure> {
         limit_model: LimitModel::default(),
         reserved: &reserved,
         roots: None,
+        keeps_administrators: false,
         request: None,
         who: "a benchmark",
         requester: enfilade_facts::Requester::Administrator,

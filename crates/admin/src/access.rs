@@ -381,20 +381,10 @@ pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Ve
 
 /// As [`users_in_group`], for the id of a group.
 pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error> {
-    members_without(view, id, |_, _| false)
-}
-
-/// As [`members`], without the memberships for which `is_left_out` returns true.
-pub(crate) fn members_without(
-    view: &View<'_>,
-    id: GroupId,
-    is_left_out: impl Fn(GroupId, Member) -> bool,
-) -> Result<Vec<UserId>, Error> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
     while let Some(group) = edge.pop() {
         for (key, _) in view.list::<Reverse>(&ReverseKey::members_of(&group))? {
             match key {
-                ReverseKey::Member(_, member) if is_left_out(group, member) => {}
                 ReverseKey::Member(_, Member::User(user)) => {
                     users.insert(user);
                 }

@@ -30,6 +30,9 @@ pub struct ChangeContext<'a> {
     pub request: Option<RequestId>,
     /// Whether the changes are made with the rights of a user or of an administrator.
     pub requester: Requester,
+    /// Whether a change is refused that would leave no administrator who can log in. A command is careful like this unless it has `--force`. A client
+    /// of an API acts knowingly.
+    pub keeps_administrators: bool,
     /// The present time.
     pub now: Clocks,
 }
@@ -52,8 +55,7 @@ impl ChangeContext<'_> {
         let audit = self.audit(what);
         let mut conflict = None;
         for _ in 0..TRIES {
-            let mut change = Change::requested_by(self.requester, audit.clone());
-            let result = self.facts.read(|view| build(view, &mut change))??;
+            let (result, change) = self.built(&audit, &build)?;
             match self.facts.commit(&change) {
                 Ok(at) => return Ok((result, at)),
                 Err(why @ CommitError::Conflict { .. }) => conflict = Some(why),
@@ -61,6 +63,31 @@ impl ChangeContext<'_> {
             }
         }
         Err(conflict.map_or_else(|| Error::Invalid("the change was not attempted".into()), Error::Commit))
+    }
+
+    /// Builds a change and judges it, but does not commit it: for a change that has to follow the change of a file.
+    pub(crate) fn check<R>(
+        &self,
+        what: &str,
+        build: impl Fn(&View<'_>, &mut Change) -> Result<R, Error>,
+    ) -> Result<(), Error> {
+        self.built(&self.audit(what), &build).map(drop)
+    }
+
+    fn built<R>(
+        &self,
+        audit: &AuditRecord,
+        build: &impl Fn(&View<'_>, &mut Change) -> Result<R, Error>,
+    ) -> Result<(R, Change), Error> {
+        let mut change = Change::requested_by(self.requester, audit.clone());
+        let result = self.facts.read(|view| {
+            let result = build(view, &mut change)?;
+            if self.keeps_administrators {
+                self.keep_administrators(view, &change)?;
+            }
+            Ok::<_, Error>(result)
+        })??;
+        Ok((result, change))
     }
 }
 

@@ -22,7 +22,7 @@ use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, RolePath, StorePath,
 };
-use enfilade_facts::{At, Read};
+use enfilade_facts::{At, Effect, Read};
 use enfilade_sources::files::section_config::{Section, set};
 use enfilade_sources::files::{datastore_cfg, directory, owner};
 use enfilade_sources::mounts::network_mount_over;
@@ -86,9 +86,13 @@ pub fn edit_datastore(
             "remove"
         }
     };
+    let effect = match edit {
+        DatastoreEdit::Remove | DatastoreEdit::Maintenance(Some(_)) => Effect::Takes,
+        _ => Effect::Gives,
+    };
     let file = FileName::Datastores;
     let mut made = Vec::new();
-    let at = ctx.write_through(&format!("datastore {verb} {name}"), &[file], |files| {
+    let at = ctx.write_through(&format!("datastore {verb} {name}"), effect, &[file], |files| {
         files.sections(file, |sections| {
             apply(sections, name, edit).map_err(Error::Invalid)?;
             content.map_or(Ok(()), |path| make_content_directory(ctx, path, &mut made))

@@ -1,6 +1,6 @@
 //! Records that exist, for the examples that commands print.
 
-use crate::administrators::{Administrator, administrators, refused};
+use crate::administrators::{Administers, Administrator, administrators, refused};
 use crate::error::Error;
 use enfilade_facts::tables::{Credential, Datastore, Domain, User};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DatastoreName, UserId, Userid};
@@ -19,7 +19,8 @@ const EXAMPLES_MAX: usize = 10;
 /// # Errors
 /// When the facts cannot be read.
 pub fn example_logins(source: &dyn Source, now: i64) -> Result<Vec<Authid>, Error> {
-    let administrators = administrators(source, now)?.into_iter().filter(Administrator::can_log_in);
+    let administrators =
+        administrators(source, Administers::Server, now)?.into_iter().filter(Administrator::can_log_in);
     let mut logins: Vec<Authid> =
         administrators.take(EXAMPLES_MAX).map(|found| Authid::from(found.name)).collect();
     source.read(|view| {
@@ -43,7 +44,9 @@ pub fn example_logins(source: &dyn Source, now: i64) -> Result<Vec<Authid>, Erro
 /// # Errors
 /// When the facts cannot be read.
 pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Error> {
-    if let Some(found) = administrators(source, now)?.into_iter().max_by_key(Administrator::can_log_in) {
+    if let Some(found) =
+        administrators(source, Administers::Server, now)?.into_iter().max_by_key(Administrator::can_log_in)
+    {
         return Ok(Some(found.name.into()));
     }
     source.read(|view| match first::<User>(view, |_, _| Ok(true))?.first() {

@@ -96,16 +96,28 @@ pub fn add_member(ctx: &ChangeContext<'_>, group: &GroupName, member: &Target) -
 /// Removes a user or group from a group.
 ///
 /// # Errors
-/// When the user or group is not directly in the group, or the facts cannot be changed.
+/// As [`remove_members`].
 pub fn remove_member(ctx: &ChangeContext<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("group member remove {group} {member}"), |view, change| {
-        let key = membership(view, group, member)?;
-        if view.get::<Membership>(&key)?.is_none() {
-            return Err(Error::Invalid(format!(
-                "{member} is not in @{group} directly; see `enfilade group list`"
-            )));
+    remove_members(ctx, group, std::slice::from_ref(member))
+}
+
+/// Removes users or groups from a group, all of them or none.
+///
+/// # Errors
+/// When a user or group is not directly in the group, or the facts cannot be changed.
+pub fn remove_members(ctx: &ChangeContext<'_>, group: &GroupName, members: &[Target]) -> Result<At, Error> {
+    let names: Vec<String> = members.iter().map(ToString::to_string).collect();
+    let what = format!("group member remove {group} {}", names.join(" "));
+    let ((), at) = ctx.commit(&what, |view, change| {
+        for member in members {
+            let key = membership(view, group, member)?;
+            if view.get::<Membership>(&key)?.is_none() {
+                return Err(Error::Invalid(format!(
+                    "{member} is not in @{group} directly; see `enfilade group list`"
+                )));
+            }
+            change.expect_present::<Membership>(&key).remove::<Membership>(&key);
         }
-        change.expect_present::<Membership>(&key).remove::<Membership>(&key);
         Ok(())
     })?;
     Ok(at)

@@ -8,11 +8,12 @@ mod proxmox;
 mod role_rules;
 mod source;
 mod stores;
+mod without_effect;
 
 pub use earlier::imported_names;
 pub use proxmox::import_proxmox;
-pub use role_rules::files_of_namespace;
 pub use source::{ProxmoxFiles, ProxmoxTerms};
+pub use without_effect::roles_without_effect;
 
 use crate::error::Error;
 use enfilade_facts::vocabulary::{Realm, shell_word};

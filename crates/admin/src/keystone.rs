@@ -48,8 +48,8 @@ pub use endpoint_filters::{
 };
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
+pub(crate) use grants::name_of_scope;
 pub use grants::{GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, set_grant, take_role};
-pub(crate) use grants::{held_key, name_of_scope};
 pub use groups::{groups_of, set_member};
 pub use import::{
     CloudCredential, CloudRecord, CloudRecordId, CloudUser, ServiceRecord, import_cloud, taken_names,

@@ -37,10 +37,7 @@ pub use access::{
     HeldRole, UserAccess, Way, WayKind, contents_of_domain, name_of_user, user_access, users_in_group,
     ways_for, ways_of,
 };
-pub use administrators::{
-    Administrator, Loss, administrators, cloud_administrators, has_administrator, takes_last_administrator,
-    takes_last_cloud_administrator, why_no_login,
-};
+pub use administrators::{Administers, Administrator, administrators, has_administrator, why_no_login};
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Examined, IndexUse, LeafIndex,
@@ -59,8 +56,12 @@ pub use error::Error;
 pub use example::{example_datastores, example_logins, example_user};
 pub use files::{FileSummary, list_files};
 pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
-pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
-pub use import::{Imported, ProxmoxFiles, ProxmoxTerms, files_of_namespace, import_proxmox, imported_names};
+pub use groups::{
+    GroupSummary, add_group, add_member, list_groups, remove_group, remove_member, remove_members,
+};
+pub use import::{
+    Imported, ProxmoxFiles, ProxmoxTerms, import_proxmox, imported_names, roles_without_effect,
+};
 pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,

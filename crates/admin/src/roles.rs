@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::resolve::{Names, Target, who};
 use enfilade_facts::tables::{Assignment, AssignmentKey, FileName, Who};
 use enfilade_facts::vocabulary::{Role, RolePath, Ugid, Userid};
-use enfilade_facts::{At, Read, Source};
+use enfilade_facts::{At, Effect, Read, Source};
 use enfilade_sources::files::acl_cfg::can_hold;
 use std::collections::BTreeMap;
 
@@ -26,6 +26,11 @@ pub struct AssignmentSummary {
     pub fault: Option<String>,
 }
 
+/// The effect of an assignment or a removal of this role. NoAccess takes all other rights away.
+fn effect_of(role: Role, is_assigned: bool) -> Effect {
+    if (role == Role::NoAccess) == is_assigned { Effect::Takes } else { Effect::Gives }
+}
+
 /// Assigns a role on a path.
 ///
 /// # Errors
@@ -39,7 +44,7 @@ pub fn assign_role(
 ) -> Result<At, Error> {
     let what = format!("role assign {role} to {target} on {path}");
     match location_of(ctx, path, target)? {
-        Location::File(ugid) => ctx.write_through(&what, &[FileName::Acl], |files| {
+        Location::File(ugid) => ctx.write_through(&what, effect_of(role, true), &[FileName::Acl], |files| {
             files.acl(|acl| {
                 acl.entries.entry((path.clone(), ugid)).or_default().insert(role, propagate);
                 Ok(())
@@ -67,7 +72,7 @@ pub fn remove_role(
     let what = format!("role remove {role} from {target} on {path}");
     let none = || Error::Invalid(format!("{target} has no role {role} on {path}; see `enfilade role list`"));
     match location_of(ctx, path, target)? {
-        Location::File(ugid) => ctx.write_through(&what, &[FileName::Acl], |files| {
+        Location::File(ugid) => ctx.write_through(&what, effect_of(role, false), &[FileName::Acl], |files| {
             files.acl(|acl| {
                 let entry = (path.clone(), ugid);
                 let roles = acl.entries.get_mut(&entry).ok_or_else(none)?;
@@ -94,7 +99,7 @@ pub(crate) fn remove_roles_on(ctx: &ChangeContext<'_>, path: &RolePath) -> Resul
     let what = format!("role remove all on {path}");
     let is_on = |other: &RolePath| other.nodes().any(|node| node == path.as_str());
     if ctx.uses(FileName::Acl)? {
-        ctx.write_through(&what, &[FileName::Acl], |files| {
+        ctx.write_through(&what, Effect::Takes, &[FileName::Acl], |files| {
             files.acl(|acl| {
                 acl.entries.retain(|(other, _), _| !is_on(other));
                 Ok(())

@@ -9,7 +9,7 @@ use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, Delegation, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, UserId, Userid, to_hex};
-use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_facts::{At, Change, Effect, Read, Source, View};
 use enfilade_identity::{HashKey, Upgrade};
 use enfilade_sources::files::user_cfg::{self, Entry};
 use std::ops::ControlFlow;
@@ -203,12 +203,13 @@ fn create_kept(
 ) -> Result<At, Error> {
     let hash = enfilade_identity::hash_generated(value, random()?).map_err(Error::Invalid)?;
     let entry = Entry { enabled: true, expires: terms.expires, comment: terms.comment.clone() };
-    ctx.write_through(&format!("token create {tokenid}"), &[FileName::Users, FileName::Secrets], |files| {
+    let (what, files) = (format!("token create {tokenid}"), [FileName::Users, FileName::Secrets]);
+    ctx.write_through(&what, Effect::Gives, &files, |files| {
+        files.secrets(|secrets| secrets.set(tokenid, hash))?;
         files.sections(FileName::Users, |sections| {
             if sections.iter().any(|section| section.id == tokenid.to_proxmox()) {
                 return Err(exists(tokenid));
             }
-            files.secrets(|secrets| secrets.set(tokenid, hash))?;
             user_cfg::set(sections, tokenid, &entry).map_err(Error::Invalid)
         })
     })
@@ -246,7 +247,8 @@ pub fn set_token(
 ) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    let is_mirrored = find(ctx, owner, name)?.mirrored.is_some();
+    let token = find(ctx, owner, name)?;
+    let is_mirrored = token.mirrored.is_some();
     if edit.own_roles.is_some() && is_for_project(ctx, owner, name)? {
         return Err(Error::Invalid(format!(
             "{tokenid} is an application credential: its roles cannot be changed; create a new one with `enfilade token create --project`"
@@ -257,21 +259,23 @@ pub fn set_token(
             "{tokenid} cannot have all roles of its owner: it is defined in user.cfg, where a token has only the roles assigned to the token itself"
         )));
     }
-    let comment = |old: &mut Option<String>| {
-        if let Some(comment) = &edit.comment {
-            *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
+    let set = |enabled: &mut bool, expires: &mut i64, comment: &mut Option<String>| {
+        *enabled = edit.enabled.unwrap_or(*enabled);
+        *expires = edit.expires.unwrap_or(*expires);
+        if let Some(new) = &edit.comment {
+            *comment = Some(new.clone()).filter(|comment| !comment.is_empty());
         }
     };
     let mut at = ctx.facts.at();
     let of_file = edit.enabled.is_some() || edit.expires.is_some() || edit.comment.is_some();
     if is_mirrored && of_file {
-        at = ctx.write_through(&format!("token set {tokenid}"), &[FileName::Users], |files| {
+        let mut after = token.clone();
+        set(&mut after.enabled, &mut after.expires, &mut after.comment);
+        let effect = Effect::of(&token, &after);
+        at = ctx.write_through(&format!("token set {tokenid}"), effect, &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
-                let change = |entry: &mut Entry| {
-                    entry.enabled = edit.enabled.unwrap_or(entry.enabled);
-                    entry.expires = edit.expires.unwrap_or(entry.expires);
-                    comment(&mut entry.comment);
-                };
+                let change =
+                    |entry: &mut Entry| set(&mut entry.enabled, &mut entry.expires, &mut entry.comment);
                 user_cfg::change(sections, &tokenid, change).map_err(Error::Invalid)
             })
         })?;
@@ -279,10 +283,8 @@ pub fn set_token(
     if !is_mirrored || edit.end_grace {
         ((), at) = self::edit(ctx, "set", owner, name, |_, token| {
             if token.mirrored.is_none() {
-                token.enabled = edit.enabled.unwrap_or(token.enabled);
-                token.expires = edit.expires.unwrap_or(token.expires);
+                set(&mut token.enabled, &mut token.expires, &mut token.comment);
                 token.own_roles = edit.own_roles.unwrap_or(token.own_roles);
-                comment(&mut token.comment);
             }
             if edit.end_grace {
                 token.previous = None;
@@ -340,7 +342,8 @@ pub fn regenerate_token(
     })?;
     if is_mirrored {
         let hash = enfilade_identity::hash_generated(&value, random()?).map_err(Error::Invalid)?;
-        at = ctx.write_through(&format!("token regenerate {tokenid}"), &[FileName::Secrets], |files| {
+        let what = format!("token regenerate {tokenid}");
+        at = ctx.write_through(&what, Effect::Takes, &[FileName::Secrets], |files| {
             files.secrets(|secrets| secrets.set(&tokenid, hash))
         })?;
     }
@@ -457,7 +460,7 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
     let mut at = ctx.facts.at();
     if !files.is_empty() {
         let in_use = |file: FileName| files.contains(&file) && ctx.uses(file).unwrap_or(true);
-        at = ctx.write_through(&what, &files, |locked| {
+        at = ctx.write_through(&what, Effect::Takes, &files, |locked| {
             if in_use(FileName::Secrets) {
                 locked.secrets(|secrets| {
                     secrets.remove(&tokenid);

@@ -12,7 +12,7 @@ use enfilade_facts::tables::{
     SidSpaceKey, User, Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
-use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_facts::{At, Change, Effect, Read, Source, View};
 use enfilade_sources::files::user_cfg::{self, Entry};
 
 /// A user to create.
@@ -271,7 +271,7 @@ fn add_kept_user(
     if ctx.facts.read(find)?.is_ok() {
         return Err(exists(&new.userid));
     }
-    let at = ctx.write_through(&what, &[FileName::Users], |files| {
+    let at = ctx.write_through(&what, Effect::Gives, &[FileName::Users], |files| {
         files.sections(FileName::Users, |sections| {
             if sections.iter().any(|section| section.id == authid.to_proxmox()) {
                 return Err(exists(&new.userid));
@@ -343,9 +343,11 @@ pub struct UserEdit {
 /// When the user does not exist, or the facts or `user.cfg` cannot be changed.
 pub fn set_user(ctx: &ChangeContext<'_>, userid: &Userid, edit: &UserEdit) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
-    let comment = |old: &mut Option<String>| {
-        if let Some(comment) = &edit.comment {
-            *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
+    let set = |enabled: &mut bool, expires: &mut i64, comment: &mut Option<String>| {
+        *enabled = edit.enabled.unwrap_or(*enabled);
+        *expires = edit.expires.unwrap_or(*expires);
+        if let Some(new) = &edit.comment {
+            *comment = Some(new.clone()).filter(|comment| !comment.is_empty());
         }
     };
     let numbers = |user: &mut User| {
@@ -353,26 +355,26 @@ pub fn set_user(ctx: &ChangeContext<'_>, userid: &Userid, edit: &UserEdit) -> Re
         user.gid = edit.gid.or(user.gid);
         Ok(())
     };
-    if find(ctx, userid)?.1.mirrored.is_some() {
-        // Attributes that the file cannot express are stored in the facts.
-        if edit.uid.is_some() || edit.gid.is_some() {
-            self::edit(ctx, "set", userid, numbers)?;
-        }
-        return ctx.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
+    let (_, user) = find(ctx, userid)?;
+    if user.mirrored.is_some() {
+        let mut after = user.clone();
+        set(&mut after.enabled, &mut after.expires, &mut after.comment);
+        let effect = Effect::of(&user, &after);
+        let at = ctx.write_through(&format!("user set {userid}"), effect, &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
-                let change = |entry: &mut Entry| {
-                    entry.enabled = edit.enabled.unwrap_or(entry.enabled);
-                    entry.expires = edit.expires.unwrap_or(entry.expires);
-                    comment(&mut entry.comment);
-                };
+                let change =
+                    |entry: &mut Entry| set(&mut entry.enabled, &mut entry.expires, &mut entry.comment);
                 user_cfg::change(sections, &userid.clone().into(), change).map_err(Error::Invalid)
             })
-        });
+        })?;
+        // Attributes that the file cannot express are stored in the facts.
+        return match edit.uid.is_some() || edit.gid.is_some() {
+            true => self::edit(ctx, "set", userid, numbers),
+            false => Ok(at),
+        };
     }
     self::edit(ctx, "set", userid, |user| {
-        user.enabled = edit.enabled.unwrap_or(user.enabled);
-        user.expires = edit.expires.unwrap_or(user.expires);
-        comment(&mut user.comment);
+        set(&mut user.enabled, &mut user.expires, &mut user.comment);
         numbers(user)
     })
 }
@@ -402,10 +404,18 @@ pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error
             in_use.push(file);
         }
     }
+    let forget = |view: &View<'_>, change: &mut Change| {
+        let id = user_id(view, userid)?;
+        let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+        change.expect_same(&id, &user).delete::<Name>(&NameKey::user(&user.domain, &user.name));
+        change.end_with::<User>(&id);
+        forget_user(view, change, &id)
+    };
     let mut at = ctx.facts.at();
     if !in_use.is_empty() {
+        ctx.check(&what, forget)?;
         // Secrets are removed first: after a power cut in between, the remaining tokens have no secret and are refused.
-        at = ctx.write_through(&what, &in_use, |files| {
+        at = ctx.write_through(&what, Effect::Takes, &in_use, |files| {
             if in_use.contains(&FileName::Secrets) {
                 files.secrets(|secrets| secrets.remove_all_of(userid))?;
             }
@@ -430,13 +440,7 @@ pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error
     if is_mirrored && find(ctx, userid).is_err() {
         return Ok(at);
     }
-    let ((), at) = ctx.commit(&what, |view, change| {
-        let id = user_id(view, userid)?;
-        let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
-        change.expect_same(&id, &user).delete::<Name>(&NameKey::user(&user.domain, &user.name));
-        change.end_with::<User>(&id);
-        forget_user(view, change, &id)
-    })?;
+    let ((), at) = ctx.commit(&what, forget)?;
     Ok(at)
 }
 

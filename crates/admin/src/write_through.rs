@@ -3,7 +3,7 @@
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_facts::tables::{FileName, MirroredFile};
-use enfilade_facts::{At, Read};
+use enfilade_facts::{At, Effect, Read};
 use enfilade_sources::files::acl_cfg::AclCfg;
 use enfilade_sources::files::file_set::{EditError, Locked};
 use enfilade_sources::files::mirror::{Editor, Mirror};
@@ -18,21 +18,29 @@ impl ChangeContext<'_> {
     }
 
     /// Edits files with their locks held, and updates the facts before the locks are released. The change is in effect from the returned
-    /// revision on; `what` is in the audit record.
+    /// revision on; `what` is in the audit record. `effect` decides how much free space the change must leave.
     pub(crate) fn write_through(
         &self,
         what: &str,
+        effect: Effect,
         files: &[FileName],
-        edit: impl FnOnce(&Files<'_>) -> Result<(), Error>,
+        edit: impl FnOnce(&mut Files<'_, '_>) -> Result<(), Error>,
     ) -> Result<At, Error> {
         // If the store has no room for the change, the file must not be changed, because nothing undoes the change of the file.
-        self.facts.has_room_for(self.requester)?;
-        let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
+        self.facts.has_room_for(self.requester, effect)?;
+        let mut locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
         let mut mirror = Mirror::new(self.files.clone());
         mirror.has_seen(self.facts, self.now)?;
         self.refuse_missing(files)?;
-        edit(&Files(&locked))?;
-        let editor = Editor { who: self.who, what, requester: self.requester };
+        edit(&mut Files(&mut locked))?;
+        let editor = Editor { who: self.who, what };
+        if self.keeps_administrators {
+            self.facts.read(|view| {
+                let change = mirror.would_commit(view, self.now, editor, locked.edited())?;
+                self.keep_administrators(view, &change)
+            })??;
+        }
+        locked.write().map_err(Error::File)?;
         let looked = mirror.look_for(self.facts, self.now, Some(editor));
         let outcome = looked.map_err(|why| {
             Error::File(format!(
@@ -63,18 +71,18 @@ impl ChangeContext<'_> {
 }
 
 /// Files with their locks held.
-pub(crate) struct Files<'l>(&'l Locked<'l>);
+pub(crate) struct Files<'f, 's>(&'f mut Locked<'s>);
 
-impl Files<'_> {
+impl Files<'_, '_> {
     pub(crate) fn sections(
-        &self,
+        &mut self,
         file: FileName,
         edit: impl FnOnce(&mut Vec<Section>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         done(section_config::edit(self.0, file, edit))
     }
 
-    pub(crate) fn secrets(&self, edit: impl FnOnce(&mut TokenShadow)) -> Result<(), Error> {
+    pub(crate) fn secrets(&mut self, edit: impl FnOnce(&mut TokenShadow)) -> Result<(), Error> {
         let file = FileName::Secrets;
         done(self.0.rewrite(file, |bytes| {
             // A missing file counts as empty, as in Proxmox.
@@ -88,15 +96,15 @@ impl Files<'_> {
                 })?,
             };
             edit(&mut shadow);
-            Ok(Some(shadow.print()))
+            Ok(shadow.print())
         }))
     }
 
-    pub(crate) fn acl(&self, edit: impl FnOnce(&mut AclCfg) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn acl(&mut self, edit: impl FnOnce(&mut AclCfg) -> Result<(), Error>) -> Result<(), Error> {
         done(self.0.rewrite(FileName::Acl, |bytes| {
             let mut acl = AclCfg::parse(bytes);
             edit(&mut acl).map_err(EditError::Refused)?;
-            Ok(Some(acl.print()))
+            Ok(acl.print())
         }))
     }
 }

@@ -150,6 +150,23 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The reason for a text that already says who cannot log in.
+    pub fn reason(&self) -> String {
+        match self {
+            Refusal::Disabled { what, .. } => format!("{what} is disabled"),
+            Refusal::Expired { what, .. } => format!("{what} has expired"),
+            Refusal::NoScope(why) => (*why).to_owned(),
+            Refusal::PasswordExpired { .. } => {
+                "the password can only be used to set a new password".to_owned()
+            }
+            Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
+            Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl Refusal {
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
     /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.

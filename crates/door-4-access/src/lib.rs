@@ -59,4 +59,4 @@ pub use security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 pub use sight::Sight;
 pub use steps::Step;
 pub use use_api::{may_go_on, use_api};
-pub use ways::ways;
+pub use ways::{Ways, may_lead_on, ways};

@@ -33,7 +33,7 @@ pub struct AccessMemo {
     pub(crate) roles: Memo<Resolved>,
     pub(crate) admitted: WordMemo<bool>,
     pub(crate) assigned: WordMemo<Assigned>,
-    pub(crate) ways: Memo<Ways>,
+    pub(crate) ends: Memo<Ends>,
 }
 
 /// The id of the bytes of an ACL.
@@ -73,9 +73,9 @@ impl Word for Assigned {
 }
 
 /// The nodes below a datastore's node on which roles let a principal in.
-pub(crate) struct Ways(pub(crate) Vec<String>);
+pub(crate) struct Ends(pub(crate) Vec<String>);
 
-impl Weigh for Ways {
+impl Weigh for Ends {
     fn heap_bytes(&self) -> usize {
         self.0.iter().map(|node| size_of::<String>() + node.capacity()).sum()
     }
@@ -127,7 +127,7 @@ impl AccessMemo {
             roles: Memo::new(seed, few),
             admitted: WordMemo::new(seed, least),
             assigned: WordMemo::new(seed, few),
-            ways: Memo::new(seed, least),
+            ends: Memo::new(seed, least),
         }
     }
 
@@ -229,8 +229,8 @@ impl AccessMemo {
         Self::of(self.admitted.key("any role"), when, principal, root)
     }
 
-    pub(crate) fn ways_key(&self, when: (At, Clocks), principal: &Principal, root: &str) -> MemoKey {
-        Self::of(self.ways.key("ways"), when, principal, root)
+    pub(crate) fn ends_key(&self, when: (At, Clocks), principal: &Principal, root: &str) -> MemoKey {
+        Self::of(self.ends.key("ends of ways"), when, principal, root)
     }
 
     fn of(key: KeyMaker, (at, now): (At, Clocks), principal: &Principal, node: &str) -> MemoKey {

@@ -1,20 +1,48 @@
 //! The way through directories that no role makes visible to the objects on which a principal has a role. It consists only of names in paths on which
 //! the principal itself, or a group of it, has a role: nothing that is on the disk is asked.
 
-use crate::memo::{AccessMemo, Ways};
+use crate::memo::{AccessMemo, Ends};
 use crate::open::AccessCheck;
 use crate::refuse::Refusal;
 use crate::roles::admitted_below;
 use crate::view::View;
 use enfilade_facts::Clocks;
-use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
+use enfilade_facts::tables::AccessRules;
+use enfilade_facts::vocabulary::{DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 
 /// The most objects in one datastore to which ways lead.
 const ENDS_MAX: usize = 1_000;
 
-/// The paths below a directory on which roles let the principal in, without those below another one of them. Empty if a role makes the directory itself
-/// visible.
+/// The objects to which ways lead from a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    /// The paths on which roles let the principal in, in the order of the paths, without those below another one of them.
+    pub ends: Vec<StorePath>,
+    /// Whether there are more ends below the directory.
+    pub is_cut: bool,
+}
+
+/// Whether there can be ways from a directory. Not if a role makes the directory itself visible, and not if the datastore checks traverse: without a
+/// role on the directory, nothing below it can be reached then. Takes the time of a few lookups in the memo.
+///
+/// # Errors
+/// [`Refusal::Facts`] if the stored facts cannot be read.
+pub fn may_lead_on(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    principal: &Principal,
+    (datastore, rules): (&DatastoreName, &AccessRules),
+    directory: &StorePath,
+    memo: &AccessMemo,
+) -> Result<bool, Refusal> {
+    let visible = rules.visible;
+    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
+    Ok(!rules.checks_traverse && check.may_lead_on(directory)?)
+}
+
+/// The ways from a directory; none if there cannot be any ([`may_lead_on`]). Can read all role assignments in the datastore. The time depends only on
+/// the principal and on the number of assignments, and not on the directory.
 ///
 /// # Errors
 /// [`Refusal::Facts`] if the stored facts cannot be read.
@@ -22,44 +50,57 @@ pub fn ways(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
     principal: &Principal,
-    (datastore, directory): (&DatastoreName, &StorePath),
+    (datastore, rules): (&DatastoreName, &AccessRules),
+    directory: &StorePath,
     memo: &AccessMemo,
-) -> Result<Vec<StorePath>, Refusal> {
-    let visible = AccessMask::VISIBLE;
-    AccessCheck { view: View(view), now, principal, datastore, visible, memo }.ways(directory)
+) -> Result<Ways, Refusal> {
+    let visible = rules.visible;
+    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
+    if rules.checks_traverse { Ok(Ways::default()) } else { check.ways(directory) }
 }
 
 impl AccessCheck<'_> {
-    pub(crate) fn ways(&self, directory: &StorePath) -> Result<Vec<StorePath>, Refusal> {
-        let node = RolePath::of(self.datastore, directory);
-        if !self.effective_node(&node).goes_on_below || self.roles(&node)?.lets_in() {
-            return Ok(Vec::new());
+    fn may_lead_on(&self, directory: &StorePath) -> Result<bool, Refusal> {
+        Ok(!self.roles(&RolePath::of(self.datastore, directory))?.lets_in())
+    }
+
+    pub(crate) fn ways(&self, directory: &StorePath) -> Result<Ways, Refusal> {
+        if !self.may_lead_on(directory)? {
+            return Ok(Ways::default());
         }
         let root = RolePath::of(self.datastore, &StorePath::root());
         // Resolved once for the whole datastore, because it reads all of its assignments.
-        let key = self.memo.ways_key((self.view.at(), self.now), self.principal, root.as_str());
-        let all = match self.memo.ways.get(key) {
+        let key = self.memo.ends_key((self.view.at(), self.now), self.principal, root.as_str());
+        let all = match self.memo.ends.get(key) {
             Some(all) => all,
             None => {
-                let all = admitted_below(&self.view, self.now, self.principal, root.as_str(), ENDS_MAX)?;
-                self.memo.ways.put(key, Ways(all))
+                // One end more shows that the others are not all.
+                let all = admitted_below(&self.view, self.now, self.principal, root.as_str(), ENDS_MAX + 1)?;
+                self.memo.ends.put(key, Ends(all))
             }
         };
-        let is_below =
-            |end: &&String| end.strip_prefix(node.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let prefix = format!("{}/", RolePath::of(self.datastore, directory));
         let in_store = |end: &String| StorePath::from_plain(end.strip_prefix(root.as_str())?).ok();
-        Ok(all.0.iter().filter(is_below).filter_map(in_store).collect())
+        let first = all.0.partition_point(|end| *end < prefix);
+        let below = all.0.iter().take(ENDS_MAX).skip(first).take_while(|end| end.starts_with(&prefix));
+        let is_cut = all.0.get(ENDS_MAX).is_some_and(|end| end.starts_with(&prefix));
+        Ok(Ways { ends: below.filter_map(in_store).collect(), is_cut })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::tests::{Facts, alice, case, path, token_of_alice};
+    use super::ENDS_MAX;
+    use crate::tests::{Facts, NOW, alice, case, memo, path, token_of_alice};
+    use enfilade_facts::tables::AccessRules;
+    use enfilade_facts::vocabulary::{DatastoreName, ProjectId, StorePath};
+    use enfilade_identity::{Principal, Reach};
 
     fn found(facts: &str, directory: &str) -> Vec<String> {
         let facts = Facts::of(facts);
         let ways = case(&facts, &alice(), |check| check.ways(&path(directory)).unwrap());
-        ways.iter().map(|end| end.as_str().to_owned()).collect()
+        assert!(!ways.is_cut);
+        ways.ends.iter().map(|end| end.as_str().to_owned()).collect()
     }
 
     #[test]
@@ -87,6 +128,55 @@ mod tests {
         let owner = "/datastore/tank/a alice DatastoreReader\n/datastore/tank/b alice DatastoreReader";
         let facts = Facts::of(&format!("{owner}\n/datastore/tank/b test DatastoreReader"));
         let ways = case(&facts, &token_of_alice(), |check| check.ways(&path("")).unwrap());
-        assert_eq!(ways, [path("b")]);
+        assert_eq!(ways.ends, [path("b")]);
+    }
+
+    #[test]
+    fn a_credential_on_whose_paths_no_role_counts_gets_no_ways() {
+        let facts = Facts::of("/datastore/tank/a alice DatastoreReader");
+        let project = ProjectId::from_bytes([5; 16]);
+        for (reach, ends) in [
+            (Reach::Everything, &["a"][..]),
+            (Reach::Nothing, &[]),
+            (Reach::Project { project, roles: vec!["reader".to_owned()] }, &[]),
+        ] {
+            let principal = Principal { reach, ..alice() };
+            let ways = case(&facts, &principal, |check| check.ways(&path("")).unwrap());
+            assert_eq!(ways.ends.iter().map(StorePath::as_str).collect::<Vec<_>>(), ends);
+        }
+    }
+
+    #[test]
+    fn a_datastore_that_checks_traverse_has_no_ways() {
+        let facts = Facts::of("/datastore/tank/a alice DatastoreReader");
+        let view = enfilade_facts::View::new(&facts);
+        let (principal, memo) = (alice(), memo());
+        let tank: DatastoreName = "tank".parse().unwrap();
+        for checks_traverse in [false, true] {
+            let rules = AccessRules { checks_traverse, ..AccessRules::default() };
+            let (store, root) = ((&tank, &rules), path(""));
+            let ways = super::ways(&view, NOW, &principal, store, &root, &memo).unwrap();
+            assert_eq!(ways.ends.is_empty(), checks_traverse);
+            let leads = super::may_lead_on(&view, NOW, &principal, store, &root, &memo).unwrap();
+            assert_eq!(leads, !checks_traverse);
+        }
+    }
+
+    #[test]
+    fn ways_to_too_many_objects_say_where_some_are_left_out() {
+        let lines = |count: usize| -> String {
+            let line = |n| format!("/datastore/tank/many/{n:05} alice DatastoreReader\n");
+            (0..count).map(line).collect()
+        };
+        for (count, is_cut) in [(ENDS_MAX - 2, false), (ENDS_MAX - 1, true)] {
+            let facts =
+                "/datastore/tank/few/a alice DatastoreReader\n/datastore/tank/few/b alice DatastoreReader";
+            let facts = Facts::of(&format!("{facts}\n{}", lines(count)));
+            let of = |directory: &str| case(&facts, &alice(), |check| check.ways(&path(directory)).unwrap());
+            let (root, few, many) = (of(""), of("few"), of("many"));
+            assert_eq!((root.ends.len(), root.is_cut), (ENDS_MAX, is_cut));
+            assert_eq!((few.ends.len(), few.is_cut), (2, false));
+            assert_eq!((many.ends.len(), many.is_cut), (ENDS_MAX - 2, is_cut));
+        }
     }
 }

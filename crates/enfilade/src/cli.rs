@@ -259,6 +259,9 @@ pub(crate) enum User {
         /// The project for logins of the user that do not name a project (NAME, NAME@DOMAIN or its id); an empty value removes this default
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
+        /// Proceed even if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Show every way to log in as a user, and whether each way works: password, tokens, keys, trusts, sessions; also show the roles of the user
     Access {
@@ -270,7 +273,7 @@ pub(crate) enum User {
     Remove {
         /// NAME@REALM
         user: Userid,
-        /// Also if no administrator who can log in is left
+        /// Proceed even if no administrator who can log in is left
         #[arg(long)]
         force: bool,
     },
@@ -278,7 +281,7 @@ pub(crate) enum User {
     Disable {
         /// NAME@REALM
         user: Userid,
-        /// Also if no administrator who can log in is left
+        /// Proceed even if no administrator who can log in is left
         #[arg(long)]
         force: bool,
     },
@@ -313,7 +316,7 @@ pub(crate) enum Group {
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
-        /// Also if no administrator who can log in is left
+        /// Proceed even if no administrator who can log in is left
         #[arg(long)]
         force: bool,
     },
@@ -339,7 +342,7 @@ pub(crate) enum Member {
         /// USER@REALM or @GROUP
         #[arg(required = true)]
         members: Vec<String>,
-        /// Also if no administrator who can log in is left
+        /// Proceed even if no administrator who can log in is left
         #[arg(long)]
         force: bool,
     },
@@ -387,6 +390,9 @@ pub(crate) enum RoleCommand {
         /// Also on the path of a datastore that does not exist yet
         #[arg(long, requires = "path")]
         before_creation: bool,
+        /// Proceed even if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Remove an assignment
     Remove {
@@ -395,7 +401,7 @@ pub(crate) enum RoleCommand {
         /// The inherited assignment for the projects in this project or domain; `role list --named` shows it
         #[arg(long, conflicts_with_all = ["path", "system"])]
         inherited: bool,
-        /// Also if no administrator who can log in is left
+        /// Proceed even if no administrator who can log in is left
         #[arg(long)]
         force: bool,
     },
@@ -420,7 +426,7 @@ pub(crate) enum RoleCommand {
     Undefine {
         /// The name of the role
         name: String,
-        /// Remove the role even if it is immutable, such as a role of `bootstrap`
+        /// Proceed even if the role is immutable, such as a role of `bootstrap`, or if no administrator who can log in is left
         #[arg(long)]
         force: bool,
     },

@@ -28,9 +28,9 @@ use crate::cli::{Cli, Command, Facts, Subject};
 use crate::config::{distance, refuse_lost};
 use crate::home::{self, Home, IfMissing, Installation};
 use crate::{clock, example, first_start, notes, output, serve, start};
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use clap::ValueEnum as _;
-use enfilade_admin::{Error, Loss, keystone as admin};
+use enfilade_admin::{Administers, ChangeContext, Error, keystone as admin};
 use enfilade_facts::Source;
 use std::process::ExitCode;
 
@@ -199,74 +199,46 @@ fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
     text.map(|text| if text.is_empty() { format!("{what} removed") } else { format!("{what} {text}") })
 }
 
-/// How an administrator is made.
-const NEW_ADMINISTRATOR: &str = "run `enfilade user add NAME@local --password`, then `enfilade role assign --path / --auth-id NAME@local Admin`";
-
-/// Refuses a change that would leave no administrator who can log in, unless `force` is set. That holds for the administrators of the server and for
-/// those of the cloud, if there are any.
-fn keep_administrator(home: &Home, loss: &Loss<'_>, force: bool) -> anyhow::Result<()> {
-    let now = clock::now().unix_seconds;
-    if !force && enfilade_admin::takes_last_administrator(home.source(), loss, now)? {
-        bail!(
-            "nothing was changed: no user who can log in would have the role Admin on / any more, so nobody could administer the server over HTTP; first \
-             make another administrator: {NEW_ADMINISTRATOR}; or add --force"
-        );
+/// Makes a change that may take rights away. Refuses a change that would leave no administrator who can log in. With `force` the change is made, and
+/// a warning tells what is missing.
+fn keeping_administrators<T>(
+    home: &Home,
+    force: bool,
+    make: impl FnOnce(&ChangeContext<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let ctx = ChangeContext { keeps_administrators: !force, ..home.change_context() };
+    let is_there = |of| enfilade_admin::has_administrator(ctx.facts, of, ctx.now.unix_seconds);
+    let before = [is_there(Administers::Server)?, is_there(Administers::Cloud)?];
+    let made = make(&ctx)?;
+    for (of, _) in Administers::ALL.into_iter().zip(before).filter(|(_, had_one)| *had_one) {
+        if !is_there(of)? {
+            let (role, new_one) = (of.role(), of.new_one());
+            output::note(&format!(
+                "warning: no user who can log in has {role} any more; to make another administrator: {new_one}"
+            ));
+        }
     }
-    if enfilade_admin::takes_last_cloud_administrator(home.source(), loss, now)? {
-        let would = "no user who can log in would have the role admin on the system, a domain or a project any more, so nobody could administer the cloud";
-        ensure!(
-            force,
-            "nothing was changed: {would}; first make another administrator: `enfilade bootstrap --user NAME@DOMAIN`; or add --force"
-        );
-        output::note(&format!(
-            "warning: after this change, {}: `enfilade bootstrap --user NAME@DOMAIN` makes a new administrator",
-            would.replacen(" would have ", " has ", 1).replacen(" could ", " can ", 1)
-        ));
-    }
-    Ok(())
-}
-
-/// Warns if a change removed the last administrator.
-fn warn_without_administrator(home: &Home, had_one: bool) -> anyhow::Result<()> {
-    if had_one && !has_administrator(home)? {
-        output::note(&format!(
-            "warning: no user who can log in has the role Admin on / any more: {NEW_ADMINISTRATOR}"
-        ));
-    }
-    Ok(())
-}
-
-fn has_administrator(home: &Home) -> anyhow::Result<bool> {
-    Ok(enfilade_admin::has_administrator(home.source(), clock::now().unix_seconds)?)
+    Ok(made)
 }
 
 /// Advice for a lost password, with the name of an administrator.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
-    let administrators = enfilade_admin::administrators(home.source(), clock::now().unix_seconds)?;
-    let found = administrators.iter().find(|found| found.can_log_in()).or(administrators.first());
-    Ok(match found {
-        Some(found) => {
-            let passwd = format!("user passwd {}", example::quoted(&found.name.to_string()));
-            format!("; to set a password of the administrator, run `{}`", example::command(home, &passwd))
+    let now = clock::now().unix_seconds;
+    for (of, whose) in
+        [(Administers::Server, "administrator"), (Administers::Cloud, "administrator of the cloud")]
+    {
+        let administrators = enfilade_admin::administrators(home.source(), of, now)?;
+        let found = administrators.iter().find(|found| found.can_log_in()).or(administrators.first());
+        if let Some(found) = found {
+            let passwd = format!("user passwd {}", output::word(&found.name.to_string()));
+            return Ok(format!(
+                "; to set a password of the {whose}, run `{}`",
+                example::command(home, &passwd)
+            ));
         }
-        None => match of_cloud(home)? {
-            Some(who) => {
-                let passwd = format!("user passwd {}", example::quoted(&who));
-                format!(
-                    "; to set a password of the administrator of Identity v3, run `{}`",
-                    example::command(home, &passwd)
-                )
-            }
-            None => format!("; no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"),
-        },
-    })
-}
-
-/// A user with the role admin on the system, as `enfilade bootstrap` makes it.
-fn of_cloud(home: &Home) -> anyhow::Result<Option<String>> {
-    let rows = enfilade_admin::keystone::list_grants(home.source())?;
-    let is_admin = |row: &enfilade_admin::keystone::GrantSummary| row.on == "system" && row.role == "admin";
-    Ok(rows.into_iter().find(|row| is_admin(row) && !row.who.starts_with('@')).map(|row| row.who))
+    }
+    let of = Administers::Server;
+    Ok(format!("; no enabled user has {}: {}", of.role(), of.new_one()))
 }
 
 fn enabled(yes: bool) -> String {

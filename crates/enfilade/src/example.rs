@@ -2,7 +2,7 @@
 //! start creates.
 
 use crate::home::{Home, data_directory};
-use crate::{clock, control, operations};
+use crate::{clock, control, operations, output};
 use enfilade_admin::{CertificatePlace, example_datastores, example_logins, example_user, init_first_keys};
 use enfilade_facts::Door;
 use enfilade_facts::tables::FileName;
@@ -48,16 +48,7 @@ pub(crate) fn command_of(data: &Path, rest: &str) -> String {
     let usual = data_directory(None).and_then(|usual| Ok(std::fs::canonicalize(usual)?));
     match usual {
         Ok(usual) if usual == data => format!("enfilade {rest}"),
-        _ => format!("enfilade --data {} {rest}", quoted(&data.display().to_string())),
-    }
-}
-
-/// The word as a shell argument, with quotes if the shell needs quotes.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "@%+=:,./-_".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => in_quotes(word),
+        _ => format!("enfilade --data {} {rest}", output::word(&data.display().to_string())),
     }
 }
 
@@ -182,7 +173,7 @@ pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -
         ),
         Ok(First::NoSecret(user)) => (
             "nobody can log in yet; set a password:".to_owned(),
-            command(home, &format!("user passwd {}", quoted(&user.to_string()))),
+            command(home, &format!("user passwd {}", output::word(&user.to_string()))),
         ),
         _ => (
             "nobody can log in yet; create a user:".to_owned(),
@@ -192,7 +183,7 @@ pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -
 }
 
 fn hidden(home: &Home, login: &Authid, datastore: &DatastoreName) -> (String, String) {
-    let explain = format!("explain {} {datastore}", quoted(&login.to_string()));
+    let explain = format!("explain {} {datastore}", output::word(&login.to_string()));
     (
         "no user who can log in has the right to list a datastore yet; to see the reason:".to_owned(),
         command(home, &explain),
@@ -269,15 +260,6 @@ mod tests {
             ("192.0.2.7:1", "192.0.2.7:1"),
         ] {
             assert_eq!(reachable(listener.parse().unwrap()), expected);
-        }
-    }
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_read_them_otherwise() {
-        for (word, expected) in
-            [("a@b", "a@b"), ("a@b!c", "'a@b!c'"), ("it's", r"'it'\''s'"), ("", "''"), ("/x y", "'/x y'")]
-        {
-            assert_eq!(quoted(word), expected);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::home::Home;
 use crate::look::look;
 use crate::{clock, example, output, placed};
-use enfilade_admin::Administrator;
+use enfilade_admin::{Administers, Administrator};
 use enfilade_faces::{Faces, FileLook};
 use enfilade_identity::Refusal;
 use enfilade_passage::PenaltyCounts;
@@ -68,7 +68,8 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
 pub(crate) fn tell_unused(home: &Home) {
     let unused = placed::unused(&home.data, home.source(), &home.files, &home.reserved);
     unused.iter().for_each(|unused| output::note(&format!("warning: {}", unused.says)));
-    let administrators = enfilade_admin::administrators(home.source(), clock::now().unix_seconds);
+    let administrators =
+        enfilade_admin::administrators(home.source(), Administers::Server, clock::now().unix_seconds);
     let without = administrators.ok().and_then(|all| without_login(&all, &home.data));
     without.iter().for_each(|says| output::note(&format!("warning: {says}")));
 }
@@ -90,13 +91,13 @@ pub(crate) fn without_login(administrators: &[Administrator], data: &Path) -> Op
         Refusal::BadHash { why, .. } => {
             (format!("has all rights, but the stored hash of its password cannot be used ({why})"), passwd())
         }
-        other => (format!("has all rights, but cannot log in ({other})"), String::new()),
+        other => (format!("has all rights, but cannot log in ({})", other.reason()), String::new()),
     };
     Some(format!("{} {why}, and no other administrator can log in{next}", first.name))
 }
 
 fn quoted(name: &impl ToString) -> String {
-    example::quoted(&name.to_string())
+    output::word(&name.to_string())
 }
 
 /// Sets the metrics about the files that people edit, from the stored facts. Returns the problems as text.

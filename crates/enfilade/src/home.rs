@@ -360,19 +360,12 @@ impl Home {
 
     /// The context of changes by the user of this command.
     pub(crate) fn change_context(&self) -> ChangeContext<'_> {
-        let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
-        let (reserved, requester, now) = (&self.reserved, Requester::Administrator, clock::now());
         ChangeContext {
-            facts: self.source(),
-            files,
-            passwords,
+            passwords: &self.passwords,
             limit_model: self.config.identity.limit_model.model(),
-            reserved,
             roots: None,
-            request: None,
-            who,
-            requester,
-            now,
+            who: &self.who,
+            ..server_change_context(self.source(), &self.files, &self.reserved, clock::now())
         }
     }
 
@@ -546,6 +539,7 @@ pub(crate) fn server_change_context<'a>(
         limit_model: LimitModel::default(),
         reserved,
         roots: Some(&[]),
+        keeps_administrators: false,
         request: None,
         who: "enfilade serve",
         requester,

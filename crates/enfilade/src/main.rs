@@ -11,7 +11,6 @@ mod clock;
 mod command;
 mod config;
 mod control;
-mod denials;
 mod disks;
 mod example;
 mod files;

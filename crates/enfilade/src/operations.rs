@@ -1,7 +1,7 @@
 //! Active operations of datastores: those of this server, and those of all servers.
 
 use crate::home::Home;
-use crate::{clock, denials, output};
+use crate::{clock, output};
 use anyhow::Context;
 use enfilade_admin::DatastoreWarning;
 use enfilade_faces::Faces;
@@ -105,7 +105,7 @@ pub(crate) fn look_after(faces: &Faces, files: &FileSet) -> anyhow::Result<()> {
                 faces.metrics().set_amiss(amiss);
                 let says =
                     |found: &DatastoreWarning| format!("warning: datastore {}: {}", found.name, found.says);
-                let of_roles = denials::without_effect(house.source(), &files).into_iter();
+                let of_roles = enfilade_admin::roles_without_effect(house.source(), &files).into_iter();
                 let of_roles = of_roles.map(|says| format!("warning: {says}")).take(WARNINGS_TOLD_MAX);
                 let now: Vec<String> =
                     warnings.iter().take(WARNINGS_TOLD_MAX).map(says).chain(of_roles).collect();

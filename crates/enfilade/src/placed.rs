@@ -56,7 +56,7 @@ pub(crate) fn unused(
     if !has(FileName::Users.as_str()) {
         return Vec::new();
     }
-    let directory = example::quoted(&files.directory().display().to_string());
+    let directory = output::word(&files.directory().display().to_string());
     let command = example::command_of(data, &format!("import proxmox {directory}"));
     let terms = ProxmoxTerms { pretend: true, ..ProxmoxTerms::default() };
     let earlier = match imported_before(data) {

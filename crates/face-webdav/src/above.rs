@@ -2,10 +2,10 @@
 //! every collection on the path to the collection that they mount.
 
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
-use super::propfind::{Depth, collection, depth};
+use super::propfind::{Depth, depth};
 use super::{AboveCall, PREFIX, blocking, end, options_answer, page, propfind_request};
 use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml};
-use enfilade_passage::NodeKind;
+use enfilade_passage::{COLLECTION, NodeKind};
 use hyper::header::{ALLOW, HeaderValue};
 
 /// A collection above the datastores.
@@ -55,12 +55,12 @@ pub(crate) async fn answer(call: AboveCall, above: Above) -> Answer {
                 };
                 let form = Form::of(asked);
                 let mut xml = form.begin();
-                let (meta, more) = (collection(), More::default());
+                let more = More::default();
                 let mut push = |href: &str, name: &str| {
                     let kind = NodeKind::Directory;
                     push_response(
                         &mut xml,
-                        &Resource { href, name, kind, content_type: "", meta: &meta, more: &more },
+                        &Resource { href, name, kind, content_type: "", meta: &COLLECTION, more: &more },
                         &form,
                     );
                 };

@@ -7,7 +7,7 @@ use super::{Call, PREFIX, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
 use enfilade_faces::{Aim, Answer, Body, Cut, Trace, counted, percent};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit, WayEntry};
+use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit};
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -52,68 +52,33 @@ pub(crate) async fn page(call: Call) -> Answer {
     let held = Arc::new(visit.share().answer(HELD_BYTES).await);
     let listed = blocking_failure(visit.share(), move || {
         let mut stay = visit.enter(&place.datastore, OperationKind::Read, Blocking)?;
-        let found = match stay.find(&place.path, AccessMask::LIST, Blocking) {
-            Ok(found) => found,
+        let (mut listing, leads_on) = match stay.find(&place.path, AccessMask::LIST, Blocking) {
+            Ok(found) => (stay.list_found(place.path.clone(), found)?, false),
             Err(why) => {
-                let entries = stay.way(&place.path, why)?;
-                return Ok((Listed::Way(way(&place, &entries)), stay.revision().0));
+                stay.leads_on(&place.path, why, Blocking)?;
+                (stay.list_ways(place.path.clone()), true)
             }
         };
-        let mut listing = stay.list_found(place.path.clone(), found)?;
-        let mut rows = Rows::default();
+        let mut rows = Rows { leads_on, ..Rows::default() };
         while rows.rows.len() <= most
             && let Some(batch) = listing.next_batch(BATCH_ENTRIES)?
         {
             batch.iter().for_each(|entry| rows.push(entry));
         }
-        Ok((Listed::Directory(place, rows.sorted(most)), listing.revision()))
+        let mut rows = rows.sorted(most);
+        rows.is_cut |= listing.is_cut();
+        Ok((place, rows, listing.revision()))
     });
-    let (listed, revision) = match listed.await {
+    let (place, rows, revision) = match listed.await {
         Ok(listed) => listed,
         Err(failure) => return end(trace, Err(failure), Aim::Target),
     };
     trace.event.revision = revision;
-    let (place, rows) = match listed {
-        Listed::Directory(place, rows) => (place, rows),
-        Listed::Way(html) => {
-            return end(trace, Ok(answer(html.into(), "text/html; charset=utf-8")), Aim::Target);
-        }
-    };
     let (sender, pieces) = mpsc::channel(1);
     let answer = answer(Body::stream(pieces), "text/html; charset=utf-8");
     trace.answered(&answer);
     tokio::spawn(write(Writing::of(&place, rows), sender, trace, (turn, held)));
     answer
-}
-
-/// What a page shows.
-enum Listed {
-    Directory(ResourcePath, Rows),
-    /// The whole page of a directory that no role makes visible.
-    Way(String),
-}
-
-/// The page of a directory that no role makes visible: only what leads to what the visitor may see.
-fn way(place: &ResourcePath, entries: &[WayEntry]) -> String {
-    let url = href::of(place, true);
-    let (title, heading) = (format!("{}{}", place.datastore, place.path), heading(place));
-    let mut html = begin(&title, &format!("<h1>{heading}</h1>"), false);
-    html.push_str("<div id=\"list\" role=\"list\"><div class=\"part\">");
-    for WayEntry { name, found } in entries {
-        let is_directory = found.as_ref().is_none_or(|found| found.kind() == NodeKind::Directory);
-        let kind = if is_directory { "dir" } else { "file" };
-        let _ =
-            write!(html, "<div class=\"row entry {kind}\" role=\"listitem\" data-time=\"0\" data-name=\"");
-        push_text(&mut html, name);
-        let _ = write!(html, "\"><a href=\"{url}");
-        percent::push_name(&mut html, name);
-        html.push_str(if is_directory { "/\">" } else { "\" download>" });
-        push_text(&mut html, name);
-        html.push_str("</a></div>");
-    }
-    html.push_str("</div></div><p class=\"empty\">You have a role only in what is listed here, not in this directory itself.</p>");
-    html.push_str(END);
-    html
 }
 
 /// The path of a directory: each name in it is a link.
@@ -156,6 +121,8 @@ struct Rows {
     rows: Vec<Row>,
     /// Whether the directory has more entries than a page shows.
     is_cut: bool,
+    /// Whether only entries are shown that lead to shared objects.
+    leads_on: bool,
 }
 
 struct Row {
@@ -316,7 +283,7 @@ impl Writing {
         let url = href::of(place, true);
         let heading = format!("<h1>{}</h1><span>{} entries</span>", heading(place), rows.rows.len());
         let title = format!("{}{}", place.datastore, place.path);
-        let mut head = begin(&title, &heading, true);
+        let mut head = begin(&title, &heading, !rows.leads_on);
         head.push_str(
             "<div class=\"row head\"><button name=\"name\" aria-sort=\"ascending\">Name</button><button name=\"size\">Size</button>\
              <button name=\"time\">Changed</button></div><div id=\"list\" role=\"list\">",
@@ -338,7 +305,7 @@ impl Writing {
             if self.written.is_multiple_of(PART_ROWS) {
                 html.push_str("<div class=\"part\">");
             }
-            row(&mut html, &self.url, self.rows.name(next), next);
+            row(&mut html, &self.url, self.rows.name(next), next, !self.rows.leads_on);
             self.written += 1;
             if self.written.is_multiple_of(PART_ROWS) || self.written == self.rows.rows.len() {
                 html.push_str("</div>");
@@ -353,7 +320,9 @@ impl Writing {
 
 fn behind(url: &str, rows: &Rows) -> String {
     let mut html = String::from("</div>");
-    if rows.rows.is_empty() {
+    if rows.leads_on {
+        html.push_str("<p class=\"empty\">You have a role only in what is listed here, not in this directory itself.</p>");
+    } else if rows.rows.is_empty() {
         html.push_str("<p class=\"empty\">This directory is empty, or you may not see its entries.</p>");
     }
     if rows.is_cut {
@@ -373,7 +342,7 @@ fn behind(url: &str, rows: &Rows) -> String {
     html
 }
 
-fn row(html: &mut String, base: &str, name: &str, row: &Row) {
+fn row(html: &mut String, base: &str, name: &str, row: &Row, has_acts: bool) {
     let &Row { is_directory, modified, bytes, .. } = row;
     html.push_str(if is_directory {
         "<div class=\"row entry dir\" role=\"listitem\" data-name=\""
@@ -407,10 +376,14 @@ fn row(html: &mut String, base: &str, name: &str, row: &Row) {
     if !is_directory {
         html.push_str(http_date(modified).get(5..22).unwrap_or_default());
     }
-    html.push_str(
-        "</time><span class=\"acts\"><button name=\"rename\">Rename</button><button name=\"delete\">Delete</button>\
-         <button name=\"why\" aria-label=\"What may I do with it?\">?</button></span></div>",
-    );
+    html.push_str("</time>");
+    if has_acts {
+        html.push_str(
+            "<span class=\"acts\"><button name=\"rename\">Rename</button><button name=\"delete\">Delete</button>\
+             <button name=\"why\" aria-label=\"What may I do with it?\">?</button></span>",
+        );
+    }
+    html.push_str("</div>");
 }
 
 /// A size with at most three digits, in powers of 1,024.

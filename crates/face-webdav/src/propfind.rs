@@ -14,8 +14,8 @@ use enfilade_facts::Clocks;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
 use enfilade_passage::{
-    Blocking, Cached, CachedOnly, Entry, Found, Listing, Meta, NodeKind, ObjectId, Patience, Refusal, Stay,
-    Turn, Visit, WayEntry,
+    Blocking, COLLECTION, Cached, CachedOnly, Entry, Found, Listing, NodeKind, Patience, Refusal, Stay, Turn,
+    Visit,
 };
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Version};
@@ -201,65 +201,15 @@ fn begin<P: Patience>(
     patience: P,
 ) -> Result<P::Of<Looked>, Failure> {
     P::and_then(visit.enter(&place.datastore, OperationKind::Read, patience)?, |mut stay| {
+        let begun = |stay: Stay, found: Option<Found>| {
+            begin_with(stay, found, place.clone(), Arc::clone(form), depth, limits).map(P::ready)
+        };
         match stay.find(&place.path, AccessMask::NONE, patience) {
-            Ok(found) => P::and_then(found, |found| {
-                begin_with(stay, found, place.clone(), Arc::clone(form), depth, limits).map(P::ready)
-            }),
-            Err(why) if depth != Depth::Infinity && stay.may_lead_on(&place.path, &why) => {
-                P::wait(|| Ok(way(stay, why, place, form, depth)?))
-            }
-            Err(why) => Err(why.into()),
+            Ok(found) => P::and_then(found, |found| begun(stay, Some(found))),
+            Err(why) if depth == Depth::Infinity => Err(why.into()),
+            Err(why) => P::and_then(stay.leads_on(&place.path, why, patience)?, |()| begun(stay, None)),
         }
     })
-}
-
-/// Describes a directory that no role makes visible. Its members are only those that lead to what the visitor may see.
-fn way(
-    mut stay: Stay,
-    why: Refusal,
-    place: &ResourcePath,
-    form: &Form,
-    depth: Depth,
-) -> Result<Looked, Refusal> {
-    let entries = stay.way(&place.path, why)?;
-    let (own, base) = (collection(), href::of(place, true));
-    let more = More { now: stay.now().unix_seconds, principal: Some(principal(&stay)), ..More::default() };
-    let mut xml = form.begin();
-    let mut push = |href: &str, name: &str, kind, meta| {
-        let content_type = content_type::of(name);
-        push_response(&mut xml, &Resource { href, name, kind, content_type, meta, more: &more }, form);
-    };
-    push(&base, name_of(place), NodeKind::Directory, &own);
-    for WayEntry { name, found } in entries.iter().filter(|_| depth == Depth::One) {
-        let (kind, meta) = match found {
-            Some(found) => (found.kind(), found.node.meta()),
-            None => (NodeKind::Directory, &own),
-        };
-        let mut href = base.clone();
-        percent::push_name(&mut href, name);
-        if kind == NodeKind::Directory {
-            href.push('/');
-        }
-        push(&href, name, kind, meta);
-    }
-    xml.push_str(multistatus::END);
-    Ok(Looked::Whole(xml, stay.revision().0))
-}
-
-/// The properties of a collection that is not a directory on disk.
-pub(super) fn collection() -> Meta {
-    Meta {
-        bytes: 0,
-        modified: (0, 0),
-        changed: (0, 0),
-        born: None,
-        object: ObjectId { device: 0, inode: 0 },
-        kind: NodeKind::Directory,
-        uid: 0,
-        gid: 0,
-        mode: 0,
-        links: 1,
-    }
 }
 
 /// The name of a resource: that of the datastore for its root.
@@ -267,29 +217,33 @@ fn name_of(place: &ResourcePath) -> &str {
     if place.path.is_root() { place.datastore.as_str() } else { place.path.name() }
 }
 
-/// As [`begin`], for the resource that was found.
+/// As [`begin`], for the resource that was found, or for a directory that only leads on (`None`).
 fn begin_with(
     mut stay: Stay,
-    found: Found,
+    found: Option<Found>,
     place: ResourcePath,
     form: Arc<Form>,
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
     // The limit applies only to collections (RFC 4918 §9.1), so a file is described.
-    if depth == Depth::Infinity && limits.deep_listing_entries == 0 && found.kind() == NodeKind::Directory {
+    let kind = found.as_ref().map_or(NodeKind::Directory, Found::kind);
+    if depth == Depth::Infinity && limits.deep_listing_entries == 0 && kind == NodeKind::Directory {
         return Err(RequestError::Depth.into());
     }
     let mut xml = form.begin();
-    push_itself(&mut xml, &place, &found, &mut stay, &form)?;
-    if depth == Depth::Zero || found.kind() == NodeKind::File {
+    push_itself(&mut xml, &place, found.as_ref(), &mut stay, &form)?;
+    if depth == Depth::Zero || kind == NodeKind::File {
         xml.push_str(multistatus::END);
         return Ok(Looked::Whole(xml, stay.revision().0));
     }
     let base = href::of(&place, true);
     let now = stay.now().unix_seconds;
     let (principal, own) = (principal(&stay), stay.principal().sid);
-    let listing = stay.list_found(place.path, found)?;
+    let listing = match found {
+        Some(found) => stay.list_found(place.path, found)?,
+        None => stay.list_ways(place.path),
+    };
     let wants = Wants::of(form.asked());
     let has_locks = wants.locks && listing.is_locked_anywhere()?;
     let more = More { now, principal: Some(principal), ..More::default() };
@@ -362,12 +316,12 @@ impl RunningListing {
             if self.are_bare.next() == Some(false) {
                 self.more.properties = self.listing.properties(&entry)?;
             }
-            if self.wants.control
-                && let Some(found) = self.listing.find(&entry, AccessMask::NONE)?
-            {
+            if self.wants.control {
+                let found = self.listing.find(&entry, AccessMask::NONE)?;
                 let own = (self.own, self.more.principal.clone().unwrap_or_default());
-                let control = Control::of(&found, own, self.base.clone());
-                (self.more.granted, self.more.control) = (Some(found.granted()), control);
+                self.more.control =
+                    found.as_ref().and_then(|found| Control::of(found, own, self.base.clone()));
+                self.more.granted = Some(found.as_ref().map_or(AccessMask::NONE, Found::granted));
             }
             if self.has_locks {
                 self.more.locks = self.listing.shown_locks(&entry)?;
@@ -428,7 +382,7 @@ impl RunningListing {
         }
         let is_over = self.is_cut || (self.listing.is_over()? && !self.descend()?);
         let is_late = !is_over && self.is_late(began);
-        if self.is_cut || is_late {
+        if self.is_cut || is_late || (is_over && self.listing.is_cut()) {
             push_truncated(&mut self.xml, self.deep.as_ref().map_or(&self.base, |deep| &deep.top));
         }
         if is_over || is_late {
@@ -500,17 +454,26 @@ fn principal(stay: &Stay) -> String {
 fn push_itself(
     xml: &mut String,
     place: &ResourcePath,
-    found: &Found,
+    found: Option<&Found>,
     stay: &mut Stay,
     form: &Form,
 ) -> Result<(), Refusal> {
-    let (kind, meta, wants) = (found.kind(), found.node.meta(), Wants::of(form.asked()));
-    let mut more = More {
-        now: stay.now().unix_seconds,
-        granted: Some(found.granted()),
-        principal: Some(principal(stay)),
-        ..More::default()
+    let meta = found.map_or(&COLLECTION, |found| found.node.meta());
+    let mut more = match found {
+        Some(found) => more_of(found, place, stay, Wants::of(form.asked()))?,
+        // Nothing is known about a directory that only leads on: not even whether it exists.
+        None => More { granted: Some(AccessMask::NONE), ..More::default() },
     };
+    (more.now, more.principal) = (stay.now().unix_seconds, Some(principal(stay)));
+    let (name, kind) = (name_of(place), meta.kind);
+    let href = href::of(place, kind == NodeKind::Directory);
+    let content_type = content_type::of(name);
+    push_response(xml, &Resource { href: &href, name, kind, content_type, meta, more: &more }, form);
+    Ok(())
+}
+
+fn more_of(found: &Found, place: &ResourcePath, stay: &mut Stay, wants: Wants) -> Result<More, Refusal> {
+    let mut more = More { granted: Some(found.granted()), ..More::default() };
     if wants.properties {
         more.properties = stay.properties(found)?;
     }
@@ -522,14 +485,10 @@ fn push_itself(
         let parent = href::of(&ResourcePath { datastore: place.datastore.clone(), path: parent }, true);
         more.control = Control::of(found, (stay.principal().sid, principal(stay)), parent);
     }
-    if wants.quota && kind == NodeKind::Directory {
+    if wants.quota && found.kind() == NodeKind::Directory {
         more.quota = stay.quota().ok();
     }
-    let name = name_of(place);
-    let href = href::of(place, kind == NodeKind::Directory);
-    let content_type = content_type::of(name);
-    push_response(xml, &Resource { href: &href, name, kind, content_type, meta, more: &more }, form);
-    Ok(())
+    Ok(more)
 }
 
 /// Renders the response piece by piece. Each piece is rendered only when the channel has a slot. The status is already sent; an error now can only

@@ -146,6 +146,7 @@ impl Faces {
             limit_model: self.limit_model,
             reserved: house.reserved(),
             roots: Some(&self.roots),
+            keeps_administrators: false,
             who,
             request: Some(request),
             requester,

@@ -4,7 +4,7 @@ use crate::codec::Writer;
 use crate::error::SourceError;
 use crate::horizon::{Horizon, LastMarks, Passed};
 use crate::revision::Revision;
-use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Table};
+use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Table, only_takes};
 use crate::view::View;
 use crate::vocabulary::RequestId;
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ pub struct AuditRecord {
     pub request: Option<RequestId>,
 }
 
-/// The kind of user who makes a change. The kind matters when the store is nearly full. Users can make any number of changes that only take rights
-/// away. So the last free space is reserved for administrators who take rights away.
+/// The kind of author of a change. The kind matters when the store or its disk is nearly full. Users can make any number of changes that only take
+/// rights away. So the last free space is reserved for administrators who take rights away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requester {
     /// A user, who changes only the user's own records.
@@ -55,6 +55,28 @@ pub enum Requester {
     User,
     /// An administrator, or the server itself.
     Administrator,
+    /// A file that people edit. The file has changed already, and its records are refused if the facts do not follow it. So this change may use all
+    /// free space, also if it gives rights. A command or a request asks for space before it changes the file ([`crate::Source::has_room_for`]).
+    File,
+}
+
+/// The effect of a change on rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The change may give rights.
+    Gives,
+    /// The change only takes rights away.
+    Takes,
+}
+
+impl Effect {
+    /// The effect of replacing a record by another one.
+    pub fn of<R: Row>(before: &R, after: &R) -> Self {
+        match only_takes(R::TABLE, Some(&value_of(before)), Some(&value_of(after))) {
+            true => Effect::Takes,
+            false => Effect::Gives,
+        }
+    }
 }
 
 /// Expectations, puts and deletes, committed as a whole or not at all. If a key is put or deleted more than once, the last call counts.

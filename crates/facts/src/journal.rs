@@ -9,7 +9,7 @@
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
 
-use crate::change::{AuditRecord, Change, Expected};
+use crate::change::{AuditRecord, Change, Effect, Expected};
 use crate::codec::{self, Reader};
 use crate::error::{CommitError, SourceError};
 use crate::format::FORMAT;
@@ -69,22 +69,22 @@ pub fn write_down(
     Ok(writes)
 }
 
-/// Whether these writes, on top of `before`, only take rights away (`tables::only_takes`). Writes that only take rights away may use the reserved
-/// part of the store's memory map.
+/// The effect of these writes on top of `before` (`tables::only_takes`). Writes that only take rights away may use the reserved part of the store's
+/// memory map, and the disk space in reserve.
 ///
 /// # Errors
 /// When the store cannot be read.
-pub fn only_takes(before: &dyn Snapshot, writes: &[Write]) -> Result<bool, SourceError> {
+pub fn effect_of(before: &dyn Snapshot, writes: &[Write]) -> Result<Effect, SourceError> {
     for Write { table, key, stored } in writes.iter().filter(|write| write.table.holds_facts()) {
         let old = before.get(*table, key)?.and_then(|old| codec::open(*table, key, old).ok());
         let new = stored.as_deref().map(|stored| codec::open(*table, key, stored)).transpose()?;
         let takes = tables::only_takes(*table, old.map(|(_, value)| value), new.map(|(_, value)| value));
         let goes_with_holder = !takes && stored.is_none() && is_of_nobody(before, writes, *table, key)?;
         if !takes && !goes_with_holder {
-            return Ok(false);
+            return Ok(Effect::Gives);
         }
     }
-    Ok(true)
+    Ok(Effect::Takes)
 }
 
 /// Whether the record is an assignment whose user, group or token no longer exists after these writes.

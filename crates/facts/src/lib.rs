@@ -3,6 +3,7 @@
 //! This crate does no I/O, has no `async` and reads no clock (invariant F1 in ARCHITECTURE.md).
 //! Nearly all other crates of the project depend on this crate, and this crate depends on none of them.
 
+mod after;
 mod assigned;
 pub mod change;
 pub mod clocks;
@@ -27,7 +28,8 @@ pub mod view;
 pub mod vocabulary;
 pub mod written;
 
-pub use change::{AuditRecord, Change, Expect, Expected, Requester};
+pub use after::After;
+pub use change::{AuditRecord, Change, Effect, Expect, Expected, Requester};
 pub use clocks::{Clocks, MirrorHealth};
 pub use error::{CommitError, SourceError};
 pub use horizon::{Horizon, LastMarks, Passed};

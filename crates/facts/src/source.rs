@@ -1,6 +1,6 @@
 //! The interface of a source: it gives views to callers and commits changes.
 
-use crate::change::{Change, Requester};
+use crate::change::{Change, Effect, Requester};
 use crate::error::{CommitError, SourceError};
 use crate::revision::At;
 use crate::view::View;
@@ -24,12 +24,12 @@ pub trait Source: Send + Sync {
     /// If the call returns a [`CommitError`], nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
-    /// Whether there is room for changes of this requester that only take rights away. Call this function before you change a file that people edit,
-    /// if a change of the stored facts must follow.
+    /// Whether there is room for a change of this requester with this effect. Call this function before you change a file that people edit, if a
+    /// change of the stored facts must follow. The change that follows may use more space than this function grants ([`Requester::File`]).
     ///
     /// # Errors
-    /// [`CommitError::Full`], or when the store cannot be read.
-    fn has_room_for(&self, _requester: Requester) -> Result<(), CommitError> {
+    /// [`CommitError::Full`], when the disk is full, or when the store cannot be read.
+    fn has_room_for(&self, _requester: Requester, _effect: Effect) -> Result<(), CommitError> {
         Ok(())
     }
 }

@@ -9,7 +9,9 @@ use crate::modes::Explain;
 use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{Ask, Judgement, NodeKind, Step, Subject, Wanted, least_role, least_role_on_project};
+use enfilade_access::{
+    Ask, Judgement, NodeKind, Step, Subject, Wanted, Ways, least_role, least_role_on_project,
+};
 use enfilade_content::{Blocking, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
@@ -228,7 +230,7 @@ impl Explaining<'_> {
                 if let (Some(judged), Refusal::Access(refused)) = (judged, why.parts().1) {
                     self.remedy = self.house.remedy(&who, &permit, target, &judged, refused);
                 }
-                walk.extend(self.house.way_from(&who, name, path).filter(|_| reads));
+                walk.extend(self.house.ways_from(&who, &permit, path).filter(|_| reads));
                 self.refused(why, walk)
             }
         }
@@ -301,17 +303,23 @@ impl House {
     }
 
     /// The listing of a directory that no role makes visible, in one line, if it is on the way to objects on which the principal has a role
-    /// (`ways.rs`).
-    fn way_from(&self, who: &Principal, name: &DatastoreName, directory: &StorePath) -> Option<String> {
+    /// (`ways.rs`). Whether these objects exist, and what their ACLs grant, is not checked.
+    fn ways_from(&self, who: &Principal, permit: &DatastorePermit, directory: &StorePath) -> Option<String> {
         const SHOWN: usize = 5;
-        let (now, memo) = (self.now(), &self.parts.access_memo);
-        let ways = |view: &View<'_>| enfilade_access::ways(view, now, who, (name, directory), memo);
-        let ends = self.parts.source.read(ways).ok()?.ok()?;
+        let (now, memo, store) = (self.now(), &self.parts.access_memo, (permit.name(), permit.access()));
+        let ways = |view: &View<'_>| enfilade_access::ways(view, now, who, store, directory, memo);
+        let Ways { ends, is_cut } = self.parts.source.read(ways).ok()?.ok()?;
         let shown: Vec<String> = ends.iter().take(SHOWN).map(ToString::to_string).collect();
-        let more =
-            if ends.len() > SHOWN { format!(" and {} more", ends.len() - SHOWN) } else { String::new() };
+        let at_least = if is_cut { "at least " } else { "" };
+        let more = match ends.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {at_least}{more} more"),
+        };
         (!ends.is_empty()).then(|| {
-            format!("a listing of this directory shows only names on the way to {}{more}", shown.join(", "))
+            format!(
+                "a listing of this directory shows only names on the way to {}{more}, if these exist and their ACLs show them",
+                shown.join(", ")
+            )
         })
     }
 

@@ -5,7 +5,8 @@
 //! clients that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` defines what is kept of each datastore,
 //! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and
 //! checks the directories above the target. `verbs.rs` says which right each verb needs on which descriptor. `listing.rs` lists directories,
-//! `ways.rs` shows the way to a shared folder, and `trees.rs` works on whole trees. `holding.rs` contains locks and properties. `lock_owners.rs` ends a lock whose owner may no longer change the
+//! `ways.rs` shows the way to a shared folder, and `entry.rs` is one entry of both. `trees.rs` works on whole trees. `holding.rs` contains locks and
+//! properties. `lock_owners.rs` ends a lock whose owner may no longer change the
 //! locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
@@ -18,8 +19,9 @@ mod admission;
 mod stay;
 mod reach;
 mod verbs;
-mod listing;
+mod entry;
 mod ways;
+mod listing;
 mod trees;
 mod holding;
 mod lock_owners;
@@ -59,11 +61,12 @@ pub use enfilade_identity::{
 pub use admission::LastVisitor;
 pub use audit::{Audit, Event};
 pub use credential::{Credential, TicketAsk};
+pub use entry::{COLLECTION, Entry};
 pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState, ShownLock};
 pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};
-pub use listing::{Entry, Listing};
+pub use listing::Listing;
 pub use penalties::{Penalties, Penalty, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
@@ -74,4 +77,3 @@ pub use tickets::Ticket;
 pub use trees::{FailedMember, Placed, Placing};
 pub use verbs::{Reading, Uploading};
 pub use walk::{Found, Stay, Still, Visit};
-pub use ways::WayEntry;

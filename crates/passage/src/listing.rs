@@ -1,13 +1,15 @@
 //! Listing a directory as far as the visitor may see it.
 
+use crate::entry::Entry;
 use crate::holding::ShownLock;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::shares::Share;
 use crate::walk::{Found, Stay};
+use crate::ways::WayMembers;
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
-use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Meta, Node, Property};
-use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
+use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Property};
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use enfilade_facts::{Clocks, MemoKey};
 use std::sync::Arc;
 
@@ -32,8 +34,26 @@ impl Stay {
             permit =
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
-        let listing = enfilade_content::list(&permit, &node)?;
-        Ok(Listing { stay: self, path, node, listing, way: Way::Sample })
+        let members = Members::all(enfilade_content::list(&permit, &node)?);
+        Ok(Listing { stay: self, path, members })
+    }
+
+    /// Begins to list a directory that leads on ([`Stay::leads_on`]): only the names that lead to objects which the visitor may see.
+    pub fn list_ways(self, path: StorePath) -> Listing {
+        Listing { stay: self, path, members: Members::OnWays(WayMembers::default()) }
+    }
+
+    fn see<'e>(
+        &mut self,
+        directory: &StorePath,
+        children: impl Iterator<Item = (&'e str, &'e Subject)>,
+    ) -> Result<Vec<Sight>, Refusal> {
+        let children: Vec<_> = children.collect();
+        self.on_view(|stay, view| {
+            let memo = &stay.visit.house.parts.access_memo;
+            let (now, identity) = (stay.visit.house.now(), &stay.visit.identity);
+            Ok(enfilade_access::see(view, now, identity, &stay.datastore, directory, &children, memo)?)
+        })
     }
 }
 
@@ -41,15 +61,33 @@ impl Stay {
 pub struct Listing {
     stay: Stay,
     path: StorePath,
-    node: Node,
+    members: Members,
+}
+
+/// The members that a listing shows.
+enum Members {
+    /// All visible entries of the directory.
+    All(Box<AllMembers>),
+    /// Only names on ways, because no role makes the directory visible.
+    OnWays(WayMembers),
+}
+
+impl Members {
+    fn all(listing: enfilade_content::Listing) -> Self {
+        Members::All(Box::new(AllMembers { listing, examined: Examined::Sample }))
+    }
+}
+
+/// The entries of a directory, as door 5 reads them.
+struct AllMembers {
     listing: enfilade_content::Listing,
-    way: Way,
+    examined: Examined,
 }
 
 /// How the entries of the next batch are examined. Reading the state of an entry is cheap. The server remembers which ACL belongs to a state
 /// ([`enfilade_access::see`]). If no ACL is remembered for the state of an entry, the ACL has to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Examined {
     /// Reads the states of a few entries, to find out whether the ACLs of the entries are remembered.
     Sample,
     /// Reads the states of all entries, because most ACLs of the last batch were remembered.
@@ -58,14 +96,14 @@ enum Way {
     ByAcl,
 }
 
-impl Way {
+impl Examined {
     /// How the batch after this one is examined. This batch had `entries` entries, and the ACLs of `unread` of them had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
             // The ACLs of the remaining entries may be known, so a sample is examined next.
-            Way::ByAcl => Way::Sample,
-            Way::Sample | Way::ByState if unread * 2 > entries => Way::ByAcl,
-            Way::Sample | Way::ByState => Way::ByState,
+            Examined::ByAcl => Examined::Sample,
+            Examined::Sample | Examined::ByState if unread * 2 > entries => Examined::ByAcl,
+            Examined::Sample | Examined::ByState => Examined::ByState,
         }
     }
 }
@@ -91,7 +129,8 @@ impl Batch {
     }
 
     fn shown(self) -> Vec<Entry> {
-        let shown = |Looked { name, meta, subject }| Some(Entry { name, meta: meta?, subject });
+        let shown =
+            |Looked { name, meta, subject }| Some(Entry { name, meta: meta?, subject: Some(subject) });
         self.entries.into_iter().filter_map(shown).collect()
     }
 }
@@ -112,24 +151,10 @@ fn judged(entry: &Looked) -> (&str, &Subject) {
     (&entry.name, &entry.subject)
 }
 
-/// One visible entry.
-pub struct Entry {
-    /// The name of the entry.
-    pub name: Word,
-    /// The kind, size, times and validator of the entry.
-    pub meta: Meta,
-    subject: Subject,
-}
-
 impl Listing {
     /// The visitor's share of the threads.
     pub fn share(&self) -> Share {
         self.stay.share()
-    }
-
-    /// The directory itself.
-    pub fn meta(&self) -> &Meta {
-        self.node.meta()
     }
 
     /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether it continues. Listings of whole trees use
@@ -139,14 +164,13 @@ impl Listing {
     /// # Errors
     /// When door 2 or 3 no longer admits the visitor.
     pub fn go_on_in(&mut self, path: StorePath) -> Result<bool, Refusal> {
-        let opened = self.stay.find(&path, AccessMask::LIST, Blocking).and_then(|found| {
-            let listing = enfilade_content::list(&found.permit, &found.node)?;
-            Ok((found.node, listing))
-        });
+        let opened = self
+            .stay
+            .find(&path, AccessMask::LIST, Blocking)
+            .and_then(|found| Ok(Members::all(enfilade_content::list(&found.permit, &found.node)?)));
         match opened {
-            Ok((node, listing)) => {
-                (self.path, self.node, self.listing) = (path, node, listing);
-                self.way = Way::Sample;
+            Ok(members) => {
+                (self.path, self.members) = (path, members);
                 Ok(true)
             }
             Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(false),
@@ -159,8 +183,12 @@ impl Listing {
     /// # Errors
     /// When the visitor may no longer list the datastore.
     pub fn still_seen(&mut self, mut entries: Vec<Entry>) -> Result<Vec<Entry>, Refusal> {
-        let sights = self.see(entries.iter().map(|entry| (entry.name.as_str(), &entry.subject)))?;
-        let mut sights = sights.into_iter();
+        if let Members::OnWays(_) = self.members {
+            return WayMembers::still_seen(&mut self.stay, &self.path, entries);
+        }
+        entries.retain(|entry| entry.subject.is_some());
+        let judged = entries.iter().filter_map(|entry| Some((entry.name.as_str(), entry.subject.as_ref()?)));
+        let mut sights = self.stay.see(&self.path, judged)?.into_iter();
         entries.retain(|_| sights.next() == Some(Sight::Seen));
         Ok(entries)
     }
@@ -184,7 +212,7 @@ impl Listing {
     pub fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
         let bare = &self.stay.visit.house.bare;
         // An entry without a state gets the default key. Nothing is stored under the default key.
-        let key = |entry: &Entry| entry.subject.state(bare.key("properties of")).unwrap_or_default();
+        let key = |entry: &Entry| entry.state(bare.key("properties of")).unwrap_or_default();
         let keys: Vec<MemoKey> = entries.iter().map(key).collect();
         bare.get_all(&keys).into_iter().map(|known| known == Some(true)).collect()
     }
@@ -195,7 +223,7 @@ impl Listing {
     /// When the properties cannot be read, or door 2 or 3 no longer admits the visitor.
     pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
-        let state = entry.subject.state(house.bare.key("properties of"));
+        let state = entry.state(house.bare.key("properties of"));
         let Some(found) = self.find(entry, AccessMask::READ_NAMED_ATTRIBUTES)? else { return Ok(Vec::new()) };
         // The state was taken before the properties were read. If the properties change in between, the entry has another state afterwards.
         let properties = self.stay.properties(&found)?;
@@ -210,7 +238,7 @@ impl Listing {
     /// # Errors
     /// When door 2 or 3 no longer admits the visitor.
     pub fn find(&mut self, entry: &Entry, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
-        let Ok(path) = self.path.join(&entry.name) else { return Ok(None) };
+        let (Some(_), Ok(path)) = (&entry.subject, self.path.join(&entry.name)) else { return Ok(None) };
         match self.stay.find(&path, wanted, Blocking) {
             Ok(found) => Ok(Some(found).filter(|found| found.node.object() == entry.meta.object)),
             Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(None),
@@ -223,7 +251,9 @@ impl Listing {
     /// # Errors
     /// When the locks cannot be read.
     pub fn shown_locks(&mut self, entry: &Entry) -> Result<Vec<ShownLock>, Refusal> {
-        let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
+        let (Some(_), Ok(path)) = (&entry.subject, self.path.join(&entry.name)) else {
+            return Ok(Vec::new());
+        };
         self.stay.shown_locks(&path)
     }
 
@@ -240,8 +270,15 @@ impl Listing {
     /// # Errors
     /// When the directory cannot be read.
     pub fn is_over(&mut self) -> Result<bool, Refusal> {
-        let house = Arc::clone(&self.stay.visit.house);
-        Ok(self.listing.is_over(looked_at(&house))?)
+        match &mut self.members {
+            Members::All(members) => Ok(members.listing.is_over(looked_at(&self.stay.visit.house))?),
+            Members::OnWays(members) => Ok(members.is_over()),
+        }
+    }
+
+    /// Whether visible entries are missing in what was read so far, because there are too many (`enfilade_access::ways`).
+    pub fn is_cut(&self) -> bool {
+        matches!(&self.members, Members::OnWays(members) if members.is_cut())
     }
 
     /// Reads at most `at_most` further entries, and returns the visible entries. Returns `None` at the end of the directory, and an empty list if no
@@ -250,37 +287,11 @@ impl Listing {
     /// # Errors
     /// When the directory cannot be read, or the visitor may no longer list it.
     pub fn next_batch(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
-        let house = Arc::clone(&self.stay.visit.house);
-        // The time is read first, so that every later change is noticed.
-        let at = looked_at(&house);
-        let way = self.way;
-        let mut entries = match way {
-            Way::Sample => self.listing.next_batch(at_most.min(SAMPLE), at)?,
-            Way::ByState => self.listing.next_batch(at_most, at)?,
-            Way::ByAcl => self.listing.next_looked(at_most, at)?,
-        };
-        if entries.is_empty() {
-            return Ok(None);
+        let Listing { stay, path, members } = self;
+        match members {
+            Members::All(members) => members.next_batch(stay, path, at_most),
+            Members::OnWays(members) => members.next_batch(stay, path, at_most),
         }
-        if house.clock_sets() != at.clock {
-            distrust_stamps(&mut entries);
-        }
-        if way == Way::ByAcl {
-            self.listing.read_by_name(entries.iter_mut(), at);
-        }
-        let sights = self.see(entries.iter().map(judged))?;
-        let mut batch = Batch { entries, sights };
-        let unread = batch.unread();
-        self.way = way.after(unread, batch.entries.len());
-        if way != Way::ByAcl && unread > 0 {
-            self.read_by_name(&mut batch, at)?;
-        }
-        batch.keep(|sight| sight != Sight::Hidden);
-        self.describe(&mut batch);
-        if batch.unread() > 0 {
-            self.open_unread(&mut batch, at)?;
-        }
-        Ok(Some(batch.shown()))
     }
 
     /// Returns all visible entries, if the directory has at most `at_most` entries and can be listed without waiting for the disk. Otherwise the
@@ -289,7 +300,68 @@ impl Listing {
     /// # Errors
     /// As [`Listing::next_batch`].
     pub fn all_cached(&mut self, at_most: usize) -> Result<Cached<Vec<Entry>>, Refusal> {
-        let house = Arc::clone(&self.stay.visit.house);
+        let Listing { stay, path, members } = self;
+        match members {
+            Members::All(members) => members.all_cached(stay, path, at_most),
+            Members::OnWays(_) => Ok(Cached::WouldWait),
+        }
+    }
+
+    /// The revision of the facts on which the doors judged last.
+    pub fn revision(&self) -> u64 {
+        self.stay.revision().0
+    }
+}
+
+impl AllMembers {
+    /// [`Listing::next_batch`].
+    fn next_batch(
+        &mut self,
+        stay: &mut Stay,
+        path: &StorePath,
+        at_most: usize,
+    ) -> Result<Option<Vec<Entry>>, Refusal> {
+        let house = Arc::clone(&stay.visit.house);
+        // The time is read first, so that every later change is noticed.
+        let at = looked_at(&house);
+        let examined = self.examined;
+        let mut entries = match examined {
+            Examined::Sample => self.listing.next_batch(at_most.min(SAMPLE), at)?,
+            Examined::ByState => self.listing.next_batch(at_most, at)?,
+            Examined::ByAcl => self.listing.next_looked(at_most, at)?,
+        };
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        if house.clock_sets() != at.clock {
+            distrust_stamps(&mut entries);
+        }
+        if examined == Examined::ByAcl {
+            self.listing.read_by_name(entries.iter_mut(), at);
+        }
+        let sights = stay.see(path, entries.iter().map(judged))?;
+        let mut batch = Batch { entries, sights };
+        let unread = batch.unread();
+        self.examined = examined.after(unread, batch.entries.len());
+        if examined != Examined::ByAcl && unread > 0 {
+            self.read_by_name((stay, path), &mut batch, at)?;
+        }
+        batch.keep(|sight| sight != Sight::Hidden);
+        self.describe(&mut batch);
+        if batch.unread() > 0 {
+            self.open_unread((stay, path), &mut batch, at)?;
+        }
+        Ok(Some(batch.shown()))
+    }
+
+    /// [`Listing::all_cached`].
+    fn all_cached(
+        &mut self,
+        stay: &mut Stay,
+        path: &StorePath,
+        at_most: usize,
+    ) -> Result<Cached<Vec<Entry>>, Refusal> {
+        let house = Arc::clone(&stay.visit.house);
         let at = looked_at(&house);
         let Cached::Ready(entries) = self.listing.all_cached(at_most, at) else {
             return Ok(Cached::WouldWait);
@@ -297,7 +369,7 @@ impl Listing {
         if house.clock_sets() != at.clock {
             return Ok(Cached::WouldWait);
         }
-        let sights = self.see(entries.iter().map(judged))?;
+        let sights = stay.see(path, entries.iter().map(judged))?;
         if sights.contains(&Sight::Unread) {
             return Ok(Cached::WouldWait);
         }
@@ -305,13 +377,18 @@ impl Listing {
         let described = seen.map(|(mut entry, _)| {
             let is_there = self.listing.describe(&mut entry, CachedOnly);
             let Looked { name, meta, subject } = entry;
-            meta.filter(|_| is_there).map(|meta| Entry { name, meta, subject })
+            meta.filter(|_| is_there).map(|meta| Entry { name, meta, subject: Some(subject) })
         });
         Ok(described.collect::<Option<_>>().into())
     }
 
     /// Reads the ACLs of unread entries by name where that is possible. Then door 4 judges each entry whose ACL was read.
-    fn read_by_name(&mut self, batch: &mut Batch, at: LookedAt<'_>) -> Result<(), Refusal> {
+    fn read_by_name(
+        &self,
+        (stay, path): (&mut Stay, &StorePath),
+        batch: &mut Batch,
+        at: LookedAt<'_>,
+    ) -> Result<(), Refusal> {
         let Batch { entries, sights } = batch;
         let unread = entries.iter_mut().zip(sights.iter()).filter(|(_, sight)| **sight == Sight::Unread);
         self.listing.read_by_name(unread.map(|(entry, _)| entry), at);
@@ -322,7 +399,7 @@ impl Listing {
         if read.is_empty() {
             return Ok(());
         }
-        let judged = self.see(read.iter().map(|(entry, _)| judged(entry)))?;
+        let judged = stay.see(path, read.iter().map(|(entry, _)| judged(entry)))?;
         read.into_iter().zip(judged).for_each(|((_, sight), judged)| *sight = judged);
         Ok(())
     }
@@ -337,7 +414,12 @@ impl Listing {
     }
 
     /// Opens and judges the entries that are still unread, and keeps the visible ones in their order.
-    fn open_unread(&mut self, batch: &mut Batch, at: LookedAt<'_>) -> Result<(), Refusal> {
+    fn open_unread(
+        &mut self,
+        (stay, path): (&mut Stay, &StorePath),
+        batch: &mut Batch,
+        at: LookedAt<'_>,
+    ) -> Result<(), Refusal> {
         let mut opened = Vec::with_capacity(batch.entries.len());
         for (entry, sight) in batch.entries.iter_mut().zip(&mut batch.sights) {
             if *sight != Sight::Unread {
@@ -350,7 +432,7 @@ impl Listing {
             }
         }
         batch.keep(|sight| sight != Sight::Hidden);
-        let judged = self.see(opened.iter().map(judged))?;
+        let judged = stay.see(path, opened.iter().map(judged))?;
         let Batch { entries, sights } = &mut *batch;
         let places = entries.iter_mut().zip(sights).filter(|(_, sight)| **sight == Sight::Unread);
         for ((entry, sight), (looked, judged)) in places.zip(opened.into_iter().zip(judged)) {
@@ -358,23 +440,5 @@ impl Listing {
         }
         batch.keep(|sight| sight == Sight::Seen);
         Ok(())
-    }
-
-    fn see<'e>(
-        &mut self,
-        children: impl Iterator<Item = (&'e str, &'e Subject)>,
-    ) -> Result<Vec<Sight>, Refusal> {
-        let children: Vec<_> = children.collect();
-        let path = &self.path;
-        self.stay.on_view(|stay, view| {
-            let memo = &stay.visit.house.parts.access_memo;
-            let (now, identity) = (stay.visit.house.now(), &stay.visit.identity);
-            Ok(enfilade_access::see(view, now, identity, &stay.datastore, path, &children, memo)?)
-        })
-    }
-
-    /// The revision of the facts on which the doors judged last.
-    pub fn revision(&self) -> u64 {
-        self.stay.revision().0
     }
 }

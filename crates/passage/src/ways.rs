@@ -1,61 +1,160 @@
 //! The way to a shared folder: what a visitor sees of the directories above the objects on which it has a role, if no role makes these directories
-//! themselves visible. A client goes from the datastore's root to the folder, so each of these directories is shown with the next name on the way alone.
+//! themselves visible. A client goes from the datastore's root to the folder, so each of these directories is shown, with the next names on ways
+//! alone. The directories themselves are not opened.
 
+use crate::entry::Entry;
 use crate::refuse::Refusal;
 use crate::walk::{Found, Stay};
-use enfilade_content::Blocking;
+use enfilade_access::Ways;
+use enfilade_content::{Blocking, Patience};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::collections::BTreeMap;
-
-/// The next name on a way.
-pub struct WayEntry {
-    /// The name.
-    pub name: String,
-    /// The object with this name, if the way ends there. A directory on the way to others is not opened.
-    pub found: Option<Found>,
-}
+use std::ops::Bound;
 
 impl Stay {
-    /// Whether the refused directory may be on the way to an object on which the visitor has a role. No file is asked, so the answer is the same for an
-    /// absent directory and for a hidden one.
-    pub fn may_lead_on(&mut self, directory: &StorePath, why: &Refusal) -> bool {
-        looks_absent(why) && self.ends_below(directory).is_ok_and(|ends| !ends.is_empty())
-    }
-
-    /// The names in a refused directory that lead to objects which the visitor may see, by name.
+    /// Checks that a refused directory leads to an object which the visitor may see. With [`CachedOnly`](crate::CachedOnly) nothing is read that the
+    /// call could wait for. Neither the directory nor roles of others are asked, so an absent directory and a hidden one get the same answer.
     ///
     /// # Errors
-    /// `why`, the refusal of the directory, if there are none. The refusal of a door for another reason than that an object looks absent.
-    pub fn way(&mut self, directory: &StorePath, why: Refusal) -> Result<Vec<WayEntry>, Refusal> {
-        if !looks_absent(&why) {
+    /// `why`, the refusal of the directory, if it leads to no such object. The refusal of a door for another reason than that an object looks absent.
+    pub fn leads_on<P: Patience>(
+        &mut self,
+        directory: &StorePath,
+        why: Refusal,
+        _: P,
+    ) -> Result<P::Of<()>, Refusal> {
+        if !looks_absent(&why) || !self.may_lead_on(directory)? {
             return Err(why);
         }
-        let depth = directory.names().count();
-        let mut entries: BTreeMap<String, Option<Found>> = BTreeMap::new();
-        for end in self.ends_below(directory)? {
-            let mut rest = end.names().skip(depth);
-            let Some(name) = rest.next().filter(|name| !entries.contains_key(*name)) else { continue };
-            let is_end = rest.next().is_none();
-            match self.find(&end, AccessMask::NONE, Blocking) {
-                Ok(found) => drop(entries.insert(name.to_owned(), is_end.then_some(found))),
+        P::wait(|| {
+            let ways = self.ways(directory)?;
+            self.visible_end(&ways.ends)?.map(drop).ok_or(why)
+        })
+    }
+
+    fn may_lead_on(&mut self, directory: &StorePath) -> Result<bool, Refusal> {
+        self.on_view(|stay, view| {
+            let (house, principal) = (&stay.visit.house, stay.visit.principal());
+            let store = (stay.datastore.name(), stay.datastore.access());
+            let memo = &house.parts.access_memo;
+            Ok(enfilade_access::may_lead_on(view, house.now(), principal, store, directory, memo)?)
+        })
+    }
+
+    fn ways(&mut self, directory: &StorePath) -> Result<Ways, Refusal> {
+        self.on_view(|stay, view| {
+            let (house, principal) = (&stay.visit.house, stay.visit.principal());
+            let store = (stay.datastore.name(), stay.datastore.access());
+            let memo = &house.parts.access_memo;
+            Ok(enfilade_access::ways(view, house.now(), principal, store, directory, memo)?)
+        })
+    }
+
+    /// The first of the ends that the visitor may see. Only one of them is open at a time.
+    fn visible_end<'e>(
+        &mut self,
+        ends: impl IntoIterator<Item = &'e StorePath>,
+    ) -> Result<Option<(&'e StorePath, Found)>, Refusal> {
+        for end in ends {
+            match self.find(end, AccessMask::NONE, Blocking) {
+                Ok(found) => return Ok(Some((end, found))),
                 Err(refused) if looks_absent(&refused) => {}
+                // The object cannot be opened, for example for lack of permission, and is left out as in other listings. If the datastore's root
+                // cannot be opened either, the object did not cause the error.
+                Err(Refusal::Content(_)) => drop(self.root.find(&StorePath::root(), Blocking)?),
                 Err(refused) => return Err(refused),
             }
         }
-        match entries.is_empty() {
-            true => Err(why),
-            false => Ok(entries.into_iter().map(|(name, found)| WayEntry { name, found }).collect()),
-        }
+        Ok(None)
     }
 
-    /// The paths below a directory on which the visitor has a role; empty if a role makes the directory itself visible.
-    fn ends_below(&mut self, directory: &StorePath) -> Result<Vec<StorePath>, Refusal> {
-        self.on_view(|stay, view| {
-            let (house, principal) = (&stay.visit.house, stay.visit.principal());
-            let (at, memo) = ((stay.datastore.name(), directory), &house.parts.access_memo);
-            Ok(enfilade_access::ways(view, house.now(), principal, at, memo)?)
-        })
+    /// The entry of a name on ways, if the visitor may see one of the objects to which the name leads.
+    fn entry_on_way(
+        &mut self,
+        directory: &StorePath,
+        name: &str,
+        ends: &[&StorePath],
+    ) -> Result<Option<Entry>, Refusal> {
+        let visible = self.visible_end(ends.iter().copied())?;
+        Ok(visible.map(|(end, found)| match end.names().count() == directory.names().count() + 1 {
+            true => Entry::of(name, found),
+            false => Entry::leading_on(name),
+        }))
     }
+}
+
+/// The members of a directory on ways, in the order of their names.
+#[derive(Default)]
+pub(crate) struct WayMembers {
+    /// The last name that was looked at.
+    after: Option<String>,
+    is_over: bool,
+    is_cut: bool,
+}
+
+impl WayMembers {
+    /// Looks at the next names, at most `at_most`, and returns the visible entries; `None` at the end.
+    pub(crate) fn next_batch(
+        &mut self,
+        stay: &mut Stay,
+        directory: &StorePath,
+        at_most: usize,
+    ) -> Result<Option<Vec<Entry>>, Refusal> {
+        let ways = stay.ways(directory)?;
+        let names = by_name(directory, &ways);
+        let after = self.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = names.range::<str, _>((after, Bound::Unbounded)).peekable();
+        if rest.peek().is_none() {
+            return Ok(None);
+        }
+        let (mut entries, mut last) = (Vec::new(), None);
+        for (name, ends) in rest.by_ref().take(at_most) {
+            entries.extend(stay.entry_on_way(directory, name, ends)?);
+            last = Some((*name).to_owned());
+        }
+        (self.is_over, self.is_cut) = (rest.peek().is_none(), ways.is_cut);
+        self.after = last;
+        Ok(Some(entries))
+    }
+
+    /// Those of the entries that still lead to objects which the visitor may see.
+    pub(crate) fn still_seen(
+        stay: &mut Stay,
+        directory: &StorePath,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<Entry>, Refusal> {
+        let ways = stay.ways(directory)?;
+        let names = by_name(directory, &ways);
+        let mut seen = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if let Some(ends) = names.get(&*entry.name) {
+                seen.extend(stay.entry_on_way(directory, &entry.name, ends)?);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Whether the last batch contained the last name.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Whether the visitor has roles on more objects below the directory than are shown.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+/// The next names on ways from a directory, with the ends to which each leads.
+fn by_name<'w>(directory: &StorePath, ways: &'w Ways) -> BTreeMap<&'w str, Vec<&'w StorePath>> {
+    let depth = directory.names().count();
+    let mut names: BTreeMap<&str, Vec<&StorePath>> = BTreeMap::new();
+    for end in &ways.ends {
+        if let Some(name) = end.names().nth(depth) {
+            names.entry(name).or_default().push(end);
+        }
+    }
+    names
 }
 
 fn looks_absent(why: &Refusal) -> bool {

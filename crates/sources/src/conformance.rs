@@ -9,7 +9,7 @@ use enfilade_facts::tables::{
     Verifier,
 };
 use enfilade_facts::vocabulary::{CredentialId, DatastoreName, DomainId, GroupId, UserId};
-use enfilade_facts::{At, AuditRecord, Change, CommitError, Read, Source, SourceError, Table, View};
+use enfilade_facts::{After, At, AuditRecord, Change, CommitError, Read, Source, SourceError, Table, View};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -23,6 +23,7 @@ pub fn all(make: impl Fn() -> Box<dyn Source>) {
         revisions_grow_and_a_view_is_one_revision,
         what_changes_nothing_is_no_commit,
         a_change_made_inside_a_view_does_not_disturb_it,
+        a_change_is_seen_before_its_commit,
         what_is_too_large_is_refused,
         keys_no_store_can_hold_are_just_not_there,
         some_record_is_near_every_key_unless_there_is_none,
@@ -169,6 +170,37 @@ fn a_change_made_inside_a_view_does_not_disturb_it(source: &dyn Source) {
         second
     });
     assert_eq!((source.at(), get(source, 1)), (second.unwrap(), Some(domain("second"))));
+}
+
+fn a_change_is_seen_before_its_commit(source: &dyn Source) {
+    for (n, name) in [(2, "second"), (4, "fourth"), (6, "sixth"), (8, "eighth")] {
+        put(source, n, name);
+    }
+    let mut next = change();
+    next.put(&id(1), &domain("first")).delete::<Domain>(&id(2)).put(&id(4), &domain("new"));
+    next.put(&id(5), &domain("fifth")).delete::<Domain>(&id(8)).delete::<Domain>(&id(9));
+    let seen = |view: &View<'_>| {
+        let near = |n| view.any_near::<Domain>(&id(n)).unwrap();
+        let first = |count: usize| {
+            let mut found = Vec::new();
+            view.scan::<Domain>(&[], |key, _| {
+                found.push(key);
+                if found.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+            .unwrap();
+            found
+        };
+        let some: Vec<_> = (1..=5).map(first).collect();
+        (view.at(), view.list::<Domain>(&[]).unwrap(), (0..=9).map(near).collect::<Vec<_>>(), some)
+    };
+    let before = source.read(seen).unwrap();
+    let tried = source.read(|view| seen(&After::of(view, &next).unwrap().view())).unwrap();
+    assert_eq!(source.read(seen).unwrap(), before);
+    source.commit(&next).unwrap();
+    assert_eq!(source.read(seen).unwrap(), tried);
+    // A change that could not be committed is not seen either.
+    let refused = |view: &View<'_>| After::of(view, change().expect_absent::<Domain>(&id(1))).err();
+    assert!(matches!(source.read(refused).unwrap(), Some(CommitError::Conflict { .. })));
 }
 
 fn keys_no_store_can_hold_are_just_not_there(source: &dyn Source) {

@@ -34,7 +34,7 @@ use crate::structure::Depth;
 pub use compact::{CompactError, Compaction};
 use enfilade_facts::journal::write_down;
 use enfilade_facts::{
-    At, Change, CommitError, Read, Requester, Revision, Snapshot, Source, SourceError, View,
+    At, Change, CommitError, Effect, Read, Requester, Revision, Snapshot, Source, SourceError, View,
 };
 use environment::{Environment, Trust};
 pub use error::OpenError;
@@ -266,8 +266,8 @@ impl Source for Lmdb {
             .commit(change, |changes| within(self.environment.store, || self.write_all(changes)))
     }
 
-    fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
-        self.environment.has_room_for(requester)
+    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
+        self.environment.has_room_for(requester, effect)
     }
 }
 

@@ -44,7 +44,6 @@ impl LmdbLocks {
 
     fn open_sound(directory: &Path, group: Option<u32>, store: Store) -> Result<Self, LocksError> {
         let failed = |why: std::io::Error| LocksError(why.to_string());
-        reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX)).map_err(failed)?;
         let turns = Turns::open(&directory.join("writer.lock"), "writing to the store of file locks")
             .map_err(failed)?;
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
@@ -93,6 +92,8 @@ fn check(directory: &Path) -> Result<(), LocksError> {
 
 #[expect(unsafe_code, reason = "heed's function `open` is unsafe, because it maps a file")]
 fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env<WithTls>> {
+    // LMDB maps the lock file for writing. Without disk space for it, a write into the map would end the process.
+    reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX))?;
     // SAFETY: LMDB alone changes the file, in a directory of this server, and no flag that weakens LMDB's locking is set.
     unsafe { options.open(directory) }
 }

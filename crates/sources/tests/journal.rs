@@ -4,14 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use enfilade_facts::codec::{self, Writer};
-use enfilade_facts::journal::{Write, only_takes};
+use enfilade_facts::journal::{Write, effect_of};
 use enfilade_facts::limits::LOG_TEXT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Domain, Group, Key, LogEntry, Reverse, ReverseKey, Revocation, Revoked, Row,
     Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, Role, Sid};
-use enfilade_facts::{AuditRecord, Change, Read, Revision, Source, StoreId, Table};
+use enfilade_facts::{AuditRecord, Change, Effect, Read, Revision, Source, StoreId, Table};
 use enfilade_sources::check::check;
 use enfilade_sources::memory::Memory;
 
@@ -99,7 +99,7 @@ fn what_keeps_out_goes_with_the_one_it_keeps_out() {
         ("only a tally", vec![tally.clone()], true),
         ("a tally, and a role", vec![tally, given(here)], false),
     ] {
-        let takes = facts.snapshot(|snapshot| only_takes(snapshot, &writes)).unwrap();
-        assert_eq!(takes, expected, "{what}");
+        let effect = facts.snapshot(|snapshot| effect_of(snapshot, &writes)).unwrap();
+        assert_eq!(effect == Effect::Takes, expected, "{what}");
     }
 }

@@ -111,6 +111,7 @@ impl World {
                 limit_model: LimitModel::default(),
                 reserved: &reserved,
                 roots: None,
+                keeps_administrators: false,
                 request: None,
                 who: "another process",
                 requester: Requester::Administrator,

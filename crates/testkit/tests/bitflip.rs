@@ -59,6 +59,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
         limit_model: LimitModel::default(),
         reserved: &ReservedPaths::default(),
         roots: None,
+        keeps_administrators: false,
         request: None,
         who: "a test",
         requester: Requester::Administrator,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use enfilade_admin::{ChangeContext, PasswordRules, TokenTerms, UserEdit};
+use enfilade_admin::{Administers, ChangeContext, PasswordRules, TokenTerms, UserEdit};
 use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::{
     AccessMask, Authid, CredentialId, DatastoreName, OperationKind, Secret, StorePath, TokenName, Userid,
@@ -162,7 +162,7 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
 /// The code with which door 2 refuses the administrator.
 fn why_no_administrator(house: &TestHouse) -> Option<&'static str> {
     let now = house.clock.now().unix_seconds;
-    let found = enfilade_admin::administrators(house.facts(), now).unwrap();
+    let found = enfilade_admin::administrators(house.facts(), Administers::Server, now).unwrap();
     found.first().unwrap().refused.as_ref().map(Refuse::code)
 }
 

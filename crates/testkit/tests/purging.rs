@@ -96,6 +96,7 @@ impl World {
             limit_model: LimitModel::default(),
             reserved: &self.reserved,
             roots: None,
+            keeps_administrators: false,
             request: None,
             who: "a test",
             requester: Requester::Administrator,

@@ -1,55 +1,35 @@
-//! Compares a copy of the files of a Proxmox Backup Server with the files that this server follows: what would be valid again if the copy replaced them.
+//! Compares a copy of the files of a Proxmox Backup Server with the files that this server follows: what would be valid again if the copy replaced them,
+//! and was then imported.
 
-use super::source::ProxmoxFiles;
-use enfilade_facts::tables::FileName;
-use enfilade_facts::vocabulary::{Authid, Role, excerpt};
+use super::earlier::Earlier;
+use super::passwords::Passwords;
+use super::source::{ProxmoxFiles, ProxmoxTerms};
+use crate::change_context::ChangeContext;
+use crate::error::Error;
+use crate::resolve::{dangling, user_id};
+use enfilade_facts::tables::{Revocation, Revoked, User};
+use enfilade_facts::vocabulary::{Role, RolePath, Ugid, Userid, excerpt};
+use enfilade_facts::{Read, View};
 use enfilade_sources::files::acl_cfg::AclCfg;
-use enfilade_sources::files::file_set::FileSet;
-use enfilade_sources::files::section_config;
-use enfilade_sources::files::token_shadow::{Hashes, TokenShadow};
-use enfilade_sources::files::user_cfg::{self, UserCfg};
+use enfilade_sources::files::section_config::Section;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of records in the text.
 const NAMED_MAX: usize = 10;
 
-/// The followed files, as far as they can be read.
-struct Followed {
-    users: UserCfg,
-    hashes: Hashes,
-    acl: AclCfg,
-    datastores: Vec<String>,
-}
+/// The property that takes rights away.
+const MAINTENANCE: &str = "maintenance-mode";
+/// The properties of a datastore that have an effect on this server.
+const PROPERTIES: [&str; 3] = ["path", "backing-device", MAINTENANCE];
 
-impl Followed {
-    fn read(files: &FileSet) -> Result<Self, String> {
-        let bytes = |file: FileName| {
-            let read = files.read(file).map_err(|why| format!("`{}`: {why}", files.path(file).display()));
-            read.map(Option::unwrap_or_default)
-        };
-        let shadow = match bytes(FileName::Secrets)? {
-            empty if empty.is_empty() => TokenShadow::default(),
-            bytes => TokenShadow::parse(&bytes)
-                .map_err(|why| format!("`{}`: {}", files.path(FileName::Secrets).display(), why.reason))?,
-        };
-        let datastores = section_config::parse(&bytes(FileName::Datastores)?).sections;
-        Ok(Followed {
-            users: user_cfg::read(&section_config::parse(&bytes(FileName::Users)?)),
-            hashes: shadow.hashes(),
-            acl: AclCfg::parse(&bytes(FileName::Acl)?),
-            datastores: datastores.into_iter().map(|section| section.id).collect(),
-        })
-    }
-}
-
-/// What would be valid again if the files of the copy replaced the followed files, as a part of a sentence.
-pub(super) fn would_return(here: &FileSet, copy: &ProxmoxFiles) -> String {
-    let followed = match Followed::read(here) {
-        Ok(followed) => followed,
+/// What would be valid again if the files of the copy replaced the followed files, and were then imported, as a part of a sentence.
+pub(super) fn would_return(ctx: &ChangeContext<'_>, copy: &ProxmoxFiles, terms: ProxmoxTerms) -> String {
+    let more = match all_differences(ctx, copy, terms) {
+        Ok(more) => more,
         Err(why) => return format!("the differences cannot be listed: {why}"),
     };
-    let more = differences(&followed, copy);
     if more.is_empty() {
-        return "the copy has no user, token, role or datastore that is missing on this server".to_owned();
+        return "but this copy has no user, password, token, role or datastore that gives more than the files of this server".to_owned();
     }
     let shown: Vec<&str> = more.iter().take(NAMED_MAX).map(String::as_str).collect();
     let rest = match more.len().saturating_sub(NAMED_MAX) {
@@ -59,99 +39,247 @@ pub(super) fn would_return(here: &FileSet, copy: &ProxmoxFiles) -> String {
     format!("differences in the copy: {}{rest}", shown.join(", "))
 }
 
-fn differences(here: &Followed, copy: &ProxmoxFiles) -> Vec<String> {
-    let mut more = Vec::new();
+fn all_differences(
+    ctx: &ChangeContext<'_>,
+    copy: &ProxmoxFiles,
+    terms: ProxmoxTerms,
+) -> Result<Vec<String>, Error> {
+    // Second factors of the followed files do not matter here.
+    let here = ProxmoxFiles::read(ctx.files, ProxmoxTerms { without_second_factor: true, ..terms })?;
+    let mut more = accounts(&here, copy);
+    more.extend(ctx.facts.read(|view| passwords(view, copy, terms))??);
+    more.extend(roles(&here.acl, &copy.acl));
+    more.extend(datastores(&here.datastores, &copy.datastores));
+    Ok(more)
+}
+
+/// Users, tokens and secrets of tokens.
+fn accounts(here: &ProxmoxFiles, copy: &ProxmoxFiles) -> Vec<String> {
+    let (mut more, mut secrets) = (Vec::new(), Vec::new());
     for (authid, entry) in &copy.users.entries {
         let kind = if authid.token.is_some() { "token" } else { "user" };
-        match here.users.entries.get(authid) {
-            None => more.push(format!("{kind} {authid}")),
-            Some(own) if entry.enabled && !own.enabled => more.push(format!("{kind} {authid} as enabled")),
-            Some(own) if own.expires != 0 && (entry.expires == 0 || entry.expires > own.expires) => {
-                more.push(format!("{kind} {authid} with a later expiry"));
+        let Some(own) = here.users.entries.get(authid) else {
+            more.push(format!("{kind} {authid}"));
+            continue;
+        };
+        if entry.enabled && !own.enabled {
+            more.push(format!("{kind} {authid} as enabled"));
+        }
+        if own.expires != 0 && (entry.expires == 0 || own.expires < entry.expires) {
+            more.push(format!("{kind} {authid} with a later expiry"));
+        }
+        let hash = |files: &ProxmoxFiles| files.hashes.hashes.get(&authid.to_proxmox()).cloned();
+        match (authid.token.as_ref().and_then(|_| hash(copy)), hash(here)) {
+            (Some(theirs), Some(own)) if theirs != own => {
+                secrets.push(format!("another secret of token {authid}"));
             }
-            Some(_) => {}
+            (Some(_), None) => secrets.push(format!("the secret of token {authid}")),
+            _ => {}
         }
     }
-    let mut secrets: Vec<&str> = copy
-        .hashes
-        .hashes
-        .iter()
-        .filter_map(|(token, hash)| {
-            here.hashes.hashes.get(token).is_some_and(|own| own != hash).then_some(token.as_str())
-        })
-        .collect();
-    secrets.sort_unstable();
-    let spelled = |token: &str| {
-        Authid::from_proxmox(token).map_or_else(|_| excerpt(token), |authid| authid.to_string())
+    more.extend(secrets);
+    more
+}
+
+/// Passwords that an import of the copy would give to users without a password.
+fn passwords(view: &View<'_>, copy: &ProxmoxFiles, terms: ProxmoxTerms) -> Result<Vec<String>, Error> {
+    let passwords = Passwords { files: copy, terms, earlier: Earlier::read(view, copy.earlier())? };
+    let users = copy.users.entries.keys().filter(|authid| authid.token.is_none());
+    let mut users: BTreeSet<&Userid> = users.map(|authid| &authid.user).collect();
+    let root = Userid::root_pam();
+    users.insert(&root);
+    let mut more = Vec::new();
+    for user in users.into_iter().filter(|user| passwords.offered(user).is_ok()) {
+        let is_given = match user_id(view, user) {
+            Ok(id) => {
+                let row = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+                row.password.is_none() && view.get::<Revocation>(&Revoked::User(id))?.is_none()
+            }
+            Err(Error::Missing { .. }) => true,
+            Err(why) => return Err(why),
+        };
+        more.extend(is_given.then(|| format!("the password of user {user}")));
+    }
+    Ok(more)
+}
+
+/// Roles, judged by the rules of `acl.cfg`: the roles on a path replace those that propagate to it. So an entry that is missing, or that propagates, can
+/// give rights on a path on which both files have the same entry, or none.
+fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
+    let places: BTreeSet<&(RolePath, Ugid)> = here.entries.keys().chain(copy.entries.keys()).collect();
+    let differs = |(path, ugid): &(RolePath, Ugid), is_below: bool| {
+        let place = if is_below { format!("below {path}") } else { path.to_string() };
+        let (own, theirs) = (counting(here, path, ugid, is_below), counting(copy, path, ugid, is_below));
+        match own.contains(&Role::NoAccess) {
+            true => {
+                (!theirs.contains(&Role::NoAccess)).then(|| format!("{place} without NoAccess of {ugid}"))
+            }
+            false => {
+                let is_more = theirs.iter().any(|role| *role != Role::NoAccess && !own.contains(role));
+                let on = if is_below { "" } else { "on " };
+                is_more.then(|| format!("roles of {ugid} {on}{place}"))
+            }
+        }
     };
-    more.extend(secrets.into_iter().map(|token| format!("another secret of token {}", spelled(token))));
-    for ((path, ugid), roles) in &copy.acl.entries {
-        let own = here.acl.entries.get(&(path.clone(), ugid.clone()));
-        if roles.keys().any(|role| *role != Role::NoAccess && own.is_none_or(|own| !own.contains_key(role))) {
-            more.push(format!("roles of {ugid} on {path}"));
+    places.into_iter().filter_map(|place| differs(place, false).or_else(|| differs(place, true))).collect()
+}
+
+/// The roles that count on a path, or below it where no other roles are assigned. They are those of the deepest node with roles. NoAccess stands alone.
+fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTreeSet<Role> {
+    let mut found = BTreeSet::new();
+    for node in path.nodes() {
+        let is_leaf = !is_below && node == path.as_str();
+        let roles = node.parse().ok().and_then(|node: RolePath| acl.entries.get(&(node, ugid.clone())));
+        let roles = roles.into_iter().flatten().filter(|(_, propagates)| **propagates || is_leaf);
+        let roles: BTreeSet<Role> = roles.map(|(role, _)| *role).collect();
+        if !roles.is_empty() {
+            found = roles;
         }
     }
-    for ((path, ugid), roles) in &here.acl.entries {
-        let theirs = copy.acl.entries.get(&(path.clone(), ugid.clone()));
-        if roles.contains_key(&Role::NoAccess)
-            && theirs.is_none_or(|theirs| !theirs.contains_key(&Role::NoAccess))
-        {
-            more.push(format!("{path} without NoAccess of {ugid}"));
-        }
+    match found.contains(&Role::NoAccess) {
+        true => BTreeSet::from([Role::NoAccess]),
+        false => found,
     }
-    let is_here = |id: &String| here.datastores.contains(id);
-    let datastores = copy.datastores.iter().map(|section| &section.id).filter(|id| !is_here(id));
-    more.extend(datastores.map(|id| format!("datastore {id}")));
+}
+
+/// Datastores, and those of their properties that have an effect on this server.
+fn datastores(here: &[Section], copy: &[Section]) -> Vec<String> {
+    let by_id = |sections: &[Section]| -> BTreeMap<String, BTreeMap<String, String>> {
+        let properties = |section: &Section| section.properties.iter().cloned().collect();
+        sections.iter().map(|section| (section.id.clone(), properties(section))).collect()
+    };
+    let here = by_id(here);
+    let mut more = Vec::new();
+    for (id, theirs) in by_id(copy) {
+        let own = here.get(&id);
+        let id = excerpt(&id);
+        let Some(own) = own else {
+            more.push(format!("datastore {id}"));
+            continue;
+        };
+        let values = PROPERTIES.into_iter().map(|key| (key, own.get(key), theirs.get(key)));
+        more.extend(values.filter(|(_, own, theirs)| own != theirs).filter_map(|differs| match differs {
+            (MAINTENANCE, None, _) => None,
+            (key, _, None) => Some(format!("datastore {id} without {key}")),
+            (key, _, Some(_)) => Some(format!("datastore {id} with another {key}")),
+        }));
+    }
     more
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::ProxmoxTerms;
     use super::*;
+    use enfilade_sources::files::file_set::FileSet;
+    use enfilade_sources::files::section_config;
+
+    /// The differences of two directories with files. The first is the copy.
+    fn found(files: [[&str; 4]; 2]) -> Vec<String> {
+        let place = std::env::temp_dir().join(format!("enfilade-comparison-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&place);
+        let [copy, here] = [("copy", files[0]), ("here", files[1])].map(|(name, texts)| {
+            let directory = place.join(name);
+            std::fs::create_dir_all(&directory).unwrap();
+            for (name, text) in ["user.cfg", "token.shadow", "acl.cfg", "datastore.cfg"].iter().zip(texts) {
+                std::fs::write(directory.join(name), text).unwrap();
+            }
+            ProxmoxFiles::read(&FileSet::new(directory), ProxmoxTerms::default()).unwrap()
+        });
+        std::fs::remove_dir_all(&place).unwrap();
+        let mut more = accounts(&here, &copy);
+        more.extend(roles(&here.acl, &copy.acl));
+        more.extend(datastores(&here.datastores, &copy.datastores));
+        more
+    }
 
     #[test]
     fn what_was_taken_away_since_the_copy_was_made_is_named() {
-        let place = std::env::temp_dir().join(format!("enfilade-comparison-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&place);
-        let write = |which: &str, texts: [&str; 4]| {
-            let directory = place.join(which);
-            std::fs::create_dir_all(&directory).unwrap();
-            for (name, text) in
-                ["user.cfg", "token.shadow", "acl.cfg", "datastore.cfg"].into_iter().zip(texts)
-            {
-                std::fs::write(directory.join(name), text).unwrap();
-            }
-            FileSet::new(directory)
+        let copy = [
+            "user: ann@pbs\n\nuser: bob@pbs\n\nuser: eve@pbs\n\ntoken: ann@pbs!a\n\ntoken: ann@pbs!b\n\ntoken: ann@pbs!c\n\n",
+            "{\"ann@pbs!a\":\"$5$old\",\"ann@pbs!b\":\"$5$b\",\"ann@pbs!c\":\"$5$c\"}",
+            "acl:1:/datastore/tank:ann@pbs:DatastoreReader\nacl:1:/:bob@pbs:Audit\n",
+            "datastore: tank\n\tpath /tank\n\ndatastore: old\n\tpath /old\n\n",
+        ];
+        let here = [
+            "user: ann@pbs\n\nuser: eve@pbs\n\tenable false\n\texpire 9\n\ntoken: ann@pbs!a\n\texpire 7\n\ntoken: ann@pbs!c\n\n",
+            "{\"ann@pbs!a\":\"$5$new\"}",
+            "acl:1:/datastore/tank:ann@pbs:DatastoreReader,NoAccess\n",
+            "datastore: tank\n\tpath /tank\n\n",
+        ];
+        let expected = [
+            "token ann@pbs!a with a later expiry",
+            "token ann@pbs!b",
+            "user bob@pbs",
+            "user eve@pbs as enabled",
+            "user eve@pbs with a later expiry",
+            "another secret of token ann@pbs!a",
+            "the secret of token ann@pbs!c",
+            "roles of bob@pbs on /",
+            "/datastore/tank without NoAccess of ann@pbs",
+            "datastore old",
+        ];
+        let mut named = found([copy, here]);
+        let mut expected = expected.map(str::to_owned).to_vec();
+        named.sort();
+        expected.sort();
+        assert_eq!(named, expected);
+        assert_eq!(found([here, here]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn roles_are_judged_by_what_they_give_on_each_path() {
+        for (here, copy, expected) in [
+            // An entry that propagates gives more than one that does not.
+            (
+                "acl:0:/datastore:ann@pbs:Admin",
+                "acl:1:/datastore:ann@pbs:Admin",
+                "roles of ann@pbs below /datastore",
+            ),
+            ("acl:1:/datastore:ann@pbs:Admin", "acl:0:/datastore:ann@pbs:Admin", ""),
+            // The same for NoAccess.
+            (
+                "acl:1:/datastore/tank:ann@pbs:NoAccess",
+                "acl:0:/datastore/tank:ann@pbs:NoAccess",
+                "below /datastore/tank without NoAccess of ann@pbs",
+            ),
+            ("acl:0:/datastore/tank:ann@pbs:NoAccess", "acl:1:/datastore/tank:ann@pbs:NoAccess", ""),
+            // Lesser roles on a path replace those of the path above.
+            (
+                "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/tank:ann@pbs:DatastoreAudit",
+                "acl:1:/:ann@pbs:Admin",
+                "roles of ann@pbs on /datastore/tank",
+            ),
+            // The roles of the path above are the same here.
+            ("acl:1:/:ann@pbs:Admin", "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/tank:ann@pbs:Admin", ""),
+            // NoAccess of the copy stands alone.
+            ("acl:1:/:ann@pbs:NoAccess", "acl:1:/:ann@pbs:NoAccess,Admin", ""),
+        ] {
+            let found = roles(&AclCfg::parse(here.as_bytes()), &AclCfg::parse(copy.as_bytes()));
+            assert_eq!(found.join(", "), expected, "{here} / {copy}");
+        }
+    }
+
+    #[test]
+    fn properties_of_datastores_are_compared_if_they_have_an_effect() {
+        let section = |properties: &str| {
+            section_config::parse(format!("datastore: tank\n{properties}").as_bytes()).sections
         };
-        let copy = write(
-            "copy",
-            [
-                "user: ann@pbs\n\nuser: bob@pbs\n\nuser: eve@pbs\n\ntoken: ann@pbs!a\n\ntoken: ann@pbs!b\n\n",
-                "{\"ann@pbs!a\":\"$5$old\",\"ann@pbs!b\":\"$5$b\"}",
-                "acl:1:/datastore/tank:ann@pbs:DatastoreReader\nacl:1:/:bob@pbs:Audit\n",
-                "datastore: tank\n\tpath /tank\n\ndatastore: old\n\tpath /old\n\n",
-            ],
-        );
-        let here = write(
-            "here",
-            [
-                "user: ann@pbs\n\nuser: eve@pbs\n\tenable false\n\ntoken: ann@pbs!a\n\texpire 7\n\n",
-                "{\"ann@pbs!a\":\"$5$new\"}",
-                "acl:1:/datastore/tank:ann@pbs:DatastoreReader,NoAccess\n",
-                "datastore: tank\n\tpath /tank\n\n",
-            ],
-        );
-        let copy = ProxmoxFiles::read(&copy, ProxmoxTerms::default()).unwrap();
-        assert_eq!(
-            would_return(&here, &copy),
-            "differences in the copy: token ann@pbs!a with a later expiry, token ann@pbs!b, user bob@pbs, user eve@pbs as enabled, \
-             another secret of token ann@pbs!a, roles of bob@pbs on /, /datastore/tank without NoAccess of ann@pbs, datastore old"
-        );
-        let same = ProxmoxFiles::read(&here, ProxmoxTerms::default()).unwrap();
-        assert!(would_return(&here, &same).starts_with("the copy has no user"));
-        std::fs::write(place.join("here/token.shadow"), "[").unwrap();
-        assert!(would_return(&here, &copy).contains("token.shadow"));
-        std::fs::remove_dir_all(&place).unwrap();
+        for (here, copy, expected) in [
+            ("\tpath /new\n", "\tpath /old\n", "datastore tank with another path"),
+            (
+                "\tpath /a\n\tmaintenance-mode offline\n",
+                "\tpath /a\n",
+                "datastore tank without maintenance-mode",
+            ),
+            (
+                "\tpath /a\n\tmaintenance-mode offline\n",
+                "\tpath /a\n\tmaintenance-mode read-only\n",
+                "datastore tank with another maintenance-mode",
+            ),
+            ("\tpath /a\n", "\tpath /a\n\tmaintenance-mode offline\n", ""),
+            ("\tpath /a\n\tcomment new\n", "\tcomment old\n\tpath /a\n\tgc-schedule daily\n", ""),
+        ] {
+            assert_eq!(datastores(&section(here), &section(copy)).join(", "), expected, "{here} / {copy}");
+        }
     }
 }

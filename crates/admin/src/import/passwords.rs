@@ -86,12 +86,12 @@ impl<'f> Passwords<'f> {
 
     /// A result for each entry of `shadow.json` whose user is not in `user.cfg`.
     pub(super) fn of_nobody(&self) -> Vec<Imported> {
-        let known =
-            self.files.passwords.iter().flatten().map(|(name, _)| format!("{name}@{REALM_OF_SHADOW}"));
-        let nobody = known.filter_map(|id| match Authid::from_proxmox(&id) {
-            Ok(user) => (!self.files.users.entries.contains_key(&user)).then(|| user.to_string()),
-            Err(_) => Some(id),
-        });
+        let names = self.files.passwords.iter().flatten().map(|(name, _)| name);
+        let nobody =
+            names.filter_map(|name| match Authid::from_proxmox(&format!("{name}@{REALM_OF_SHADOW}")) {
+                Ok(user) => (!self.files.users.entries.contains_key(&user)).then(|| user.to_string()),
+                Err(_) => Some(Authid::word_of_parts(name, REALM_OF_SHADOW, None).to_string()),
+            });
         nobody.map(|name| Imported::left("password", name, NO_SUCH_USER)).collect()
     }
 

@@ -44,15 +44,15 @@ const OTHERS: [(&str, &str); 14] = [
 ///
 /// # Errors
 /// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts and
-/// roles are imported in one change: after an error in this change, nothing was imported. The datastores follow; if they cannot be added, the error says
-/// that everything else was imported, and the next import adds them.
+/// roles are imported in one change: after an error in this change, nothing was imported. The datastores follow; if this step fails, the error says
+/// that everything else was imported, and whether the datastores are in `datastore.cfg`. The next import completes the step.
 pub fn import_proxmox(
     ctx: &ChangeContext<'_>,
     files: &ProxmoxFiles,
     terms: ProxmoxTerms,
 ) -> Result<(Vec<Imported>, At), Error> {
     let from = &files.from;
-    let stores = match is_followed(ctx, files)? {
+    let stores = match is_followed(ctx, files, terms)? {
         true => None,
         false => {
             let earlier = ctx.facts.read(|view| Earlier::read(view, files.earlier()))??;
@@ -69,8 +69,7 @@ pub fn import_proxmox(
         (report, at) = ctx.commit(&what, build)?;
         // The file is written after the facts, because nothing undoes its change if the facts cannot be changed.
         if let Some(stores) = &stores {
-            let added = stores.add(ctx, &what, files.earlier());
-            at = added.map_err(|why| only_accounts(&why, &stores.new_names()))?.unwrap_or(at);
+            at = stores.add(ctx, &what, files.earlier())?.unwrap_or(at);
         }
     }
     report.extend(stores.into_iter().flat_map(|stores| stores.report));
@@ -79,16 +78,8 @@ pub fn import_proxmox(
     Ok((report, at))
 }
 
-/// The error if datastores could not be added after everything else was imported.
-fn only_accounts(why: &Error, names: &str) -> Error {
-    Error::File(format!(
-        "the users, passwords, tokens, realms and roles were imported, but the datastores were not: {why}; correct the cause, then run the same import \
-         again; until then, create no datastore of this name, because it would get the imported roles: {names}"
-    ))
-}
-
 /// Whether the server follows the files of this directory.
-fn is_followed(ctx: &ChangeContext<'_>, files: &ProxmoxFiles) -> Result<bool, Error> {
+fn is_followed(ctx: &ChangeContext<'_>, files: &ProxmoxFiles, terms: ProxmoxTerms) -> Result<bool, Error> {
     let mut in_use = Vec::new();
     for file in [FileName::Users, FileName::Acl] {
         if ctx.uses(file)? {
@@ -107,7 +98,7 @@ fn is_followed(ctx: &ChangeContext<'_>, files: &ProxmoxFiles) -> Result<bool, Er
                  revoked or restricted on this server after the copy; {}; to use the copy: compare the files (`diff {here}/user.cfg \
                  {there}/user.cfg`), delete the unwanted entries from the copy, copy the files to `{here}`, then run `enfilade import proxmox \
                  {here}`",
-                would_return(ctx.files, files)
+                would_return(ctx, files, terms)
             )))
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn reads_all(roles: &Roles) -> Option<String> {
 
 /// Converts the path of a Proxmox namespace to the path of its files; `None` if `path` is not the path of a namespace. The files of each namespace
 /// are in the directory `ns` of the namespace above.
-pub fn files_of_namespace(path: &RolePath) -> Option<RolePath> {
+pub(super) fn files_of_namespace(path: &RolePath) -> Option<RolePath> {
     let (store, namespace) = path.as_str().strip_prefix("/datastore/")?.split_once('/')?;
     let below: String = namespace.split('/').map(|name| format!("/ns/{name}")).collect();
     format!("/datastore/{store}{below}").parse().ok()

@@ -5,12 +5,13 @@ use super::{HERE, Imported, existed, removed};
 use crate::change_context::ChangeContext;
 use crate::datastores::{is_chunk_store, overlap, roots};
 use crate::error::Error;
-use enfilade_facts::At;
 use enfilade_facts::tables::{Datastore, FileName};
-use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, RolePath};
+use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, RolePath, excerpt};
+use enfilade_facts::{At, Effect};
 use enfilade_sources::files::datastore_cfg;
-use enfilade_sources::files::section_config::{LineError, Section};
+use enfilade_sources::files::section_config::{self, LineError, Section};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 const KIND: &str = "datastore";
@@ -48,7 +49,7 @@ impl Stores {
             let (name, row) = match readable(ctx, section, &here) {
                 Ok(row) => row,
                 Err(why) => {
-                    stores.report.push(Imported::left(KIND, &section.id, why.reason));
+                    stores.report.push(Imported::left(KIND, excerpt(&section.id), why.reason));
                     let name = section.id.parse::<DatastoreName>().ok();
                     match (name, why.is_same) {
                         (Some(name), true) => drop(stores.known.insert(name)),
@@ -83,13 +84,18 @@ impl Stores {
             .map(|(name, stage)| (listed(KIND, name.as_str()), stage))
     }
 
-    /// The datastores that this import adds, as text.
-    pub(super) fn new_names(&self) -> String {
-        some(&self.imported.iter().collect())
+    /// Adds the new sections to `datastore.cfg`, and then records that their import has ended. Returns the revision if there are any. Everything else is
+    /// imported already, so an error says so, and whether the datastores are in the file.
+    pub(super) fn add(
+        &self,
+        ctx: &ChangeContext<'_>,
+        what: &str,
+        of_file: &BTreeSet<String>,
+    ) -> Result<Option<At>, Error> {
+        self.write(ctx, what, of_file).map_err(|why| self.unfinished(ctx, &why))
     }
 
-    /// Adds the new sections to `datastore.cfg`, and then records that their import has ended. Returns the revision if there are any.
-    pub(super) fn add(
+    fn write(
         &self,
         ctx: &ChangeContext<'_>,
         what: &str,
@@ -98,7 +104,7 @@ impl Stores {
         if self.new.is_empty() {
             return Ok(None);
         }
-        ctx.write_through(what, &[FileName::Datastores], |files| {
+        ctx.write_through(what, Effect::Gives, &[FileName::Datastores], |files| {
             files.sections(FileName::Datastores, |sections| {
                 let is_there = |new: &&Section| sections.iter().any(|section| section.id == new.id);
                 if let Some(there) = self.new.iter().find(is_there) {
@@ -118,6 +124,37 @@ impl Stores {
             Ok(())
         })?;
         Ok(Some(at))
+    }
+
+    /// The error after which the accounts are imported. The file tells whether the datastores are, too: a step can fail after the file was written.
+    fn unfinished(&self, ctx: &ChangeContext<'_>, why: &Error) -> Error {
+        let names = some(&self.imported);
+        let unfinished = match self.are_in_file(ctx) {
+            Some(true) => format!(
+                "the users, passwords, tokens, realms and roles were imported, and the datastores are in datastore.cfg, but the end of the import could \
+                 not be recorded: {why}; correct the cause, then run the same import again; until then, remove none of these datastores, because an \
+                 import would add it again: {names}"
+            ),
+            Some(false) => format!(
+                "the users, passwords, tokens, realms and roles were imported, but the datastores were not: {why}; correct the cause, then run the same \
+                 import again; until then, create no datastore of this name, because it would get the imported roles: {names}"
+            ),
+            None => format!(
+                "the users, passwords, tokens, realms and roles were imported; whether the datastores were is unknown, because datastore.cfg cannot be \
+                 read: {why}; correct the cause, then run the same import again; until then, create and remove none of these datastores: {names}"
+            ),
+        };
+        Error::File(unfinished)
+    }
+
+    /// Whether `datastore.cfg` has all new sections; `None` if it cannot be read.
+    fn are_in_file(&self, ctx: &ChangeContext<'_>) -> Option<bool> {
+        let there =
+            section_config::parse(&ctx.files.read(FileName::Datastores).ok()?.unwrap_or_default()).sections;
+        let is_there = |new: &Section| {
+            there.iter().any(|section| section.id == new.id && section.properties == new.properties)
+        };
+        Some(self.new.iter().all(is_there))
     }
 
     /// Why roles on this path would give rights on content that is not the content of the source; `None` if they do not. `is_same_source` says that
@@ -157,11 +194,12 @@ impl Stores {
 }
 
 /// Some names, such as `a, b and 7 more`.
-fn some(names: &BTreeSet<&DatastoreName>) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED_MAX).map(|name| name.as_str()).collect();
+pub(super) fn some(names: impl IntoIterator<Item: Display>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    let shown = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMED_MAX) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

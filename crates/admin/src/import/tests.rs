@@ -5,9 +5,12 @@ use crate::bootstrap::ensure_local_realm;
 use crate::change_context::ChangeContext;
 use crate::limit_model::LimitModel;
 use crate::passwords::PasswordRules;
+use crate::resolve::user_id;
 use enfilade_content::ReservedPaths;
+use enfilade_facts::tables::Revoked;
+use enfilade_facts::vocabulary::{Secret, Userid};
 use enfilade_facts::{
-    At, Change, Clocks, CommitError, MirrorHealth, Requester, Source, SourceError, StoreId, View,
+    At, Change, Clocks, CommitError, MirrorHealth, Read as _, Requester, Source, SourceError, StoreId, View,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
@@ -78,6 +81,7 @@ impl World {
             who: "test",
             request: None,
             requester: Requester::Administrator,
+            keeps_administrators: false,
             now: NOW,
         })
     }
@@ -156,12 +160,36 @@ fn datastores_that_could_not_be_added_are_added_by_the_next_import_and_stay_remo
     assert_eq!(world.datastores(), "");
 }
 
+fn is_said_to_be_in_the_file(why: &str) {
+    assert!(
+        why.contains(
+            "the datastores are in datastore.cfg, but the end of the import could not be recorded: "
+        ),
+        "{why}"
+    );
+    assert!(why.contains("the disk is full") && why.ends_with("an import would add it again: tank"), "{why}");
+    assert!(!why.contains("the datastores were not"), "{why}");
+}
+
+#[test]
+fn datastores_that_were_written_and_are_not_in_the_facts_yet_are_not_said_to_be_missing() {
+    let world = World::new("written");
+    let why = world.import(1).unwrap_err();
+    assert!(world.datastores().contains("datastore: tank"));
+    is_said_to_be_in_the_file(&why);
+    assert!(why.contains("the change is in the file, but the facts are not updated yet"), "{why}");
+    Mirror::new(world.here.clone()).look(&world.facts, NOW).unwrap();
+    assert_eq!(world.import(usize::MAX).unwrap().0, Vec::<String>::new());
+}
+
 /// The process ends after `datastore.cfg` was written, and before the end of the import was recorded.
 #[test]
 fn a_datastore_of_an_unfinished_import_is_listed_by_the_next_one() {
     let world = World::new("unfinished");
-    world.import(2).unwrap_err();
+    let why = world.import(2).unwrap_err();
     assert!(world.datastores().contains("datastore: tank"));
+    is_said_to_be_in_the_file(&why);
+    assert!(!why.contains("the facts are not updated yet"), "{why}");
     assert_eq!(world.import(usize::MAX).unwrap().0, Vec::<String>::new());
     world.remove_datastores();
     let (taken, left) = world.import(usize::MAX).unwrap();
@@ -201,5 +229,55 @@ fn another_copy_of_followed_files_is_refused_with_what_it_would_bring_back() {
         "compare the files",
     ] {
         assert!(why.contains(part), "{part}: {why}");
+    }
+    std::fs::write(world.place.join("here/token.shadow"), "[").unwrap();
+    let why = world.import(usize::MAX).unwrap_err();
+    assert!(why.contains("the differences cannot be listed: `") && why.contains("token.shadow"), "{why}");
+}
+
+/// An import of the copy would give a password only to a user who has none and lost none here.
+#[test]
+fn passwords_that_another_copy_of_followed_files_would_bring_back_are_named() {
+    let world = World::new("passwords");
+    let hash = "$5$abcdefgh$z7wEczwqyYUOd9HA5NQrhDXmefK6XkIx5Q0aNIEaWo/";
+    let all = "user: ann@pbs\n\nuser: bob@pbs\n\nuser: eve@pbs\n\ntoken: ann@pbs!t\n\n";
+    let shadow = format!("{{\"ann\":\"{hash}\",\"bob\":\"{hash}\",\"eve\":\"{hash}\",\"zoe\":\"{hash}\"}}");
+    for (directory, file, text) in [
+        ("here", "user.cfg", all),
+        ("copy", "user.cfg", all),
+        ("here", "token.shadow", &std::fs::read_to_string(world.place.join("copy/token.shadow")).unwrap()),
+        ("here", "acl.cfg", &std::fs::read_to_string(world.place.join("copy/acl.cfg")).unwrap()),
+        ("here", "datastore.cfg", &std::fs::read_to_string(world.place.join("copy/datastore.cfg")).unwrap()),
+        ("here", "shadow.json", &format!("{{\"bob\":\"{hash}\"}}")),
+        ("copy", "shadow.json", &shadow),
+    ] {
+        std::fs::write(world.place.join(directory).join(file), text).unwrap();
+    }
+    Mirror::new(world.here.clone()).look(&world.facts, NOW).unwrap();
+    let user = |name: &str| format!("{name}@pbs").parse::<Userid>().unwrap();
+    world.with_context(|ctx| {
+        // Bob's password was imported and changed, Eve's sessions were revoked.
+        let own = ProxmoxFiles::read(&world.here, ProxmoxTerms::default()).unwrap();
+        import_proxmox(ctx, &own, ProxmoxTerms::default()).unwrap();
+        crate::users::set_password(ctx, &user("bob"), &Secret::new(b"another one").unwrap()).unwrap();
+        let eve = ctx.facts.read(|view| user_id(view, &user("eve"))).unwrap().unwrap();
+        crate::keystone::revoke(ctx, &[Revoked::User(eve)], None, "test").unwrap();
+    });
+    let why = world.import(usize::MAX).unwrap_err();
+    assert!(why.contains("differences in the copy: the password of user ann@pbs; "), "{why}");
+}
+
+#[test]
+fn names_that_no_record_can_have_are_spelled_in_the_report() {
+    let world = World::new("spelled");
+    let write = |name: &str, text: &str| std::fs::write(world.place.join("copy").join(name), text).unwrap();
+    write("shadow.json", "{\"a\\u0007!b\":\"$5$x\",\"\":\"$5$x\"}");
+    write("domains.cfg", "odd: x\u{200b}y z\n\tcomment c\n\n");
+    write("datastore.cfg", "datastore: a\u{202e}b\n\tpath /a\n\n");
+    let (_, left) = world.import(usize::MAX).unwrap();
+    for begin in
+        ["password a%07%21b@%pbs: ", "password @%pbs: ", "datastore a%E2%80%AEb: ", "realm x%E2%80%8By z: "]
+    {
+        assert!(left.iter().any(|item| item.starts_with(begin)), "{begin}: {left:?}");
     }
 }

@@ -68,7 +68,7 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
 }
 
 /// The existing assignment of a role, which is named by its id or by its name. A role of a domain is found, too.
-pub(crate) fn held_key(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {
+fn held_key(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {
     let (grantee, scope) = grantee_and_scope(view, who, on)?;
     let mut found = Vec::new();
     for (key, _) in view.list::<Grant>(&GrantKey::of_on(&grantee, &scope))? {

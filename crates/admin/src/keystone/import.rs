@@ -25,7 +25,7 @@ use enfilade_facts::tables::{
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, RoleId, TokenName, UserId, Userid,
-    to_rfc3339,
+    to_rfc3339, word_of_id,
 };
 use enfilade_facts::{Change, Read, View};
 use std::collections::{HashMap, HashSet};
@@ -185,7 +185,7 @@ impl Taking<'_, '_> {
                 let owner = self.called(row.owner.bytes(), &row.owner);
                 let name = match (owner.parse(), row.name.parse()) {
                     (Ok(user), Ok(name)) => Authid { user, token: Some(name) }.to_string(),
-                    _ => format!("{owner}!{}", row.name),
+                    _ => format!("{owner}!{}", word_of_id(row.name.as_str())),
                 };
                 let differs =
                     Some("without the credential's secret, which Keystone does not return".to_owned());

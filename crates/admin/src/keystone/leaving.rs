@@ -59,12 +59,14 @@ pub fn sweep(ctx: &ChangeContext<'_>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Deletes all dependents of all deleted records; for commands, which wait for that.
+/// Deletes all dependents of all deleted records; for commands, which wait for that. The deleted records give no rights any more, so this takes no rights
+/// from an administrator.
 ///
 /// # Errors
 /// When the facts cannot be changed.
 pub fn sweep_all(ctx: &ChangeContext<'_>) -> Result<(), Error> {
-    while sweep(ctx)? {}
+    let ctx = ChangeContext { keeps_administrators: false, ..*ctx };
+    while sweep(&ctx)? {}
     Ok(())
 }
 

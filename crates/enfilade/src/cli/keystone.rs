@@ -56,7 +56,7 @@ pub(crate) enum Domain {
     Disable {
         /// The name of the domain
         domain: Realm,
-        /// Also if no administrator who can log in is left
+        /// Proceed even if no administrator who can log in is left
         #[arg(long)]
         force: bool,
     },
@@ -65,6 +65,9 @@ pub(crate) enum Domain {
     Remove {
         /// The name of the domain
         domain: Realm,
+        /// Proceed even if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -98,12 +101,18 @@ pub(crate) enum Project {
         /// Refuse all sessions for the project until it is enabled again
         #[arg(long)]
         disable: bool,
+        /// Proceed even if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
     /// Remove a project with the roles on it and the application credentials for it; its sessions end
     #[command(aliases = ["delete", "rm"])]
     Remove {
         /// NAME, NAME@DOMAIN or its id
         project: String,
+        /// Proceed even if no administrator who can log in is left
+        #[arg(long)]
+        force: bool,
     },
 }
 

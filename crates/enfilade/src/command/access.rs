@@ -72,7 +72,7 @@ pub(super) fn judged(
                 }
                 Ok(()) => None,
                 Err(Refusal::Facts(why)) => return Err(why.into()),
-                Err(refusal) => Some(why_not(&refusal)),
+                Err(refusal) => Some(refusal.reason()),
             };
             judged.push((way, why_not));
         }
@@ -82,18 +82,6 @@ pub(super) fn judged(
 
 fn has_session(user: &UserId, sessions: &[IssuedSession]) -> bool {
     sessions.iter().any(|session| session.user == *user && session.lent == IssuedBy::Nothing)
-}
-
-fn why_not(refusal: &Refusal) -> String {
-    match refusal {
-        Refusal::Disabled { what, .. } => format!("{what} is disabled"),
-        Refusal::Expired { what, .. } => format!("{what} has expired"),
-        Refusal::NoScope(why) => (*why).to_owned(),
-        Refusal::PasswordExpired { .. } => "the password can only be used to set a new password".to_owned(),
-        Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
-        Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
-        other => other.to_string(),
-    }
 }
 
 pub(super) fn run(home: &Home, user: &Userid, json: bool) -> anyhow::Result<()> {
@@ -219,8 +207,8 @@ mod tests {
             let row = Blob { user, project: None, kind: "ec2".into(), blob: blob.to_owned(), ec2: None };
             login_key(&ec2_id("first"), &row)
         };
-        assert_eq!(of_blob("{\"access\":\"first\"}").as_deref(), Some("first"));
-        for blob in ["{\"access\":\"other\"}", "{}", "no JSON"] {
+        assert_eq!(of_blob("{\"access\":\"first\",\"secret\":\"a\"}").as_deref(), Some("first"));
+        for blob in ["{\"access\":\"other\",\"secret\":\"a\"}", "{}", "no JSON"] {
             assert_eq!(of_blob(blob), None, "{blob}");
         }
     }

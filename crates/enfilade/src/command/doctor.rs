@@ -5,14 +5,13 @@ mod datastores;
 mod log;
 mod names;
 
-use super::NEW_ADMINISTRATOR;
 use crate::backup::schedule;
 use crate::config::{lost_file, without_effect};
 use crate::files::without_login;
 use crate::home::{Installation, file_set, roots_of};
 use crate::reserved::refuse_exposed_backups;
-use crate::{acme, certificates, clock, denials, output, owner, placed, time_service, token_key};
-use enfilade_admin::{BadCertificate, ReservedPaths};
+use crate::{acme, certificates, clock, output, owner, placed, time_service, token_key};
+use enfilade_admin::{Administers, BadCertificate, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::vocabulary::DatastoreName;
@@ -448,16 +447,16 @@ fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
 /// Whether somebody can administer the server over HTTP.
 fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "administrators";
-    let found = match enfilade_admin::administrators(lmdb, clock::now().unix_seconds) {
+    let of = Administers::Server;
+    let found = match enfilade_admin::administrators(lmdb, of, clock::now().unix_seconds) {
         Ok(found) => found,
         Err(why) => return error(what, why.to_string()),
     };
     match (found.iter().find(|one| one.can_log_in()), without_login(&found, data)) {
         (Some(one), _) => well(what, format!("{} has the role Admin on / and can log in", one.name)),
         (None, Some(says)) => warning(what, says),
-        (None, None) => cloud::administrator(lmdb).unwrap_or_else(|| {
-            warning(what, format!("no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"))
-        }),
+        (None, None) => cloud::administrator(lmdb)
+            .unwrap_or_else(|| warning(what, format!("no enabled user has {}: {}", of.role(), of.new_one()))),
     }
 }
 
@@ -471,7 +470,7 @@ fn unused(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
 /// Roles of `acl.cfg` on namespaces, which have no effect here, and problems of the list of imports.
 fn imports(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let files = file_set(&installation.data, &installation.config);
-    let without_effect = denials::without_effect(lmdb, &files).into_iter();
+    let without_effect = enfilade_admin::roles_without_effect(lmdb, &files).into_iter();
     let mut findings: Vec<Finding> = without_effect.map(|says| warning("roles", says)).collect();
     let list = enfilade_admin::imported_names(lmdb).map_err(|why| why.to_string());
     let of_file = placed::imported_before(&installation.data).map_err(|why| format!("{why:#}"));

@@ -1,6 +1,7 @@
 //! `enfilade facts`.
 
 mod target;
+mod undone;
 
 use crate::cli::Facts;
 use crate::home::Installation;
@@ -11,10 +12,10 @@ use crate::upkeep::{
 use crate::{clock, output, token_key};
 use anyhow::{Context, bail, ensure};
 use enfilade_facts::tables::LogEntry;
-use enfilade_facts::{At, Read, Revision, Source};
+use enfilade_facts::{Read, Revision, Source};
 use enfilade_sources::backup::{Backup, MANIFEST};
 use enfilade_sources::check;
-use enfilade_sources::copy::{self, Copy, Gathered, Origin};
+use enfilade_sources::copy::{self, Copy, Gathered};
 use enfilade_sources::files::atomic;
 use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, OpenError, Plan, RestoreError};
 use serde_json::json;
@@ -24,6 +25,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use target::Target;
 pub(super) use target::refuse_existing;
+use undone::{Before, only_in_log};
+pub(super) use undone::{see_log, valid_again};
 
 pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> anyhow::Result<ExitCode> {
     match command {
@@ -241,7 +244,9 @@ fn put_in_place(
     let mut progress = Progress::start("restoring the facts");
     let mut show = |done, all| progress.show(done, all);
     let fill = |lmdb: &Lmdb| lmdb.restore(copy, &audit, consent.accept_rollback, &mut show);
-    let filled = match open_to_overwrite(installation, consent)? {
+    let opened = open_to_overwrite(installation, consent)?;
+    let before = Before::look(&installation.facts(), opened.as_ref());
+    let filled = match opened {
         Some(lmdb) => fill(&lmdb).map(|at| (at, None)),
         None => {
             let (facts, now) = (installation.facts(), clock::now().unix_seconds);
@@ -262,7 +267,7 @@ fn put_in_place(
     if let Some(aside) = &aside {
         text.push_str(&format!("\nthe damaged store is in {}", aside.display()));
     }
-    let undone = undone(installation, &origin, at, aside.as_deref().map(|_| consent));
+    let undone = before.undone(&origin, at, &installation.data, aside.is_some());
     text.extend(undone.iter().map(|undone| format!("\n{undone}")));
     if !origin.secrets {
         text.push_str(
@@ -281,68 +286,6 @@ fn put_in_place(
         output::note(&format!("warning: {why}"));
     }
     Ok(())
-}
-
-/// What the restore of an older state means for revocations.
-pub(super) fn valid_again(unix_seconds: i64) -> String {
-    format!(
-        "revocations, deletions, disabling and removals of rights (NoAccess included) after {} are lost; the old sessions, credentials and rights \
-         work again",
-        output::time(unix_seconds)
-    )
-}
-
-/// Where changes are that `facts log` does not show.
-pub(super) fn see_log(after: u64) -> String {
-    format!(
-        "`facts log` shows only recent changes (at least those of the last hour); older changes are in the log of the server: lines with \
-         \"event\":\"change\" and a revision above {after}"
-    )
-}
-
-/// Which changes a restore has undone, and where they are listed. `None` if the restored facts are not older than the facts before. `set_aside` is given
-/// if the old store was moved aside; then it may be unknown how many changes it had.
-fn undone(
-    installation: &Installation,
-    origin: &Origin,
-    at: At,
-    set_aside: Option<Consent>,
-) -> Option<String> {
-    // The restore itself is one change after the newest one of the old facts, or of the copy if that is newer.
-    let after = origin.revision;
-    let lost = at.revision.0.saturating_sub(after).saturating_sub(1);
-    let what = match (lost, set_aside) {
-        (0, Some(Consent { accept_rollback: true, .. })) => {
-            "changes after the backup, if there were any, are undone".to_owned()
-        }
-        (0, _) => return None,
-        (1, _) => format!("the change after revision {after} is undone"),
-        (lost, _) => format!("the {lost} changes after revision {after} are undone"),
-    };
-    let valid = valid_again(origin.unix_seconds);
-    Some(match set_aside {
-        None => format!(
-            "{what}: {valid}, also on running servers: make these changes again now\nto list the lost changes: enfilade \
-             --data '{}' facts log --last {}\n{}",
-            installation.data.display(),
-            lost + 1,
-            see_log(after)
-        ),
-        // No server runs now.
-        Some(_) => {
-            format!(
-                "{what}: {valid}: make these changes again before you start a server\n{}",
-                only_in_log(after)
-            )
-        }
-    })
-}
-
-/// Where the changes are, if the facts that had them are lost.
-fn only_in_log(after: u64) -> String {
-    format!(
-        "the log of the server lists the lost changes: see its lines with \"event\":\"change\" and a revision above {after}"
-    )
 }
 
 /// Opens the store for a restore that overwrites it. Returns `None` if the store is to be moved aside: with `--set-aside`, or if it cannot be opened

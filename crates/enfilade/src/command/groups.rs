@@ -1,10 +1,10 @@
 //! `enfilade group`.
 
-use super::{has_administrator, keep_administrator, or_dash, warn_without_administrator};
+use super::{keeping_administrators, or_dash};
 use crate::cli::{Group, Member};
 use crate::home::Home;
 use crate::output;
-use enfilade_admin::{Loss, Target};
+use enfilade_admin::Target;
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()> {
@@ -43,12 +43,10 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
             output::table(&["GROUP", "GID", "SID", "MEMBERS", "COMMENT"], &rows);
         }
         Group::Remove { group, force } => {
-            keep_administrator(home, &Loss::Group(&group), force)?;
-            let had_administrator = has_administrator(home)?;
-            let at = enfilade_admin::remove_group(&home.change_context(), &group)?;
+            let at =
+                keeping_administrators(home, force, |ctx| Ok(enfilade_admin::remove_group(ctx, &group)?))?;
             let value = json!({ "group": group.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("group @{group} removed, with its memberships and roles"));
-            warn_without_administrator(home, had_administrator)?;
         }
         Group::Member(Member::Add { group, members }) => {
             for member in members {
@@ -62,15 +60,14 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
         Group::Member(Member::Remove { group, members, force }) => {
             let targets: Vec<Target> =
                 members.iter().map(|member| member.parse()).collect::<Result<_, _>>()?;
-            keep_administrator(home, &Loss::Members(&group, &targets), force)?;
-            let had_administrator = has_administrator(home)?;
+            let at = keeping_administrators(home, force, |ctx| {
+                Ok(enfilade_admin::remove_members(ctx, &group, &targets)?)
+            })?;
             for (member, target) in members.into_iter().zip(targets) {
-                let at = enfilade_admin::remove_member(&home.change_context(), &group, &target)?;
                 let value =
                     json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
                 output::done(json, &value, &format!("{target} is no longer in @{group}"));
             }
-            warn_without_administrator(home, had_administrator)?;
         }
     }
     Ok(())

@@ -8,7 +8,8 @@ mod report;
 mod undo;
 
 use self::report::Report;
-use self::undo::{Before, FIRST_REVISION};
+use self::undo::Before;
+pub(super) use self::undo::FIRST_REVISION;
 use crate::cli::Import;
 use crate::home::{self, Home, IfMissing, Installation, data_directory, is_house, seed};
 use crate::{config, placed};

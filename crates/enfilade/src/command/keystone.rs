@@ -1,9 +1,6 @@
 //! `enfilade bootstrap`, `domain`, `project` and `catalog`.
 
-use super::{
-    changes, enabled, has_administrator, keep_administrator, or_dash, set_or_removed, similar,
-    warn_without_administrator,
-};
+use super::{changes, enabled, keeping_administrators, or_dash, set_or_removed, similar};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
 use crate::clock;
 use crate::example;
@@ -11,7 +8,7 @@ use crate::home::{Home, IfMissing, Installation, config_of};
 use crate::{identity_endpoints, output, prompt};
 use anyhow::{bail, ensure};
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{Loss, init_keys, list_users};
+use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
 use enfilade_facts::tables::{self, Interface};
 use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, Secret, ServiceId, Userid};
@@ -199,7 +196,7 @@ fn tell_kept_urls(kept: &[String], region: &str, of_region: Option<String>) {
 /// Warns if users of other domains have the same name. A client that searches for a user by the name alone finds all of them, as in Keystone.
 fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
     let Some(other) = others.first() else { return };
-    let (name, realm) = (example::quoted(user.name()), example::quoted(user.realm().as_str()));
+    let (name, realm) = (output::word(user.name()), output::word(user.realm().as_str()));
     output::line(&format!(
         "another user has the name {}: {}; `openstack user show {name}` then says \"more than one\": name the domain, or use one \
          administrator for both:\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
@@ -207,23 +204,23 @@ fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
         others.join(", "),
         example::command(
             home,
-            &format!("role assign --path / --auth-id {} Admin", example::quoted(&user.to_string()))
+            &format!("role assign --path / --auth-id {} Admin", output::word(&user.to_string()))
         ),
-        example::command(home, &format!("user remove {}", example::quoted(other))),
+        example::command(home, &format!("user remove {}", output::word(other))),
     ));
 }
 
 fn tell_bootstrap_example(home: &Home, new: &admin::Bootstrap, public: &str) {
-    let user = example::quoted(new.user.name());
-    let (realm, project) = (example::quoted(new.user.realm().as_str()), example::quoted(&new.project));
+    let user = output::word(new.user.name());
+    let (realm, project) = (output::word(new.user.realm().as_str()), output::word(&new.project));
     let trust = example::authority(home)
-        .map(|path| format!(" OS_CACERT={}", example::quoted(&path.display().to_string())))
+        .map(|path| format!(" OS_CACERT={}", output::word(&path.display().to_string())))
         .unwrap_or_default();
     output::line(&format!(
         "try, while `{}` runs:\n  export OS_AUTH_URL={} OS_USERNAME={user} OS_USER_DOMAIN_NAME={realm} OS_PROJECT_NAME={project} \
          OS_PROJECT_DOMAIN_NAME={realm} OS_IDENTITY_API_VERSION=3{trust}\n  openstack token issue      # asks for the password",
         example::command(home, "serve"),
-        example::quoted(public),
+        output::word(public),
     ));
 }
 
@@ -245,19 +242,16 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
         }
         Domain::Disable { domain, force } => {
             require_domain(home, &domain)?;
-            keep_administrator(home, &Loss::Domain(&domain), force)?;
-            let had_administrator = has_administrator(home)?;
-            let at = admin::set_domain(&home.change_context(), &domain, false)?;
+            let at = keeping_administrators(home, force, |ctx| Ok(admin::set_domain(ctx, &domain, false)?))?;
             said(
                 domain.as_str(),
                 at,
                 &format!("domain {domain} disabled: its users cannot log in, and their sessions have ended"),
             );
-            warn_without_administrator(home, had_administrator)?;
         }
-        Domain::Remove { domain } => {
+        Domain::Remove { domain, force } => {
             require_domain(home, &domain)?;
-            let at = admin::remove_domain(&home.change_context(), &domain)?;
+            let at = keeping_administrators(home, force, |ctx| Ok(admin::remove_domain(ctx, &domain)?))?;
             said(domain.as_str(), at, &format!("domain {domain} removed"));
         }
         Domain::List => {
@@ -337,10 +331,10 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             let value = json!({ "project": name, "domain": domain.as_str(), "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("project {new} created: {id}"));
         }
-        Project::Set { project, description, enable, disable } => {
+        Project::Set { project, description, enable, disable, force } => {
             let (id, project) = find(&project)?;
             let edit = admin::ProjectEdit { enabled: (enable || disable).then_some(enable), description };
-            let at = admin::set_project(&home.change_context(), &id, &edit)?;
+            let at = keeping_administrators(home, force, |ctx| Ok(admin::set_project(ctx, &id, &edit)?))?;
             let value = json!({
                 "project": id.to_string(), "enabled": edit.enabled, "description": edit.description, "revision": at.revision.0,
             });
@@ -351,11 +345,14 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             let description = set_or_removed("description", edit.description.as_deref());
             output::done(json, &value, &changes(&format!("project {project}"), [description, enabled]));
         }
-        Project::Remove { project } => {
+        Project::Remove { project, force } => {
             let (id, project) = find(&project)?;
             let before = admin::list_projects(home.source())?.into_iter().find(|row| row.id == id);
-            let at = admin::delete::<tables::Project>(&home.change_context(), &id)?;
-            admin::sweep_all(&home.change_context())?;
+            let at = keeping_administrators(home, force, |ctx| {
+                let at = admin::delete::<tables::Project>(ctx, &id)?;
+                admin::sweep_all(ctx)?;
+                Ok(at)
+            })?;
             let unbound: Vec<String> =
                 before.into_iter().flat_map(|row| row.datastores).map(|name| name.to_string()).collect();
             let value = json!({ "project": id.to_string(), "unbound": unbound, "revision": at.revision.0 });

@@ -1,9 +1,7 @@
 //! `enfilade role`.
 
 use super::keystone::{find_project, find_with_name, require_domain};
-use super::{
-    defined_in, enabled, has_administrator, keep_administrator, similar, warn_without_administrator,
-};
+use super::{defined_in, enabled, keeping_administrators, similar};
 use crate::backup::schedule::is_gone;
 use crate::cli::{Assignment, On, RoleCommand};
 use crate::clock;
@@ -14,7 +12,7 @@ use enfilade_admin::keystone::{
     self, RoleUse, define_role, grant_role, list_grants, list_named_roles, remove_named_role, role_use,
     take_role,
 };
-use enfilade_admin::{AssignmentSummary, Loss, Target};
+use enfilade_admin::{AssignmentSummary, ChangeContext, Target};
 use enfilade_facts::tables::NamedRole;
 use enfilade_facts::vocabulary::{DatastoreName, Role, RoleId, RolePath};
 use enfilade_facts::{At, Read as _, Source};
@@ -33,34 +31,28 @@ pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::
         }
     }
     match command {
-        RoleCommand::Assign { assignment, no_propagate, before_creation } => {
+        RoleCommand::Assign { assignment, no_propagate, before_creation, force } => {
             if let Some(name) = assignment.on.path.as_ref().and_then(RolePath::datastore)
                 && !before_creation
             {
                 require_datastore(home, &name)?;
             }
-            assign(home, &assignment, !no_propagate, json)?;
+            keeping_administrators(home, force, |ctx| assign(home, ctx, &assignment, !no_propagate, json))?;
         }
         RoleCommand::Remove { assignment, inherited, force } => {
             let Assignment { on, auth_id, role } = &assignment;
-            let (who, ctx, had_administrator): (Target, _, _) =
-                (auth_id.parse()?, home.change_context(), has_administrator(home)?);
-            if on.path.as_ref().is_some_and(|path| path.as_str() == "/") && role == Role::Admin.name() {
-                keep_administrator(home, &Loss::Admin(&who), force)?;
-            }
-            let at = match &on.path {
-                Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
+            let who: Target = auth_id.parse()?;
+            let at = keeping_administrators(home, force, |ctx| match &on.path {
+                Some(path) => Ok(enfilade_admin::remove_role(ctx, path, &who, role.parse()?)?),
                 None => {
                     let on = named(home, on)?;
                     let on = if inherited { on.inherited()? } else { on };
-                    keep_administrator(home, &Loss::Grant(&who, &on, role), force)?;
-                    take_role(&ctx, &who, &on, role)?
+                    Ok(take_role(ctx, &who, &on, role)?)
                 }
-            };
+            })?;
             let below = if inherited { ", inherited" } else { "" };
             let value = described(&assignment, at, None, &[]);
             output::done(json, &value, &format!("{auth_id} no longer has the role {role} on {on}{below}"));
-            warn_without_administrator(home, had_administrator)?;
         }
         RoleCommand::Define { name, implies, description } => {
             let (id, at) = define_role(&home.change_context(), &name, description.as_deref(), &implies)?;
@@ -86,17 +78,23 @@ fn described(assignment: &Assignment, at: At, without_effect: Option<&str>, othe
 }
 
 /// Assigns a role. Says what else decides about its effect: other roles on the path, the owner of a token, and a path that leads to nothing.
-fn assign(home: &Home, assignment: &Assignment, propagate: bool, json: bool) -> anyhow::Result<()> {
+fn assign(
+    home: &Home,
+    ctx: &ChangeContext<'_>,
+    assignment: &Assignment,
+    propagate: bool,
+    json: bool,
+) -> anyhow::Result<()> {
     let Assignment { on, auth_id, role } = assignment;
-    let (who, ctx): (Target, _) = (auth_id.parse()?, home.change_context());
+    let who: Target = auth_id.parse()?;
     let Some(path) = &on.path else {
-        let at = grant_role(&ctx, &who, &named(home, on)?, role)?;
+        let at = grant_role(ctx, &who, &named(home, on)?, role)?;
         let value = described(assignment, at, None, &[]);
         output::done(json, &value, &format!("{auth_id} has the role {role} on {on}"));
         return Ok(());
     };
     let new: Role = role.parse()?;
-    let at = enfilade_admin::assign_role(&ctx, path, &who, new, propagate)?;
+    let at = enfilade_admin::assign_role(ctx, path, &who, new, propagate)?;
     let is_other = |row: &AssignmentSummary| {
         row.path == *path && with_realm(&row.who) == who.to_string() && row.role != new
     };
@@ -244,7 +242,7 @@ fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<
             "role `{name}` is immutable, so nothing was changed; to remove the role together with {with}, add --force"
         );
     }
-    let at = remove_named_role(&home.change_context(), name)?;
+    let at = keeping_administrators(home, force, |ctx| Ok(remove_named_role(ctx, name)?))?;
     let value = json!({
         "role": name, "assignments": assignments, "implications": implications, "revision": at.revision.0,
     });

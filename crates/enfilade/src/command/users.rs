@@ -1,16 +1,13 @@
 //! `enfilade user`.
 
-use super::{
-    changes, defined_in, enabled, has_administrator, keep_administrator, or_dash, set_or_removed, similar,
-    until, warn_without_administrator,
-};
+use super::{changes, defined_in, enabled, keeping_administrators, or_dash, set_or_removed, similar, until};
 use crate::cli::User;
 use crate::clock;
 use crate::example::without_users;
 use crate::home::Home;
 use crate::{first_start, output, prompt};
 use anyhow::bail;
-use enfilade_admin::{Loss, NewUser, UserEdit, WayKind, keystone, user_access};
+use enfilade_admin::{ChangeContext, NewUser, UserEdit, WayKind, keystone, user_access};
 use enfilade_facts::vocabulary::{ProjectId, Realm, Userid};
 use enfilade_facts::{At, Read as _};
 use enfilade_identity::Refusal;
@@ -35,7 +32,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
         User::List => return list(home, json),
         User::Passwd { user, password_stdin } => return passwd(home, &user, password_stdin, json),
-        User::Set { user, expires, comment, uid, gid, default_project } => {
+        User::Set { user, expires, comment, uid, gid, default_project, force } => {
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
             // The project is looked up first, so that a mistyped name changes nothing.
             let (project, default_project) = match default_project.as_deref() {
@@ -45,7 +42,8 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                     (Some(id), Some(name))
                 }
             };
-            let at = set(home, &user, &edit, default_project.is_some().then_some(project))?;
+            let project = default_project.is_some().then_some(project);
+            let at = keeping_administrators(home, force, |ctx| set(ctx, &user, &edit, project))?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             let parts = [
                 expires.map(|expires| format!("expires {}", until(expires))),
@@ -58,9 +56,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
         User::Access { user } => super::access::run(home, &user, json)?,
         User::Remove { user, force } => {
-            keep_administrator(home, &Loss::User(&user), force)?;
-            let had_administrator = has_administrator(home)?;
-            let at = enfilade_admin::remove_user(&home.change_context(), &user)?;
+            let at = keeping_administrators(home, force, |ctx| Ok(enfilade_admin::remove_user(ctx, &user)?))?;
             if user == first_start::admin()? {
                 first_start::forget_first_password(&home.data);
             }
@@ -70,16 +66,12 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                 &value,
                 &format!("user {user} removed, with all tokens, memberships and roles"),
             );
-            warn_without_administrator(home, had_administrator)?;
         }
         User::Disable { user, force } => {
-            keep_administrator(home, &Loss::User(&user), force)?;
-            let had_administrator = has_administrator(home)?;
             let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
-            let at = enfilade_admin::set_user(&home.change_context(), &user, &edit)?;
+            let at = keeping_administrators(home, force, |ctx| set(ctx, &user, &edit, None))?;
             let value = json!({ "user": user.to_string(), "enabled": false, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} disabled, with all tokens and sessions"));
-            warn_without_administrator(home, had_administrator)?;
         }
         User::Enable { user } => {
             let edit = UserEdit { enabled: Some(true), ..UserEdit::default() };
@@ -103,7 +95,7 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
     let refused = enfilade_admin::why_no_login(home.source(), user, clock::now().unix_seconds)?;
     let refused = refused.map(|why| match (&why, without_users(home)) {
         (Refusal::File { .. }, Ok(Some(file))) => format!("{file}; restore the file"),
-        _ => why.to_string(),
+        _ => why.reason(),
     });
     let value = json!({
         "user": user.to_string(), "other_credentials": others, "cannot_log_in": refused, "revision": at.revision.0,
@@ -187,17 +179,17 @@ fn password(is_there: bool, until: i64) -> String {
 
 /// Changes a user, and the default project if `project` is given; an inner `None` removes it.
 fn set(
-    home: &Home,
+    ctx: &ChangeContext<'_>,
     user: &Userid,
     edit: &UserEdit,
     project: Option<Option<ProjectId>>,
 ) -> anyhow::Result<At> {
-    let mut at = home.source().at();
+    let mut at = ctx.facts.at();
     if *edit != UserEdit::default() {
-        at = enfilade_admin::set_user(&home.change_context(), user, edit)?;
+        at = enfilade_admin::set_user(ctx, user, edit)?;
     }
     if let Some(project) = project {
-        at = keystone::set_default_project(&home.change_context(), user, project)?;
+        at = keystone::set_default_project(ctx, user, project)?;
     }
     Ok(at)
 }

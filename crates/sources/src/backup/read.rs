@@ -63,7 +63,7 @@ impl Backup {
     /// # Errors
     /// [`BackupError`].
     pub fn verify(self) -> Result<Manifest, BackupError> {
-        self.verify_and_take("").map(|(manifest, _)| manifest)
+        self.verify_and_read("", &mut |_| Ok(()))
     }
 
     /// As [`Backup::verify`]. Also returns the content of one file, if the backup has a file of this name.
@@ -72,13 +72,8 @@ impl Backup {
     /// [`BackupError`].
     pub fn verify_and_take(self, name: &str) -> Result<(Manifest, Option<Vec<u8>>), BackupError> {
         let mut taken = None;
-        let manifest = self.read(&mut |entry, from| {
-            let read = match entry.path == name {
-                true => from.read_to_end(taken.insert(Vec::new())).map(drop),
-                false => io::copy(from, &mut io::sink()).map(drop),
-            };
-            read.map_err(|why| damaged(entry, why))
-        })?;
+        let manifest =
+            self.verify_and_read(name, &mut |from| from.read_to_end(taken.insert(Vec::new())).map(drop))?;
         Ok((manifest, taken))
     }
 
@@ -95,7 +90,10 @@ impl Backup {
             let received = if entry.path == name { receive(from) } else { Ok(()) };
             // The rest of the file is read also if `receive` failed: the reason may be that the file differs from the manifest.
             io::copy(from, &mut io::sink()).map_err(|why| damaged(entry, why))?;
-            received.map_err(|why| BackupError::io(&entry.path, why))
+            received.map_err(|why| match Differs::of(&why) {
+                Some(_) => damaged(entry, why),
+                None => BackupError::io(&entry.path, why),
+            })
         })
     }
 

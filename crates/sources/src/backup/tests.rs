@@ -96,6 +96,29 @@ fn a_file_that_changes_meanwhile_makes_no_backup() {
     }
 }
 
+/// The error is the same, whether the content of the file is used or not.
+#[test]
+fn a_damaged_file_is_called_damaged_also_if_its_content_is_taken() {
+    let scratch = Scratch::new();
+    let (manifest, mut items) = house(&scratch);
+    let directory = scratch.path().join("d");
+    write_directory(&directory, &manifest, &mut items).unwrap();
+    let take = |name: &str| Backup::open(&directory, None).unwrap().verify_and_take(name);
+    let (found, bytes) = take("keys/token-hash.key").unwrap();
+    assert_eq!((found, bytes), (manifest, Some(vec![7; 32])));
+    assert_eq!(take("missing").unwrap().1, None);
+    for bytes in [vec![8; 32], vec![7; 31], vec![7; 33]] {
+        std::fs::write(directory.join("keys/token-hash.key"), bytes).unwrap();
+        for name in ["keys/token-hash.key", "empty"] {
+            let why = take(name).unwrap_err();
+            assert!(
+                matches!(&why, BackupError::Damaged(text) if text.contains("differs from the manifest")),
+                "{name}: {why}"
+            );
+        }
+    }
+}
+
 /// A changed byte in the padding of the archive is not detected, because the padding is not part of any file.
 #[test]
 fn a_changed_byte_is_found_or_changes_nothing_and_a_cut_is_found() {

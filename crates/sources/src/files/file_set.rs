@@ -4,6 +4,7 @@ use super::lock::{self, FileLock};
 use super::{atomic, bounded, directory};
 use enfilade_facts::limits::STALE_LIMIT_SECONDS;
 use enfilade_facts::tables::FileName;
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -106,7 +107,7 @@ impl FileSet {
                 directory::share_file(&path, self.group)?;
             }
         }
-        Ok(Locked { set: self, locks })
+        Ok(Locked { set: self, locks, edited: Vec::new() })
     }
 }
 
@@ -121,32 +122,56 @@ pub enum EditError<E> {
     Refused(E),
 }
 
-/// The files whose locks this process holds.
-#[derive(Debug)]
+/// The files whose locks this process holds, and what will be written to them.
 pub struct Locked<'s> {
     set: &'s FileSet,
     locks: Vec<(FileName, FileLock)>,
+    edited: Vec<Edited>,
+}
+
+/// A file that is edited and not written yet.
+struct Edited {
+    file: FileName,
+    /// The file itself, if the path of `file` is a symbolic link.
+    target: PathBuf,
+    /// The attributes of the file; `None` if it does not exist.
+    old: Option<Metadata>,
+    is_changed: bool,
+    bytes: Vec<u8>,
 }
 
 impl Locked<'_> {
-    /// Replaces the bytes of a file by the result of `edit`. `edit` gets the old bytes, which are empty if the file does not exist. If it returns
-    /// `None`, the file is not changed. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link
-    /// is replaced.
+    /// Replaces the bytes of a file by the result of `edit`, when [`Locked::write`] is called. `edit` gets the present bytes, which are empty if the
+    /// file does not exist. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link is replaced.
     ///
     /// # Errors
-    /// When the file is not locked, cannot be read or written, or `edit` refuses. In this case the file is unchanged.
+    /// When the file is not locked or cannot be read, or `edit` refuses. In this case nothing is edited.
     pub fn rewrite<E>(
-        &self,
+        &mut self,
         file: FileName,
-        edit: impl FnOnce(&[u8]) -> Result<Option<Vec<u8>>, EditError<E>>,
+        edit: impl FnOnce(&[u8]) -> Result<Vec<u8>, EditError<E>>,
     ) -> Result<(), EditError<E>> {
+        let edited = match self.edited.iter_mut().find(|edited| edited.file == file) {
+            Some(edited) => edited,
+            None => {
+                let opened = self.open(file).map_err(EditError::File)?;
+                self.edited.push_mut(opened)
+            }
+        };
+        let new = edit(&edited.bytes)?;
+        edited.is_changed |= edited.old.is_none() || new != edited.bytes;
+        edited.bytes = new;
+        Ok(())
+    }
+
+    fn open(&self, file: FileName) -> Result<Edited, String> {
         let path = self.set.path(file);
-        let failed = |why: io::Error| EditError::File(format!("`{}`: {why}", path.display()));
+        let failed = |why: io::Error| format!("`{}`: {why}", path.display());
         if !self.locks.iter().any(|(locked, _)| *locked == file) {
-            return Err(EditError::File(format!(
+            return Err(format!(
                 "internal error: `{}` is edited without its lock; nothing was changed",
                 path.display()
-            )));
+            ));
         }
         let target = match std::fs::canonicalize(&path) {
             Ok(target) => target,
@@ -161,16 +186,28 @@ impl Locked<'_> {
             Err(why) if why.kind() == io::ErrorKind::NotFound => (Vec::new(), None),
             Err(why) => return Err(failed(why)),
         };
-        let is_new = old.is_none();
-        match edit(&bytes)? {
-            Some(new) if is_new && self.set.group.is_some() => {
-                atomic::write_shared(&target, &new, self.set.group).map_err(failed)
-            }
-            Some(new) if is_new || new != bytes => {
-                atomic::replace(&target, &new, 0o640, old.as_ref()).map_err(failed)
-            }
-            _ => Ok(()),
+        Ok(Edited { file, target, old, is_changed: false, bytes })
+    }
+
+    /// The edited files, with their new bytes.
+    pub fn edited(&self) -> impl Iterator<Item = (FileName, &[u8])> {
+        self.edited.iter().map(|edited| (edited.file, edited.bytes.as_slice()))
+    }
+
+    /// Writes the edited files, in the order of their first edits. The locks are still held afterwards.
+    ///
+    /// # Errors
+    /// When a file cannot be written. This file is unchanged, and so are the files after it.
+    pub fn write(&mut self) -> Result<(), String> {
+        for Edited { file, target, old, is_changed, bytes } in self.edited.drain(..) {
+            let written = match &old {
+                _ if !is_changed => Ok(()),
+                None if self.set.group.is_some() => atomic::write_shared(&target, &bytes, self.set.group),
+                old => atomic::replace(&target, &bytes, 0o640, old.as_ref()),
+            };
+            written.map_err(|why| format!("`{}`: {why}", self.set.path(file).display()))?;
         }
+        Ok(())
     }
 }
 
@@ -188,14 +225,20 @@ mod tests {
         std::fs::write(real.join("user.cfg"), b"old").unwrap();
         let set = FileSet::new(scratch.path());
         std::os::unix::fs::symlink("real/user.cfg", set.path(FileName::Users)).unwrap();
-        let locked = set.lock(&[FileName::Users]).unwrap();
-        locked.rewrite::<String>(FileName::Users, |bytes| Ok(Some([bytes, b" and new"].concat()))).unwrap();
+        let mut locked = set.lock(&[FileName::Users]).unwrap();
+        for more in [" and", " new"] {
+            let edit = |bytes: &[u8]| Ok([bytes, more.as_bytes()].concat());
+            locked.rewrite::<String>(FileName::Users, edit).unwrap();
+        }
+        assert_eq!(std::fs::read(real.join("user.cfg")).unwrap(), b"old");
+        locked.write().unwrap();
         assert_eq!(std::fs::read(real.join("user.cfg")).unwrap(), b"old and new");
         assert!(std::fs::symlink_metadata(set.path(FileName::Users)).unwrap().is_symlink());
         let inode = std::fs::metadata(set.path(FileName::Users)).unwrap().ino();
-        locked.rewrite::<String>(FileName::Users, |bytes| Ok(Some(bytes.to_vec()))).unwrap();
+        locked.rewrite::<String>(FileName::Users, |bytes| Ok(bytes.to_vec())).unwrap();
+        locked.write().unwrap();
         assert_eq!(std::fs::metadata(set.path(FileName::Users)).unwrap().ino(), inode);
-        let unlocked = locked.rewrite::<String>(FileName::Acl, |_| Ok(None)).unwrap_err().to_string();
+        let unlocked = locked.rewrite::<String>(FileName::Acl, |_| Ok(Vec::new())).unwrap_err().to_string();
         assert!(unlocked.contains("acl.cfg` is edited without its lock"), "{unlocked}");
     }
 }

@@ -9,6 +9,7 @@
 //! meantime. So if two looks commit changes of the same file at the same time, even in two processes, the second commit is refused, and its look is
 //! repeated.
 
+mod contents;
 mod datastores;
 mod draft;
 mod ids;
@@ -17,21 +18,19 @@ mod roles;
 mod users;
 mod watch;
 
-use super::acl_cfg::AclCfg;
 use super::bounded;
 use super::file_set::{FILE_BYTES_MAX, FileSet};
-use super::section_config::{self, LineError};
+use super::section_config;
 use super::token_shadow::{Changes, Secrets, Seen, TokenShadow};
 use super::user_cfg::{self, UserCfg};
 use crate::pause::pause;
-use datastores::Datastores;
+use contents::{Content, Digest, FileContents, News};
 use draft::Draft;
-use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::tables::{FileFault, FileName, FileVersion, MirroredFile};
+use enfilade_facts::tables::{FileName, FileVersion, MirroredFile};
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{
     At, AuditRecord, Change, Clocks, CommitError, MemoSeed, MirrorHealth, Read, Requester, Source,
-    SourceError,
+    SourceError, View,
 };
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -55,16 +54,13 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-/// The author of a change of a file, if a command or request of this program made it. An edit with another program has the rights of an
-/// administrator.
+/// The author of a change of a file, if a command or request of this program made it.
 #[derive(Clone, Copy, Debug)]
 pub struct Editor<'a> {
     /// The name of the author, for the audit log.
     pub who: &'a str,
     /// The description of the change, for the audit log.
     pub what: &'a str,
-    /// The rights with which the change is made.
-    pub requester: Requester,
 }
 
 /// A look that failed.
@@ -99,47 +95,20 @@ pub struct Mirror {
     watch: Watch,
 }
 
-type Digest = [u8; 16];
-
 /// The greatest number of attempts of a look, if other processes change the same facts at the same time.
 const COMMIT_TRIES: usize = 32;
 /// The greatest number of readings of a file that a program writes in place.
 const READ_TRIES: usize = 8;
 const READ_PAUSE: Duration = Duration::from_millis(25);
 
-/// A file that has to be compared with the facts.
-struct News {
-    file: FileName,
-    before: Option<MirroredFile>,
-    content: Content,
-}
-
-enum Content {
-    Read { bytes: Vec<u8>, digest: Digest, version: Option<FileVersion> },
-    Unreadable(String),
-}
-
-impl News {
-    fn digest(&self) -> Option<Digest> {
-        match &self.content {
-            Content::Read { digest, .. } => Some(*digest),
-            Content::Unreadable(_) => None,
-        }
-    }
-
-    fn bytes(&self) -> Option<&[u8]> {
-        match &self.content {
-            Content::Read { bytes, .. } => Some(bytes),
-            Content::Unreadable(_) => None,
-        }
-    }
-
-    /// Whether the facts were taken from this content, and the content had no problems.
-    fn is_known(&self) -> bool {
-        self.before.as_ref().is_some_and(|before| {
-            before.problem_count == 0 && before.fault.is_none() && self.digest() == Some(before.digest)
-        })
-    }
+/// The differences between the files and the facts.
+struct Compared {
+    change: Change,
+    outcome: Outcome,
+    /// The records of the compared files after the change.
+    after: Vec<(FileName, MirroredFile)>,
+    /// The earliest time at which the last good record of a faulty entry expires.
+    due: Option<i64>,
 }
 
 impl Mirror {
@@ -202,28 +171,8 @@ impl Mirror {
         }
         self.join(&mut news, &rows);
         let said = FileContents::of(&news, self.walk(&news));
-        let audit = audit(&news, by, now);
-        let (change, mut outcome, after, due) = source.read(|view| {
-            let requester = by.map_or(Requester::Administrator, |by| by.requester);
-            let change = Change::requested_by(requester, audit.clone());
-            let mut draft = Draft::new(view, change, now, self.set.stale_limit());
-            let mut after = Vec::new();
-            for news in &news {
-                after.push((news.file, said.row(news, &mut draft)));
-            }
-            self.compare(&news, &said, &mut draft)?;
-            for ((file, row), news) in after.iter_mut().zip(&news) {
-                *row = draft.file_row(*file, news.before.as_ref(), std::mem::take(row));
-            }
-            // The `MirroredFile` records, which are added to the change next, are not counted.
-            let (added, changed, removed) = (draft.added, draft.changed, draft.removed);
-            for ((file, row), news) in after.iter().zip(&news) {
-                draft.put(file, news.before.as_ref(), row);
-                draft.change.expect_unchanged(file, news.before.as_ref());
-            }
-            let outcome = Outcome { added, changed, removed, ..Outcome::default() };
-            Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
-        })??;
+        let Compared { change, mut outcome, after, due } =
+            source.read(|view| self.compared(view, &news, &said, now, by))??;
         if !change.is_empty() {
             // A process that holds the lock of a file is changing it, and commits the change under the name of its user. So this look waits. If the
             // process that holds the lock commits the change first, the commit of this look is refused. So the change log contains the change only
@@ -238,6 +187,59 @@ impl Mirror {
         self.remember(&news, said, &rows);
         outcome.problems = self.problems(rows.iter());
         Ok(outcome)
+    }
+
+    /// The change that a look would commit after an edit, if these files had these contents and the other files were as they are.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn would_commit<'c>(
+        &mut self,
+        view: &View<'_>,
+        now: Clocks,
+        by: Editor<'_>,
+        contents: impl Iterator<Item = (FileName, &'c [u8])>,
+    ) -> Result<Change, SourceError> {
+        let rows: BTreeMap<FileName, MirroredFile> = view.list::<MirroredFile>(&[])?.into_iter().collect();
+        let mut news: Vec<News> = contents
+            .map(|(file, bytes)| News {
+                file,
+                before: rows.get(&file).cloned(),
+                content: Content::of(bytes.to_vec(), None),
+            })
+            .collect();
+        self.join(&mut news, &rows);
+        let said = FileContents::of(&news, self.walk(&news));
+        Ok(self.compared(view, &news, &said, now, Some(by))?.change)
+    }
+
+    /// Compares the files with the facts.
+    fn compared(
+        &self,
+        view: &View<'_>,
+        news: &[News],
+        said: &FileContents,
+        now: Clocks,
+        by: Option<Editor<'_>>,
+    ) -> Result<Compared, SourceError> {
+        let change = Change::requested_by(Requester::File, audit(news, by, now));
+        let mut draft = Draft::new(view, change, now, self.set.stale_limit());
+        let mut after = Vec::new();
+        for news in news {
+            after.push((news.file, said.row(news, &mut draft)));
+        }
+        self.compare(news, said, &mut draft)?;
+        for ((file, row), news) in after.iter_mut().zip(news) {
+            *row = draft.file_row(*file, news.before.as_ref(), std::mem::take(row));
+        }
+        // The `MirroredFile` records, which are added to the change next, are not counted.
+        let (added, changed, removed) = (draft.added, draft.changed, draft.removed);
+        for ((file, row), news) in after.iter().zip(news) {
+            draft.put(file, news.before.as_ref(), row);
+            draft.change.expect_unchanged(file, news.before.as_ref());
+        }
+        let outcome = Outcome { added, changed, removed, ..Outcome::default() };
+        Ok(Compared { change: draft.change, outcome, after, due: draft.due })
     }
 
     /// Reads the files that may differ from the facts.
@@ -281,11 +283,7 @@ impl Mirror {
     fn read(&self, file: FileName, before: Option<MirroredFile>, now: Clocks) -> News {
         let known = before.as_ref().and_then(|before| before.version);
         let content = match self.read_settled(file, known, now) {
-            Ok((bytes, version)) => {
-                let digest =
-                    KeyMaker::new(&MemoSeed(*b"enfilade file  1"), "file").bytes(&bytes).key().as_choice();
-                Content::Read { bytes, digest, version }
-            }
+            Ok((bytes, version)) => Content::of(bytes, version),
             Err(why) => Content::Unreadable(format!("cannot be read: {why}")),
         };
         News { file, before, content }
@@ -449,17 +447,6 @@ impl Mirror {
     }
 }
 
-impl News {
-    /// Whether the facts and the record of the file are already up to date.
-    fn is_known_and_current(&self) -> bool {
-        let version = match &self.content {
-            Content::Read { version, .. } => *version,
-            Content::Unreadable(_) => None,
-        };
-        self.is_known() && self.before.as_ref().is_some_and(|before| before.version == version)
-    }
-}
-
 /// `Some` if the facts were taken from the content with this digest, and this content has no problems.
 fn was_left(news: &News, digest: &Digest) -> Option<()> {
     let before = news.before.as_ref()?;
@@ -473,73 +460,6 @@ fn differing<T: PartialEq>(before: &BTreeMap<Authid, T>, now: &BTreeMap<Authid, 
             .map(|(authid, _)| authid.clone()),
     );
     to.extend(before.keys().filter(|authid| !now.contains_key(authid)).cloned());
-}
-
-/// The contents of the files that are compared.
-struct FileContents {
-    datastores: Option<Datastores>,
-    users: Option<UserCfg>,
-    acl: Option<AclCfg>,
-    secrets: Option<Secrets>,
-    /// The error, if `token.shadow` is not a JSON object.
-    no_secrets: Option<LineError>,
-}
-
-impl FileContents {
-    fn of(news: &[News], changes: Option<Changes>) -> FileContents {
-        let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
-        let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
-        let (secrets, no_secrets) = match changes {
-            // If `user.cfg` changed, too, the whole `token.shadow` is parsed, because the hashes of the tokens in `user.cfg` are needed.
-            Some(changes) if bytes(FileName::Users).is_none() => (Some(Secrets::Alone(changes)), None),
-            changes => match whole() {
-                Some(Ok(shadow)) => {
-                    let changed =
-                        changes.map(|changes| changes.into_iter().map(|(token, _)| token).collect());
-                    (Some(Secrets::Whole(shadow.hashes(), changed)), None)
-                }
-                Some(Err(why)) => (None, Some(why)),
-                None => (None, None),
-            },
-        };
-        FileContents {
-            datastores: bytes(FileName::Datastores).map(Datastores::of),
-            users: bytes(FileName::Users).map(|bytes| user_cfg::read(&section_config::parse(bytes))),
-            acl: bytes(FileName::Acl).map(AclCfg::parse),
-            secrets,
-            no_secrets,
-        }
-    }
-
-    /// The record of a file: its version, and a [`FileFault`] if the whole file cannot be used.
-    fn row(&self, news: &News, draft: &mut Draft<'_, '_>) -> MirroredFile {
-        let before = news.before.as_ref();
-        let no_secrets = self.no_secrets.as_ref().filter(|_| news.file == FileName::Secrets);
-        let error = match (&news.content, no_secrets) {
-            (Content::Unreadable(why), _) => Some((0, why.as_str())),
-            (Content::Read { .. }, Some(why)) => Some((why.line, why.reason.as_str())),
-            (Content::Read { .. }, None) => None,
-        };
-        let fault = error.map(|error| {
-            let had = before.is_some();
-            // If entries of the file already had errors, the new error of the whole file gets the earliest start time of those errors.
-            let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
-            let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
-            let fault = draft.fault(earlier.as_ref(), error, had);
-            let means = draft.means(&fault, had);
-            draft.problem(news.file, format!("{fault} (no entry of the file can be read: {means})"));
-            fault
-        });
-        match &news.content {
-            Content::Read { digest, version, .. } => {
-                MirroredFile { version: *version, digest: *digest, fault, ..MirroredFile::default() }
-            }
-            Content::Unreadable(_) => {
-                let digest = before.map_or([0; 16], |before| before.digest);
-                MirroredFile { version: None, digest, fault, ..MirroredFile::default() }
-            }
-        }
-    }
 }
 
 /// The author of the change, and its description.

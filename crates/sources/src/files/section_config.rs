@@ -231,19 +231,19 @@ pub fn set(section: &mut Section, key: &str, value: Option<String>) {
     }
 }
 
-/// Edits the sections of a file whose lock the caller holds. Sections with an error are written back byte for byte.
+/// Edits the sections of a file whose lock the caller holds ([`Locked::rewrite`]). Sections with an error stay as they are, byte for byte.
 ///
 /// # Errors
-/// When the file cannot be read or written, or `change` refuses. In this case the file is not changed.
+/// When the file cannot be read, a section cannot be printed, or `change` refuses. In this case nothing is edited.
 pub fn edit<E>(
-    locked: &Locked<'_>,
+    locked: &mut Locked<'_>,
     file: FileName,
     change: impl FnOnce(&mut Vec<Section>) -> Result<(), E>,
 ) -> Result<(), EditError<E>> {
     locked.rewrite(file, |bytes| {
         let mut parsed = parse(bytes);
         change(&mut parsed.sections).map_err(EditError::Refused)?;
-        print(&parsed).map(Some).map_err(EditError::File)
+        print(&parsed).map_err(EditError::File)
     })
 }
 
@@ -373,7 +373,9 @@ mod tests {
         let set = crate::files::file_set::FileSet::new(scratch.path());
         let path = set.path(FileName::Datastores);
         let edit = |change: &dyn Fn(&mut Vec<Section>) -> Result<(), &'static str>| {
-            super::edit(&set.lock(&[FileName::Datastores]).unwrap(), FileName::Datastores, change)
+            let mut locked = set.lock(&[FileName::Datastores]).unwrap();
+            super::edit(&mut locked, FileName::Datastores, change)?;
+            locked.write().map_err(EditError::File)
         };
         edit(&|sections| {
             sections.push(Section::new("datastore", "tank", vec![("path".into(), "/tank".into())]));

@@ -1,7 +1,7 @@
 //! How much of the map and of the disk reserve a change must leave for changes that are more urgent than it.
 
-use enfilade_facts::Requester;
 use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
+use enfilade_facts::{Effect, Requester};
 
 /// What may be used after a change.
 #[derive(Clone, Copy)]
@@ -26,10 +26,10 @@ pub(super) const OF_USERS: Bound = Bound {
 };
 
 /// The bound of a change; `None` if the change may use the whole map and the whole disk reserve.
-pub(super) fn bound_of(only_takes: bool, requester: Requester) -> Option<Bound> {
-    match (only_takes, requester) {
-        (false, _) => Some(GIVING),
-        (true, Requester::User) => Some(OF_USERS),
-        (true, Requester::Administrator) => None,
+pub(super) fn bound_of(effect: Effect, requester: Requester) -> Option<Bound> {
+    match (effect, requester) {
+        (_, Requester::File) | (Effect::Takes, Requester::Administrator) => None,
+        (Effect::Takes, Requester::User) => Some(OF_USERS),
+        (Effect::Gives, _) => Some(GIVING),
     }
 }

@@ -6,14 +6,18 @@
 //! change log. It changes no fact, so the tallies stay the same. No other process may have the store open, because it would continue to use the old
 //! file.
 
+use super::disk_reserve::free_bytes;
 use super::environment::{self, Environment, Trust};
-use super::map::open_map_of;
+use super::error::unwritten;
+use super::map::{READERS_MAX, open_map_of};
 use super::pages::Pages;
 use super::reading::Reading;
+use super::rewrite::Failed;
 use super::tables::{self, Records, Tables};
 use super::{Lmdb, OpenError, Status, Terms, place, unavailable};
 use crate::copy::Progress;
 use crate::files::atomic::sync_directory;
+use crate::mapping::lock_file_bytes;
 use enfilade_facts::codec;
 use enfilade_facts::journal::{Head, IdentityKey, Tally, Write};
 use enfilade_facts::limits::COMPACT_WORTH_BYTES_MIN;
@@ -38,17 +42,43 @@ pub enum CompactError {
     /// The store could not be opened, or other processes have it open.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// There is too little disk space for the new file.
+    #[error(
+        "the facts cannot be compacted, nothing was changed: the new file needs up to {needed} bytes, and its file system has {free} bytes of free \
+         space: make room"
+    )]
+    NoRoom {
+        /// The greatest length of the new file, with its lock file, in bytes.
+        needed: u64,
+        /// The free space of the file system, in bytes.
+        free: u64,
+    },
     /// Not all records could be read, or the new records could not be written.
-    #[error("the facts cannot be compacted, nothing was changed: {0}")]
-    Source(#[from] SourceError),
+    #[error("the facts cannot be compacted, nothing was changed: {}", reason(.0))]
+    Source(SourceError),
     /// The new file could not be put in place.
     #[error("the facts cannot be compacted, nothing was changed: the new file cannot be put in place: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
 }
 
-impl From<heed::Error> for CompactError {
-    fn from(why: heed::Error) -> Self {
-        unavailable(why).into()
+// These errors are not sources of a `CompactError`, because its text contains them.
+impl From<SourceError> for CompactError {
+    fn from(why: SourceError) -> Self {
+        CompactError::Source(why)
+    }
+}
+
+impl From<io::Error> for CompactError {
+    fn from(why: io::Error) -> Self {
+        CompactError::Io(why)
+    }
+}
+
+/// The text of an error, which does not say that the store cannot be read: often it is the new file that cannot be written.
+fn reason(why: &SourceError) -> String {
+    match why {
+        SourceError::Unavailable(why) => why.clone(),
+        damaged @ SourceError::Damaged { .. } => damaged.to_string(),
     }
 }
 
@@ -130,11 +160,13 @@ fn put_in_place(
 ) -> Result<(Compaction, At), CompactError> {
     let (old, new) = (path.join(DATA), aside.join(DATA));
     let meta = std::fs::metadata(&old)?;
+    let failed = |why| CompactError::from(unwritten(path, why));
+    has_room(&environment)?;
     DirBuilder::new().mode(0o700).create(aside)?;
-    let env = open_map_of(aside, environment.env.info().map_size, EnvFlags::NO_SYNC)?;
+    let env = open_map_of(aside, environment.env.info().map_size, EnvFlags::NO_SYNC).map_err(failed)?;
     let written = environment.reading(|reading, view| write(&env, reading, view, audit, progress));
-    let (records, at) = written.map_err(CompactError::from).flatten()?;
-    env.force_sync()?;
+    let (records, at) = written?.map_err(|why| why.at(path))?;
+    env.force_sync().map_err(failed)?;
     env.prepare_for_closing().wait();
     let file = File::options().read(true).write(true).open(&new)?;
     give(&file, &meta)?;
@@ -149,6 +181,13 @@ fn put_in_place(
     sync_directory(&old)?;
     high_water.raise(at.revision);
     Ok((Compaction { records, bytes_before: meta.len(), bytes_after }, at))
+}
+
+/// Returns an error if there is too little disk space for the new file. It needs at most as many pages as are in use, because they are filled.
+fn has_room(environment: &Environment) -> Result<(), CompactError> {
+    let used = environment.used_bytes().map_err(unavailable)?;
+    let (needed, free) = (used.saturating_add(lock_file_bytes(READERS_MAX)), free_bytes(&environment.live)?);
+    if needed <= free { Ok(()) } else { Err(CompactError::NoRoom { needed, free }) }
 }
 
 /// Sets the owner, group and mode of the new file to those of the old file, because the server may run as another user than this process.
@@ -189,7 +228,7 @@ fn write(
     view: &View<'_>,
     audit: &AuditRecord,
     progress: Progress<'_>,
-) -> Result<(u64, At), CompactError> {
+) -> Result<(u64, At), Failed> {
     let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
         let mut tables: Tables<'_> = [None; Table::ALL.len()];
         for (table, records) in
@@ -200,12 +239,13 @@ fn write(
         Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(tables))
     })?;
     let CommitOrAbort::Commit(made) = made else {
-        return Err(unavailable(heed::Error::EnvAlreadyOpened).into());
+        return Err(heed::Error::EnvAlreadyOpened.into());
     };
     let mut writing = Writing { env, txn: None, bytes: 0 };
     let records = each_record(from, view, progress, &mut |table, key, stored| {
         let records = tables::of(&made, table);
-        records.map_or(Ok(()), |records| writing.put(records, key, stored)).map_err(unavailable)
+        let put = records.map_or(Ok(()), |records| writing.put(records, key, stored));
+        put.map_err(|why| unwritten(env.path(), why))
     })?;
     writing.commit()?;
     let identity = from.get(Table::Head, &IdentityKey.bytes())?.map(<[u8]>::to_vec);
@@ -476,8 +516,11 @@ mod tests {
             (0..whole.len() - needle.len()).filter(|&at| whole[at..].starts_with(needle)).collect();
         places.iter().for_each(|&at| whole[at] ^= 1);
         std::fs::write(&file, &whole).unwrap();
-        let why = compact(&path).unwrap_err().to_string();
-        assert!(why.contains("nothing was changed") && why.contains("damaged record"), "{why}");
+        let why = compact(&path).unwrap_err();
+        // The text has the reason already, so the reason is not told again as its source.
+        assert!(std::error::Error::source(&why).is_none());
+        let why = why.to_string();
+        assert!(why.contains("nothing was changed: damaged record"), "{why}");
         assert_eq!(std::fs::read(&file).unwrap(), whole);
         assert!(!path.join(place::COMPACTING).exists());
     }

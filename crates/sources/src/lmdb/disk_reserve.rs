@@ -7,10 +7,13 @@
 //!
 //! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
 //! of little use on them.
+//!
+//! Some file systems (ext4) allocate a part of the space before they find that there is too little, and keep that part. Then the rest of the disk
+//! would be used up. So the free space is compared first.
 
 use super::bounds::{Bound, GIVING, bound_of};
 use super::error::{no_disk_space, unavailable};
-use enfilade_facts::journal::{Write, only_takes};
+use enfilade_facts::journal::{Write, effect_of};
 use enfilade_facts::{CommitError, Requester, Snapshot};
 use heed::{Env, WithTls};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
@@ -34,6 +37,59 @@ struct Disk {
     allocate: fn(&File, u64, u64) -> Result<(), Errno>,
     /// The disk space that a file has, in bytes.
     allocated: fn(&File) -> u64,
+    /// The free space of the file system, in bytes.
+    free: fn(&File) -> Result<u64, Errno>,
+}
+
+const DISK: Disk = Disk {
+    allocate: |file, from, until| {
+        fallocate(file, FallocateFlags::KEEP_SIZE, from, until.saturating_sub(from))
+    },
+    allocated: |file| file.metadata().map_or(0, |meta| meta.blocks() * 512),
+    free: |file| Ok(space_of(file)?.free),
+};
+
+impl Disk {
+    /// Allocates disk space for a part of a file, if the file system has enough free space. Returns the offset up to which the file has disk space.
+    fn extend(&self, file: &File, from: u64, until: u64) -> Result<u64, Errno> {
+        if (self.free)(file)? < until.saturating_sub((self.allocated)(file)) {
+            return Err(Errno::NOSPC);
+        }
+        // fallocate(2) refuses an empty part. A file that is as long as the map needs no more space.
+        if until <= from {
+            return Ok(until);
+        }
+        match retry_on_intr(|| (self.allocate)(file, from, until)) {
+            Ok(()) => Ok(until),
+            // The file system cannot do this.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(u64::MAX),
+            Err(why) => Err(why),
+        }
+    }
+}
+
+/// The space of a file system, in bytes.
+struct Space {
+    all: u64,
+    /// The part that processes without special rights can use.
+    free: u64,
+}
+
+/// The space of the file system of a file. A file system that does not tell its size has no limit.
+fn space_of(file: &File) -> Result<Space, Errno> {
+    match fstatvfs(file) {
+        Ok(found) if found.f_blocks > 0 => Ok(Space {
+            all: found.f_blocks.saturating_mul(found.f_frsize),
+            free: found.f_bavail.saturating_mul(found.f_frsize),
+        }),
+        Ok(_) | Err(Errno::NOSYS | Errno::OPNOTSUPP) => Ok(Space { all: u64::MAX, free: u64::MAX }),
+        Err(why) => Err(why),
+    }
+}
+
+/// The free space of the file system of a file, in bytes.
+pub(super) fn free_bytes(file: &File) -> std::io::Result<u64> {
+    Ok((DISK.free)(file)?)
 }
 
 /// The reserve of an open store.
@@ -49,31 +105,28 @@ pub(super) struct DiskReserve {
 
 impl DiskReserve {
     /// Makes the reserve if the store has none. If this is not possible, the store is opened without one.
+    ///
+    /// The disk space that the file has already (`st_blocks`) does not show whether the reserve is there: XFS counts space behind the end of a file
+    /// that it allocated on its own, and takes back later. So the reserve is always allocated. This is cheap where the file has the space already,
+    /// and makes XFS keep it. Only on a full disk the space that the file has must do.
     pub(super) fn open(env: &Env<WithTls>) -> heed::Result<Self> {
         let file = env.try_clone_inner_file()?;
-        let size = fstatvfs(&file).map_or(u64::MAX, |found| found.f_blocks.saturating_mul(found.f_frsize));
+        let all = space_of(&file).map_err(std::io::Error::from)?.all;
         let file_bytes = file.metadata()?.len();
-        let disk = Disk {
-            allocate: |file, from, until| {
-                fallocate(file, FallocateFlags::KEEP_SIZE, from, until.saturating_sub(from))
-            },
-            allocated: |file| file.metadata().map_or(0, |meta| meta.blocks() * 512),
-        };
-        let until = AtomicU64::new((disk.allocated)(&file));
-        let (map_bytes, bytes) = (env.info().map_size as u64, RESERVE_BYTES.min(size / PARTS_OF_FILE_SYSTEM));
-        let reserve = DiskReserve { file, disk, map_bytes, bytes, until };
-        if !reserve.is_left(file_bytes, GIVING) {
-            // A store of an earlier version can have holes, so the whole file gets disk space. An error is not reported here: the next change that
-            // gives rights tries again, and its error is reported.
-            let _ = reserve.extend(0, reserve.renewed(file_bytes));
-        }
+        let (map_bytes, bytes) = (env.info().map_size as u64, RESERVE_BYTES.min(all / PARTS_OF_FILE_SYSTEM));
+        let reserve = DiskReserve { file, disk: DISK, map_bytes, bytes, until: AtomicU64::new(0) };
+        // A store of an earlier version can have holes. Then the whole file gets disk space.
+        let has_holes = (reserve.disk.allocated)(&reserve.file) < file_bytes;
+        let from = if has_holes { 0 } else { file_bytes };
+        // An error is not reported here: the next change that gives rights tries again, and its error is reported.
+        let _ = reserve.extend(from, reserve.renewed(file_bytes));
         Ok(reserve)
     }
 
     /// Makes the reserve in a new file that will replace the file of the store. An error is ignored, as in [`DiskReserve::open`].
     pub(super) fn also_in(&self, new: &File) {
         if let Ok(meta) = new.metadata() {
-            let _ = retry_on_intr(|| (self.disk.allocate)(new, meta.len(), self.renewed(meta.len())));
+            let _ = self.disk.extend(new, meta.len(), self.renewed(meta.len()));
         }
     }
 
@@ -89,15 +142,22 @@ impl DiskReserve {
     }
 
     fn extend(&self, from: u64, until: u64) -> Result<(), Errno> {
-        let (until, done) = match retry_on_intr(|| (self.disk.allocate)(&self.file, from, until)) {
-            Ok(()) => (until, Ok(())),
+        let (until, done) = match self.disk.extend(&self.file, from, until) {
+            Ok(until) => (until, Ok(())),
             // Another process may have allocated more than this one, and the file system may have allocated a part.
-            Err(why @ (Errno::NOSPC | Errno::DQUOT)) => ((self.disk.allocated)(&self.file), Err(why)),
-            // The file system cannot do this.
-            Err(_) => (u64::MAX, Ok(())),
+            Err(why) => ((self.disk.allocated)(&self.file), Err(why)),
         };
         self.until.fetch_max(until, Ordering::Relaxed);
         done
+    }
+}
+
+#[cfg(test)]
+impl DiskReserve {
+    /// Pretends that the disk is full, and that the store has no reserve.
+    pub(super) fn pretend_full(&mut self) {
+        (self.bytes, self.until) = (RESERVE_BYTES, AtomicU64::new(0));
+        self.disk = Disk { allocate: |_, _, _| Err(Errno::NOSPC), allocated: |_| 0, free: |_| Ok(0) };
     }
 }
 
@@ -128,8 +188,8 @@ impl<'r> DiskSpace<'r> {
         if self.reserve.is_left(file_bytes, GIVING) {
             return Ok(());
         }
-        let Some(bound) = bound_of(only_takes(before, writes)?, requester) else { return Ok(()) };
-        self.keep(bound)?;
+        let Some(bound) = bound_of(effect_of(before, writes)?, requester) else { return Ok(()) };
+        self.keep_behind(self.file_bytes, bound)?;
         self.bound = self.bound.into_iter().chain([bound]).max_by_key(|bound| bound.halves);
         Ok(())
     }
@@ -141,18 +201,18 @@ impl<'r> DiskSpace<'r> {
         used_bytes: impl FnOnce() -> heed::Result<u64>,
     ) -> Result<(), CommitError> {
         let Some(bound) = self.bound else { return Ok(()) };
-        let most = self.most_bytes(used_bytes().map_err(unavailable)?);
-        self.keep_behind(file_bytes.min(most), bound)
+        self.keep_after(file_bytes, used_bytes().map_err(unavailable)?, bound)
     }
 
-    /// Returns an error if the reserve that this bound demands is missing, and cannot be made.
-    pub(super) fn keep(&self, bound: Bound) -> Result<(), CommitError> {
-        self.keep_behind(self.file_bytes, bound)
-    }
-
-    /// As [`DiskSpace::keep`], after a transaction with which the store uses so many bytes.
-    pub(super) fn keep_after(&self, used_bytes: u64, bound: Bound) -> Result<(), CommitError> {
-        self.keep_behind(self.most_bytes(used_bytes), bound)
+    /// Returns an error if the reserve that this bound demands would be missing after a transaction and cannot be made. With the transaction the file
+    /// has at most the length `file_bytes`, and the store uses `used_bytes`.
+    pub(super) fn keep_after(
+        &self,
+        file_bytes: u64,
+        used_bytes: u64,
+        bound: Bound,
+    ) -> Result<(), CommitError> {
+        self.keep_behind(file_bytes.min(self.most_bytes(used_bytes)), bound)
     }
 
     /// An upper bound of the length of the file after the transaction: all pages in use are new ones, and the list of free pages is written anew.

@@ -3,7 +3,7 @@
 
 use super::disk_reserve::DiskReserve;
 use super::high_water::HighWater;
-use super::map::{MAP_BYTES, READERS_MAX, open_map, open_map_of};
+use super::map::{MAP_BYTES, open_map, open_map_of};
 use super::reading::Reading;
 use super::rewrite::Rewrite;
 use super::tables::{self, Records, Tables, There};
@@ -11,7 +11,6 @@ use super::writers::Writers;
 use super::{OpenError, Terms, newest, place, unavailable};
 use crate::faults::{self, FAULTED, Store, within};
 use crate::files::mirror_leader::MirrorLeader;
-use crate::mapping::{lock_file_bytes, reserve};
 use crate::new_map;
 use crate::structure::{self, Depth};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
@@ -320,7 +319,6 @@ pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {
 fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environment, u32), OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
     let lmdb_failed = |why| OpenError::heed(path, &why);
-    reserve(&path.join(place::LOCK_FILE), lock_file_bytes(READERS_MAX)).map_err(|why| failed(&why))?;
     let live = place::live(path)?;
     if path.join(FAULTED).exists() {
         return Err(OpenError::Faulted(path.to_owned()));

@@ -139,8 +139,8 @@ impl OpenError {
 fn hint(why: &heed::Error) -> &'static str {
     match why {
         heed::Error::Io(io) => match io.raw_os_error() {
-            Some(28) => "; the disk is full: make room, nothing was changed",
-            Some(122) => "; the disk quota is used up: make room, nothing was changed",
+            Some(28) => "; the disk is full: make room",
+            Some(122) => "; the disk quota is used up: make room",
             Some(30) => "; the file system is read-only, and even readers have to write the lock file",
             Some(13) => {
                 "; they belong to another user: run as their owner, or share them with `[facts] group`"
@@ -209,6 +209,7 @@ pub(super) fn no_disk_space(why: std::io::Error, kept_for: &str) -> SourceError 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lmdb::rewrite::Failed;
     use heed::MdbError;
 
     #[test]
@@ -218,6 +219,8 @@ mod tests {
         assert_eq!(of("/nowhere"), unavailable(why(libc::EIO)).to_string());
         // procfs has no free space.
         assert_eq!(of("/proc"), unavailable(why(libc::ENOSPC)).to_string());
+        let rewritten = Failed::from(why(libc::EIO)).at(Path::new("/proc"));
+        assert_eq!(rewritten, unavailable(why(libc::ENOSPC)));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! program wrote LMDB's commit number into the unused word.
 
 use crate::shared_words::SharedWords;
-use enfilade_facts::{Revision, StoreId};
+use enfilade_facts::{At, Revision, StoreId};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,17 +39,25 @@ impl HighWater {
         Ok(HighWater { words, seen: AtomicU64::new(0), path: path.to_owned() })
     }
 
-    /// Reads the newest acknowledged revision of a store that is not open. Does not create the file.
+    /// Reads the id and the newest acknowledged revision of a store that is not open. Does not create the file.
     ///
     /// # Errors
     /// When the file is missing, malformed, or contains no store id.
-    pub(super) fn read(path: &Path) -> io::Result<Revision> {
+    pub(super) fn read(path: &Path) -> io::Result<At> {
         let bytes = std::fs::read(path)?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
         let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        let is_said =
-            bytes.starts_with(&MAGIC) && STORE.iter().any(|at| words.get(*at).is_some_and(|word| *word != 0));
-        words.get(REVISION).filter(|_| is_said).map(|word| Revision(*word)).ok_or_else(damaged)
+        let at = |index: usize| words.get(index).copied().filter(|_| bytes.starts_with(&MAGIC));
+        let [high, low] = STORE.map(at);
+        let store = high.zip(low).map(|(high, low)| u128::from(high) << 64 | u128::from(low));
+        let store = store.filter(|id| *id != 0).ok_or_else(damaged)?;
+        Ok(At { store: StoreId(store), revision: Revision(at(REVISION).ok_or_else(damaged)?) })
+    }
+
+    /// Whether the file was made, but no store has begun to use it.
+    pub(super) fn is_new(path: &Path) -> bool {
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        std::fs::read(path).is_ok_and(|bytes| is_zero(bytes.strip_prefix(&MAGIC).unwrap_or(&bytes)))
     }
 
     /// Checks whether the file was removed or replaced. If so, the new file with this name is opened or made, and its numbers are raised to those of
@@ -191,9 +199,9 @@ mod tests {
         let here = HighWater::open(&path).unwrap();
         assert_eq!(read(), Err(io::ErrorKind::InvalidData), "of no store yet");
         here.begin(StoreId(7), Revision(3));
-        assert_eq!(read(), Ok(Revision(3)));
+        assert_eq!(read(), Ok(At { store: StoreId(7), revision: Revision(3) }));
         here.begin(StoreId(7 << 80), Revision(0));
-        assert_eq!(read(), Ok(Revision(0)));
+        assert_eq!(read(), Ok(At { store: StoreId(7 << 80), revision: Revision(0) }));
         let whole = std::fs::read(&path).unwrap();
         let mut other = whole.clone();
         other[0] ^= 1;

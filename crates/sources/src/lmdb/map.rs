@@ -1,6 +1,8 @@
 //! Opens the memory map of a store.
 
 use super::Terms;
+use super::place::LOCK_FILE;
+use crate::mapping::{lock_file_bytes, reserve};
 use enfilade_facts::Table;
 use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::path::Path;
@@ -36,6 +38,8 @@ pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> 
 /// Opens a map of this size.
 #[expect(unsafe_code, reason = "heed's function `open` is unsafe, because it maps a file")]
 pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
+    // LMDB maps the lock file for writing. Without disk space for it, a write into the map would end the process.
+    reserve(&path.join(LOCK_FILE), lock_file_bytes(READERS_MAX))?;
     let mut options = EnvOpenOptions::new().read_txn_with_tls();
     options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);
     // SAFETY: LMDB alone changes the file. Only the owner or one group can open its directory, which is never on a network file system. No flag that

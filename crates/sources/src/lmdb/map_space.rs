@@ -6,14 +6,16 @@ use super::disk_reserve::DiskSpace;
 use super::environment::Environment;
 use super::unavailable;
 use crate::faults::within;
-use enfilade_facts::journal::{Write, only_takes};
-use enfilade_facts::{CommitError, Requester, Snapshot};
+use enfilade_facts::journal::{Write, effect_of};
+use enfilade_facts::{CommitError, Effect, Requester, Snapshot};
 use heed::RoTxn;
 
 /// An upper bound of the number of bytes that LMDB writes for each byte of a large record, including the changed pages of the tree.
 const PAGES_PER_BYTE: u64 = 4;
 /// An upper bound of the number of pages that are written for a small record: a page in each level of its tree, and of the tree of its tally.
 const PAGES_PER_WRITE: u64 = 16;
+/// An upper bound of the number of records that are written for a small change.
+const WRITES_MAX: u64 = 32;
 
 /// The space of the map that the changes of one transaction may use.
 pub(super) struct MapSpace {
@@ -40,12 +42,17 @@ impl Environment {
         Ok(space)
     }
 
-    /// Returns an error if there is no space for changes of this requester that only take rights away.
-    pub(super) fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
-        let space = within(self.store, || self.map_space(&*self.env.read_txn()?)).map_err(unavailable)?;
-        let Some(bound) = bound_of(true, requester) else { return Ok(()) };
+    /// Returns an error if there is no space for a change of this requester with this effect.
+    pub(super) fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
+        let Some(bound) = bound_of(effect, requester) else { return Ok(()) };
+        let found = within(self.store, || {
+            let txn = self.env.read_txn()?;
+            Ok::<_, heed::Error>((self.map_space(&txn)?, self.used_in(&txn)?))
+        });
+        let (space, used_bytes) = found.map_err(unavailable)?;
         space.keep(bound, space.used_bytes)?;
-        self.disk_space(&space).keep(bound)
+        let file_bytes = space.file_bytes.saturating_add(space.page_bytes * PAGES_PER_WRITE * WRITES_MAX);
+        self.disk_space(&space).keep_after(file_bytes, used_bytes, bound)
     }
 
     /// The disk space at the beginning of a transaction.
@@ -57,7 +64,7 @@ impl Environment {
     pub(super) fn leaves_disk_reserve(&self, txn: &RoTxn<'_>) -> Result<(), CommitError> {
         let space = self.map_space(txn).map_err(unavailable)?;
         let used_bytes = self.used_in(txn).map_err(unavailable)?;
-        self.disk_space(&space).keep_after(used_bytes, GIVING)
+        self.disk_space(&space).keep_after(u64::MAX, used_bytes, GIVING)
     }
 }
 
@@ -81,7 +88,7 @@ impl MapSpace {
         if self.file_bytes <= self.most(GIVING) {
             return Ok(());
         }
-        let Some(bound) = bound_of(only_takes(before, writes)?, requester) else { return Ok(()) };
+        let Some(bound) = bound_of(effect_of(before, writes)?, requester) else { return Ok(()) };
         self.keep(bound, self.used_bytes)?;
         if self.most(bound) < self.file_bytes {
             self.bound = self.bound.into_iter().chain([bound]).min_by_key(|bound| bound.percent);
@@ -213,7 +220,7 @@ mod tests {
             }
         }
         assert!((94.5..95.2).contains(&percent()), "{}", percent());
-        assert!(lmdb.has_room_for(Requester::User).is_ok());
+        assert!(lmdb.has_room_for(Requester::User, Effect::Takes).is_ok());
         let kept_for = until_full(Requester::User, &|change, n| {
             (0..2).for_each(|m| _ = change.end(mark(n * 2 + m)));
         });
@@ -223,8 +230,13 @@ mod tests {
         for n in 0..200 {
             lmdb.commit(by(Requester::Administrator).end(mark(1 << 40 | n))).unwrap();
         }
-        assert!(matches!(lmdb.has_room_for(Requester::User), Err(CommitError::Full { .. })));
-        assert!(lmdb.has_room_for(Requester::Administrator).is_ok());
+        assert!(matches!(lmdb.has_room_for(Requester::User, Effect::Takes), Err(CommitError::Full { .. })));
+        assert!(lmdb.has_room_for(Requester::Administrator, Effect::Takes).is_ok());
+        // A command that gives rights with a file is refused before it changes the file. A file that was changed is followed.
+        let gives = lmdb.has_room_for(Requester::Administrator, Effect::Gives);
+        assert!(matches!(gives, Err(CommitError::Full { kept_for, .. }) if kept_for == GIVING.rest));
+        let domain = Domain::new("x1".parse().unwrap());
+        lmdb.commit(by(Requester::File).put(&DomainId::from_bytes([1; 16]), &domain)).unwrap();
         // Each of the changes that share a commit has its own result.
         let [user, administrator] = [Requester::User, Requester::Administrator]
             .map(|requester| by(requester).end(mark(1 << 41)).clone());

@@ -3,20 +3,26 @@
 use super::high_water::HighWater;
 use super::{Lmdb, OpenError, place};
 use enfilade_facts::Revision;
+use std::io::ErrorKind;
 use std::path::Path;
 
 impl Lmdb {
     /// Removes a new store, unless a change after the revision `at_most` was acknowledged in it. Returns whether the store was removed.
     ///
     /// # Errors
-    /// When another process has the store open, or a file cannot be removed.
+    /// When another process has the store open, when its newest revision cannot be read, or when a file cannot be removed.
     pub fn remove_unused(path: &Path, at_most: Revision) -> Result<bool, OpenError> {
         let _alone = place::alone(path)?;
-        // A store whose mark cannot be read has acknowledged no change yet.
-        if HighWater::read(&path.join(place::HIGH_WATER)).is_ok_and(|newest| at_most < newest) {
-            return Ok(false);
+        let failed = |why| OpenError::io(path, &why);
+        match Self::acknowledged(path) {
+            Ok(newest) if at_most < newest.revision => return Ok(false),
+            Ok(_) => {}
+            // Before a store has a mark, it acknowledges no change.
+            Err(why) if why.kind() == ErrorKind::NotFound => {}
+            Err(_) if HighWater::is_new(&path.join(place::HIGH_WATER)) => {}
+            Err(why) => return Err(failed(why)),
         }
-        std::fs::remove_dir_all(path).map_err(|why| OpenError::io(path, &why))?;
+        std::fs::remove_dir_all(path).map_err(failed)?;
         Ok(true)
     }
 }
@@ -36,6 +42,21 @@ mod tests {
         drop(lmdb);
         assert!(!Lmdb::remove_unused(&path, Revision(at.revision.0 - 1)).unwrap());
         crate::conformance::something_is_there(&Lmdb::open(&path).unwrap());
+        // With a damaged mark it is unknown whether a change was acknowledged.
+        let mark = path.join(place::HIGH_WATER);
+        let whole = std::fs::read(&mark).unwrap();
+        std::fs::write(&mark, &whole[1..]).unwrap();
+        assert!(matches!(Lmdb::remove_unused(&path, at.revision), Err(OpenError::Io { .. })));
+        assert!(path.join("data.mdb").exists());
+        std::fs::write(&mark, whole).unwrap();
         assert!(Lmdb::remove_unused(&path, at.revision).unwrap() && !path.exists());
+        // The opening of a new store failed before the store had a mark: without the file, or with a new one.
+        for is_there in [false, true] {
+            drop(Lmdb::open(&path).unwrap());
+            std::fs::remove_file(&mark).unwrap();
+            let new = is_there.then(|| HighWater::open(&mark).unwrap());
+            assert!(Lmdb::remove_unused(&path, Revision(0)).unwrap() && !path.exists());
+            drop(new);
+        }
     }
 }

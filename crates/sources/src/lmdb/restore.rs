@@ -6,16 +6,18 @@
 //! process may have it open.
 
 use super::environment::{self, Trust};
+use super::error::unwritten;
 use super::high_water::HighWater;
 use super::moved::Moved;
 use super::restore_error::RestoreError;
-use super::{Lmdb, OpenError, Terms, place, unavailable};
+use super::{Lmdb, OpenError, Terms, place};
 use crate::copy::{Copy, CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
 use enfilade_facts::codec;
 use enfilade_facts::journal::write_last;
 use enfilade_facts::tables::called;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table};
+use std::io;
 use std::path::{Path, PathBuf};
 
 impl Lmdb {
@@ -41,7 +43,7 @@ impl Lmdb {
             }
             let mut id = [0; 16];
             getrandom::fill(&mut id).map_err(|why| random_failed(&why))?;
-            let failed = |why| CommitError::from(unavailable(why));
+            let failed = |why| CommitError::from(unwritten(environment.env.path(), why));
             let mut txn = environment.env.write_txn().map_err(failed)?;
             let commit = txn.id() as u64;
             // A view may already have seen a change that was committed, but not acknowledged. So the new revision must also be later than the newest
@@ -105,6 +107,14 @@ impl Lmdb {
         lmdb.restore(gathered.into_copy()?, audit, true, progress)
     }
 
+    /// The id and the newest acknowledged revision of the store in this directory, which need not be open. Creates no file.
+    ///
+    /// # Errors
+    /// When the file of the high-water mark is missing or malformed, or contains no store id.
+    pub fn acknowledged(path: &Path) -> io::Result<At> {
+        HighWater::read(&path.join(place::HIGH_WATER))
+    }
+
     /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. The new store accepts no facts
     /// that are older than the last acknowledged revision of the old store. Returns the result of `fill`, and the new path of the old store.
     ///
@@ -123,11 +133,15 @@ impl Lmdb {
     ) -> Result<(R, PathBuf), RestoreError> {
         let failed = |why| OpenError::io(path, &why);
         let held = place::alone(path)?;
-        let mark = path.join(place::HIGH_WATER);
-        let acknowledged = match HighWater::read(&mark) {
-            Ok(revision) => revision,
+        let acknowledged = match Self::acknowledged(path) {
+            Ok(at) => at.revision,
             Err(_) if accept_rollback => Revision(0),
-            Err(why) => return Err(RestoreError::UnknownAge { path: mark, why: why.to_string() }),
+            Err(why) => {
+                return Err(RestoreError::UnknownAge {
+                    path: path.join(place::HIGH_WATER),
+                    why: why.to_string(),
+                });
+            }
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let named = |second| path.with_file_name(format!("{name}.set-aside-{second}"));

@@ -4,14 +4,44 @@
 //! free pages of the file, which no reader sees before the commit. Tallies are computed afterwards from the written records. So records may be added
 //! in any order, and need not be kept in memory.
 
+use super::error::unwritten;
 use super::tables::{self, Records, Tables};
-use enfilade_facts::Table;
 use enfilade_facts::journal::{Counting, Write};
+use enfilade_facts::{SourceError, Table};
 use heed::{MdbError, PutFlags, RwTxn};
 use std::ops::Bound;
+use std::path::Path;
 
 /// The number of records that are read before their tallies are written.
 const BATCH: usize = 1024;
+
+/// An error of LMDB or of the facts, while a store is rewritten.
+pub(super) enum Failed {
+    Lmdb(heed::Error),
+    Facts(SourceError),
+}
+
+impl Failed {
+    /// The error for the store at `path`, with a hint for the operator.
+    pub(super) fn at(self, path: &Path) -> SourceError {
+        match self {
+            Failed::Lmdb(why) => unwritten(path, why),
+            Failed::Facts(why) => why,
+        }
+    }
+}
+
+impl From<heed::Error> for Failed {
+    fn from(why: heed::Error) -> Self {
+        Failed::Lmdb(why)
+    }
+}
+
+impl From<SourceError> for Failed {
+    fn from(why: SourceError) -> Self {
+        Failed::Facts(why)
+    }
+}
 
 /// The tables of a store that is rewritten.
 pub(super) struct Rewrite<'e>(pub(super) Tables<'e>);

@@ -6,10 +6,11 @@
 //! program would continue to write records of the older form.
 
 use super::environment::{Environment, open_of_any_format};
-use super::rewrite::Rewrite;
+use super::rewrite::{Failed, Rewrite};
 use super::tables::Records;
 use super::{OpenError, Terms, place, unavailable};
 use crate::copy::{CopyError, Gathered, Progress, Views};
+use crate::faults::within;
 use crate::files::atomic;
 use enfilade_facts::codec;
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, Record, bring_up, changes_keys};
@@ -36,7 +37,7 @@ pub enum UpgradeError {
     #[error(
         "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
     )]
-    Copy(#[from] CopyError),
+    Copy(CopyError),
     /// The backup could not be written.
     #[error(
         "the backup `{path}` cannot be written: {why}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
@@ -51,12 +52,25 @@ pub enum UpgradeError {
     #[error(
         "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
     )]
-    Commit(#[from] CommitError),
+    Commit(CommitError),
 }
 
+// These errors are not sources of an `UpgradeError`, because its text contains them.
 impl From<SourceError> for UpgradeError {
     fn from(why: SourceError) -> Self {
         UpgradeError::Copy(why.into())
+    }
+}
+
+impl From<CopyError> for UpgradeError {
+    fn from(why: CopyError) -> Self {
+        UpgradeError::Copy(why)
+    }
+}
+
+impl From<CommitError> for UpgradeError {
+    fn from(why: CommitError) -> Self {
+        UpgradeError::Commit(why)
     }
 }
 
@@ -148,10 +162,15 @@ impl Older {
     /// Writes the backup, and then upgrades the store.
     ///
     /// # Errors
-    /// When other processes have the store open, or a step fails. In this case the store is unchanged.
+    /// When other processes have the store open, when the disk has too little space for the upgrade besides the reserve, or when a step fails. In this
+    /// case the store is unchanged.
     pub fn upgrade(self, audit: &AuditRecord, progress: Progress<'_>) -> Result<(Plan, At), UpgradeError> {
         place::keep_others_out(&self.path, &self.environment.live)?;
         let plan = self.plan()?;
+        let environment = &self.environment;
+        within(environment.store, || {
+            environment.leaves_disk_reserve(&*environment.env.read_txn().map_err(unavailable)?)
+        })?;
         // The progress counts each record three times: when it is gathered, converted and added to its tally.
         let all = plan.records * 3;
         let views: Views<'_> = &|look| self.environment.reading(|_, view| look(view));
@@ -174,7 +193,7 @@ impl Older {
                 progress(done, all);
             })
         })?;
-        rewritten.map_err(|Failed(why)| CommitError::from(why))?;
+        rewritten.map_err(|why| CommitError::from(why.at(&self.path)))?;
         self.environment.high_water.raise(at.revision);
         // The environment is closed, so that this process can open it again.
         self.environment.env.prepare_for_closing().wait();
@@ -208,21 +227,6 @@ impl Older {
             Ok::<_, Failed>(CommitOrAbort::<(), ()>::Commit(()))
         })?;
         Ok(())
-    }
-}
-
-/// An error of LMDB or of the facts.
-struct Failed(SourceError);
-
-impl From<heed::Error> for Failed {
-    fn from(why: heed::Error) -> Self {
-        Failed(unavailable(why))
-    }
-}
-
-impl From<SourceError> for Failed {
-    fn from(why: SourceError) -> Self {
-        Failed(why)
     }
 }
 
@@ -515,9 +519,13 @@ mod tests {
     #[test]
     fn what_cannot_be_upgraded_is_as_it_was() {
         let scratch = Scratch::new();
-        // The three cases are a damaged record, a backup that cannot be written, and a store that another process has open.
-        let cases =
-            [("damaged", "damaged record"), ("backup", "cannot be written"), ("open", "stop them first")];
+        // The cases are a damaged record, a backup that cannot be written, a store that another process has open, and a full disk.
+        let cases = [
+            ("damaged", "damaged record"),
+            ("backup", "cannot be written"),
+            ("open", "stop them first"),
+            ("full", "the disk is full: make room; the reserve"),
+        ];
         for (name, expected) in cases {
             let path = scratch.path().join(name);
             old_store(&path);
@@ -529,14 +537,19 @@ mod tests {
                 whole[place.unwrap()] ^= 1;
                 std::fs::write(&file, whole).unwrap();
             }
-            let older = Older::open(&path, Terms::default()).unwrap().unwrap();
-            if name == "backup" {
-                std::fs::create_dir(older.plan().unwrap().backup).unwrap();
+            let mut older = Older::open(&path, Terms::default()).unwrap().unwrap();
+            let backup = older.plan().unwrap().backup;
+            match name {
+                "backup" => std::fs::create_dir(&backup).unwrap(),
+                "full" => older.environment.disk_reserve.pretend_full(),
+                _ => {}
             }
             let other = (name == "open").then(|| place::live(&path).unwrap());
             let whole = std::fs::read(path.join("data.mdb")).unwrap();
-            let why = older.upgrade(&audit(), &mut |_, _| {}).unwrap_err().to_string();
-            assert!(why.contains(expected), "{why}");
+            let why = older.upgrade(&audit(), &mut |_, _| {}).unwrap_err();
+            // The text has the reason already, so the reason is not told again as its source.
+            assert!(why.to_string().contains(expected) && std::error::Error::source(&why).is_none(), "{why}");
+            assert!(name != "full" || !backup.exists());
             drop(other);
             assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), whole, "{name}");
             assert!(refusal(&path).contains("have format 2"), "{name}");

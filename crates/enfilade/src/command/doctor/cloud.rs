@@ -3,21 +3,23 @@
 use super::{Finding, error, warning, well};
 use crate::home::Installation;
 use crate::{clock, identity_endpoints, output};
+use enfilade_admin::Administers;
 use enfilade_sources::lmdb::Lmdb;
 
 /// An administrator of the cloud, if one can log in. A cloud needs no user with the role Admin on `/`.
 pub(super) fn administrator(lmdb: &Lmdb) -> Option<Finding> {
     let what = "administrators";
-    let found = match enfilade_admin::cloud_administrators(lmdb, clock::now().unix_seconds) {
+    let found = match enfilade_admin::administrators(lmdb, Administers::Cloud, clock::now().unix_seconds) {
         Ok(found) => found,
         Err(why) => return Some(error(what, why.to_string())),
     };
-    let name = found.first()?;
+    let name = &found.iter().find(|found| found.can_log_in())?.name;
     Some(well(
         what,
         format!(
-            "{name} can log in and administers the cloud; no user has the role Admin on /; only the API of Proxmox and datastores without a project \
+            "{name} can log in and administers the cloud; no user has {}; only the API of Proxmox and datastores without a project \
              need this role; to assign the role: enfilade role assign --path / --auth-id {} Admin",
+            Administers::Server.role(),
             output::word(&name.to_string())
         ),
     ))

@@ -9,7 +9,7 @@ use super::report::{Report, Step};
 use crate::example;
 use crate::home::Home;
 use crate::operations;
-use crate::output::{counted, some};
+use crate::output::{self, counted, some};
 use crate::progress::Progress;
 use anyhow::{Context as _, ensure};
 use enfilade_admin::Imported;
@@ -137,7 +137,7 @@ fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Opt
     for found in list_catalog(home.source())?.iter().filter(|found| found.service.kind == "identity") {
         for entry in found.endpoints.iter().filter(|entry| is_of_source(&entry.endpoint.url)) {
             let Endpoint { interface, region, url, .. } = &entry.endpoint;
-            let region = region.as_ref().map(|region| format!(" --region {}", example::quoted(region)));
+            let region = region.as_ref().map(|region| format!(" --region {}", output::word(region)));
             let change = format!(
                 "catalog endpoint {} {interface} https://HOST:PORT/v3{}",
                 found.id,
@@ -158,10 +158,10 @@ fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Opt
 
 fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step> {
     let command = |rest: &str| example::command(home, rest);
-    let import = format!("import keystone --os-cloud {}", example::quoted(name));
+    let import = format!("import keystone --os-cloud {}", output::word(name));
     let dump = terms.passwords;
     if report.pretend {
-        let dump = dump.map(|file| format!(" --passwords {}", example::quoted(&file.display().to_string())));
+        let dump = dump.map(|file| format!(" --passwords {}", output::word(&file.display().to_string())));
         let flag = if terms.leave_out_taken { " --leave-out-taken" } else { "" };
         let commands = vec![command(&format!("{import}{}{flag}", dump.unwrap_or_default()))];
         return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
@@ -178,7 +178,7 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
             ),
             some(&without)
         );
-        let one = command(&format!("user passwd {}", example::quoted(first)));
+        let one = command(&format!("user passwd {}", output::word(first)));
         let all = match dump {
             Some(_) => vec![one],
             None => vec![
@@ -197,7 +197,7 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
             "application credentials need a new secret each before they work",
         );
         let why = format!("{count}: {}", some(&credentials));
-        let commands = vec![command(&format!("token regenerate {}", example::quoted(first)))];
+        let commands = vec![command(&format!("token regenerate {}", output::word(first)))];
         next.push(Step { why, commands });
     }
     let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };

@@ -2,7 +2,7 @@
 
 use super::report::{Report, Step};
 use crate::home::Home;
-use crate::output::{counted, some};
+use crate::output::{self, counted, some};
 use crate::{example, placed};
 use anyhow::Context as _;
 use enfilade_admin::{Imported, ProxmoxFiles, ProxmoxTerms, import_proxmox, writable_chunk_stores};
@@ -18,8 +18,8 @@ pub(super) fn run(home: &Home, files: &ProxmoxFiles, terms: ProxmoxTerms) -> any
         placed::forget_imported(&home.data);
         let made = example::make_first_keys(home).with_context(|| {
             format!(
-                "the users, passwords, tokens, roles and datastores were imported, but login tickets need Fernet keys, and these are missing: correct the \
-                 cause, then run `{}`, or the same import again",
+                "the records were imported, but login tickets need Fernet keys, and these are missing: correct the cause, then run `{}`, or the same \
+                 import again",
                 example::command(home, "keys init")
             )
         });
@@ -44,7 +44,7 @@ fn notes(directory: &Path) -> Vec<String> {
 
 fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> anyhow::Result<Vec<Step>> {
     let command = |rest: &str| example::command(home, rest);
-    let directory = example::quoted(&directory.display().to_string());
+    let directory = output::word(&directory.display().to_string());
     if terms.pretend {
         let flag = |is_set: bool, flag: &'static str| if is_set { flag } else { "" };
         let without = flag(terms.without_second_factor, " --without-second-factor");
@@ -52,7 +52,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         let commands = vec![command(&format!("import proxmox {directory}{without}{same}"))];
         return Ok(vec![Step { why: "nothing was changed; import with".to_owned(), commands }]);
     }
-    let passwd = |name: &str| command(&format!("user passwd {}", example::quoted(name)));
+    let passwd = |name: &str| command(&format!("user passwd {}", output::word(name)));
     let root = Userid::root_pam().to_string();
     let without = report.names("user", |item| item.differs.is_some());
     // A user who lost the password here on purpose needs no step.

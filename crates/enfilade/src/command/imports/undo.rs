@@ -2,10 +2,11 @@
 
 use enfilade_facts::Revision;
 use enfilade_sources::lmdb::Lmdb;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The revision of a new store that has only the realm `local`.
-pub(super) const FIRST_REVISION: Revision = Revision(1);
+pub(in crate::command) const FIRST_REVISION: Revision = Revision(1);
 
 /// The directories that an import creates in a data directory before it imports the first record.
 const KEYS: &str = "keys";
@@ -21,17 +22,17 @@ pub(super) struct Before {
 
 impl Before {
     pub(super) fn look(data: &Path) -> Self {
-        let had = |name: &str| data.join(name).exists();
-        Before { data: data.to_owned(), had_data: data.exists(), had_keys: had(KEYS), had_facts: had(FACTS) }
+        let [had_data, had_keys, had_facts] =
+            [data, &data.join(KEYS), &data.join(FACTS)].map(|path| !is_missing(path));
+        Before { data: data.to_owned(), had_data, had_keys, had_facts }
     }
 
     /// Removes what did not exist before. If the store has a change after the revision `at_most`, or another process uses it, everything stays. An error
     /// is not reported: the reason why the import failed is more important.
     pub(super) fn restore(&self, at_most: Revision) {
         let facts = self.data.join(FACTS);
-        let is_gone =
-            |facts: &Path| !facts.exists() || Lmdb::remove_unused(facts, at_most).is_ok_and(|gone| gone);
-        if self.had_facts || !is_gone(&facts) {
+        let is_gone = || is_missing(&facts) || Lmdb::remove_unused(&facts, at_most).is_ok_and(|gone| gone);
+        if self.had_facts || !is_gone() {
             return;
         }
         // The store itself was removed under its lock: one that is there now was made by another process since then.
@@ -43,6 +44,11 @@ impl Before {
             let _ = std::fs::remove_dir(&self.data);
         }
     }
+}
+
+/// Whether nothing has this path. A path that cannot be examined is not missing.
+fn is_missing(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|why| why.kind() == ErrorKind::NotFound)
 }
 
 #[cfg(test)]
@@ -88,5 +94,10 @@ mod tests {
         let revision = create(&data);
         Before::look(&data).restore(revision);
         assert!(is_there("facts/data.mdb"));
+        // A directory that cannot be examined counts as one that was there.
+        let looped = scratch.path().join("looped");
+        std::os::unix::fs::symlink("looped", &looped).unwrap();
+        let before = Before::look(&looped);
+        assert!(before.had_data && before.had_keys && before.had_facts);
     }
 }

@@ -4,7 +4,7 @@ use crate::lmdb::{Lmdb, Terms};
 use crate::scratch::Scratch;
 use enfilade_facts::tables::{Domain, Extra, ExtraKey, ResourceKind, Revoked};
 use enfilade_facts::vocabulary::{DomainId, UserId};
-use enfilade_facts::{AuditRecord, Change, Source};
+use enfilade_facts::{AuditRecord, Change, Effect, Source};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,11 @@ fn audit() -> AuditRecord {
 }
 
 fn gives(n: u8) -> Change {
-    let mut change = Change::requested_by(Requester::Administrator, audit());
+    gives_by(Requester::Administrator, n)
+}
+
+fn gives_by(requester: Requester, n: u8) -> Change {
+    let mut change = Change::requested_by(requester, audit());
     change.put(&DomainId::from_bytes([n; 16]), &Domain::new("x1".parse().unwrap()));
     change
 }
@@ -28,14 +32,14 @@ fn takes(requester: Requester, n: u8) -> Change {
     Change::requested_by(requester, audit()).end(Revoked::Token([n; 16])).clone()
 }
 
-/// Opens a store with a reserve of the usual size, on a file system that allocates space as `allocate` does. The file has no space yet.
+/// Opens a store with a reserve of the usual size, on a file system with free space that allocates it as `allocate` does. The file has no space yet.
 fn open_on(path: &Path, allocate: fn(&File, u64, u64) -> Result<(), Errno>) -> Lmdb {
     CALLS.set(0);
     drop(Lmdb::open(path).unwrap());
     let mut environment = open_anew(path, Terms::default(), Trust::Checked).unwrap();
     let reserve = &mut environment.disk_reserve;
     (reserve.bytes, reserve.until) = (RESERVE_BYTES, AtomicU64::new(0));
-    reserve.disk = Disk { allocate, allocated: |_| 0 };
+    reserve.disk = Disk { allocate, allocated: |_| 0, free: |_| Ok(u64::MAX) };
     Lmdb { environment: Arc::new(environment) }
 }
 
@@ -83,7 +87,7 @@ fn a_store_has_a_reserve_also_after_it_was_copied_or_compacted() {
 
 #[test]
 fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
-    use Requester::{Administrator, User};
+    use Requester::{Administrator, File, User};
     let scratch = Scratch::new();
     let lmdb = open_on(&scratch.path().join("facts"), full);
     let mut n = 0;
@@ -109,9 +113,14 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
             let said = |why: &String| why.contains("the disk is full: make room") && why.contains(kept_for);
             assert!(answer.as_ref().err().is_none_or(said), "{answer:?}");
         }
+        // A file that has changed is followed, also if the file gives rights.
+        assert!(commit(&|n| gives_by(File, n)).is_ok(), "{left}");
         leave(&lmdb, left);
-        let has_room = [User, Administrator].map(|requester| lmdb.has_room_for(requester).is_ok());
-        assert_eq!(has_room, expected[1..]);
+        let takes = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Takes).is_ok());
+        assert_eq!(takes, expected[1..]);
+        // A command that gives rights with a file is refused if it would find no reserve.
+        let gives = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Gives).is_ok());
+        assert_eq!(gives, [expected[0]; 2], "{left}");
     }
 }
 
@@ -169,4 +178,39 @@ fn disk_space_that_another_process_allocated_counts() {
     let environment = Arc::get_mut(&mut lmdb.environment).unwrap();
     environment.disk_reserve.disk.allocated = |_| RESERVE_BYTES * 2;
     lmdb.commit(&gives(1)).unwrap();
+}
+
+#[test]
+fn the_rest_of_a_disk_is_not_allocated_if_it_is_less_than_the_reserve() {
+    const MISSING: u64 = RESERVE_BYTES / 2;
+    fn allocate(_: &File, _: u64, _: u64) -> Result<(), Errno> {
+        CALLS.set(CALLS.get() + 1);
+        Ok(())
+    }
+    type Free = fn(&File) -> Result<u64, Errno>;
+    let cases: [(Free, bool); 3] =
+        [(|_| Ok(MISSING), false), (|_| Err(Errno::IO), false), (|_| Ok(MISSING * 2), true)];
+    for (free, is_allocated) in cases {
+        let scratch = Scratch::new();
+        let mut lmdb = open_on(&scratch.path().join("facts"), allocate);
+        let environment = Arc::get_mut(&mut lmdb.environment).unwrap();
+        // The file has the other half of the reserve already.
+        environment.disk_reserve.disk.allocated = |file| file.metadata().unwrap().len() + MISSING;
+        environment.disk_reserve.disk.free = free;
+        let given = lmdb.commit(&gives(1)).map(drop).map_err(|why| why.to_string());
+        assert_eq!((given.is_ok(), CALLS.get()), (is_allocated, u64::from(is_allocated)), "{given:?}");
+        lmdb.commit(&takes(Requester::Administrator, 1)).unwrap();
+    }
+}
+
+/// Only a file system that cannot allocate in advance has no reserve. Any other error is one.
+#[test]
+fn an_error_of_the_disk_is_not_an_endless_reserve() {
+    let scratch = Scratch::new();
+    let lmdb = open_on(&scratch.path().join("facts"), |_, _, _| Err(Errno::IO));
+    for n in 0..2 {
+        let why = lmdb.commit(&gives(n)).unwrap_err().to_string();
+        assert!(why.contains("the disk has errors"), "{why}");
+    }
+    lmdb.commit(&takes(Requester::Administrator, 1)).unwrap();
 }

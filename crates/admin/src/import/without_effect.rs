@@ -1,8 +1,9 @@
 //! Lines of `acl.cfg` that take rights away in Proxmox Backup Server and have no effect here, because their path is that of a namespace. Here a path
 //! below a datastore is the path of a file or folder, and the files of a namespace are in the folder `ns`.
 
-use crate::output;
-use enfilade_admin::files_of_namespace;
+use super::role_rules::files_of_namespace;
+use super::stores::some;
+use crate::datastores::roots;
 use enfilade_facts::Source;
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::Role;
@@ -13,8 +14,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// A warning for each such line. Errors are not reported here: the file and the datastores have warnings of their own.
-pub(crate) fn without_effect(source: &dyn Source, files: &FileSet) -> Vec<String> {
-    let (Ok(Some(bytes)), Ok(roots)) = (files.read(FileName::Acl), enfilade_admin::roots(source)) else {
+pub fn roles_without_effect(source: &dyn Source, files: &FileSet) -> Vec<String> {
+    let (Ok(Some(bytes)), Ok(roots)) = (files.read(FileName::Acl), roots(source)) else {
         return Vec::new();
     };
     let roots = roots.into_iter().map(|(name, root)| (name.as_str().to_owned(), root)).collect();
@@ -35,8 +36,7 @@ fn of_line(line: &AclCfg, roots: &BTreeMap<String, String>) -> Option<String> {
     if !is_missing(&Path::new(root).join(below)) || !(denies || is_namespace) {
         return None;
     }
-    let names: Vec<String> = line.entries.keys().map(|(_, ugid)| ugid.to_string()).collect();
-    let names = output::some(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let names = some(line.entries.keys().map(|(_, ugid)| ugid));
     let effect = match denies {
         true => format!("NoAccess of {names} on {path} has no effect (access is not blocked)"),
         false => format!("the roles of {names} on {path} have no effect"),
@@ -64,10 +64,11 @@ mod tests {
 
     #[test]
     fn a_line_on_a_namespace_is_named_with_the_path_of_its_files() {
-        let scratch = enfilade_testkit::Scratch::new();
-        let root = scratch.path().display().to_string();
+        let place = std::env::temp_dir().join(format!("enfilade-without-effect-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&place);
+        let root = place.display().to_string();
         for folder in ["ns/secret/ns/deep", "folder"] {
-            std::fs::create_dir_all(scratch.path().join(folder)).unwrap();
+            std::fs::create_dir_all(place.join(folder)).unwrap();
         }
         let roots = BTreeMap::from([("tank".to_owned(), root.clone())]);
         let says = |text: &str| of_line(&AclCfg::parse(text.as_bytes()), &roots);
@@ -101,5 +102,6 @@ mod tests {
         ] {
             assert_eq!(says(line), None, "{line}");
         }
+        std::fs::remove_dir_all(&place).unwrap();
     }
 }

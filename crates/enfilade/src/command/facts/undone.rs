@@ -1,0 +1,181 @@
+//! What a restore of the facts has undone: the changes, and the revocations among them.
+
+use crate::command::imports::FIRST_REVISION;
+use crate::output;
+use enfilade_facts::{At, Source};
+use enfilade_sources::copy::Origin;
+use enfilade_sources::lmdb::Lmdb;
+use std::path::Path;
+
+/// What was known of the facts before a restore.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Before {
+    /// The store was new, so nothing was revoked.
+    Nothing,
+    /// The store and its newest acknowledged revision.
+    At(At),
+    /// Neither can be read.
+    Unknown,
+}
+
+impl Before {
+    /// Looks at the store before the restore. `opened` is `None` if the store is to be moved aside.
+    pub(super) fn look(facts: &Path, opened: Option<&Lmdb>) -> Self {
+        match opened.map(Source::at).or_else(|| Lmdb::acknowledged(facts).ok()) {
+            Some(at) if at.revision <= FIRST_REVISION => Before::Nothing,
+            Some(at) => Before::At(at),
+            None => Before::Unknown,
+        }
+    }
+
+    /// Which changes a restore of this copy has undone, and where they are listed. `None` if it has undone none. `at` is the revision of the restore.
+    pub(super) fn undone(self, origin: &Origin, at: At, data: &Path, is_set_aside: bool) -> Option<String> {
+        // The restore itself is one change after the newest one of the old facts, or of the copy if that is newer.
+        let lost = at.revision.0.saturating_sub(origin.revision).saturating_sub(1);
+        let what = match (self, lost) {
+            (Before::Nothing, _) => return None,
+            (Before::Unknown, 0) => {
+                Some("changes after the backup, if there were any, are undone".to_owned())
+            }
+            (Before::At(_), 0) => None,
+            (_, 1) => Some(format!("the change after revision {} is undone", origin.revision)),
+            (_, lost) => Some(format!("the {lost} changes after revision {} are undone", origin.revision)),
+        };
+        let told = what.map(|what| told(&what, lost, origin, data, is_set_aside));
+        let other = match self {
+            Before::At(before) => of_another(before, origin),
+            Before::Nothing | Before::Unknown => None,
+        };
+        let lines: Vec<String> = told.into_iter().chain(other).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+}
+
+/// What is known if the copy is of another store, or of a copy of this store that was changed elsewhere. Each store counts its own revisions, so they do
+/// not tell what the copy lacks. `None` if the copy is of this store.
+fn of_another(before: At, origin: &Origin) -> Option<String> {
+    let is_same = before.store.to_string() == origin.store;
+    let whose = match is_same {
+        true if origin.revision <= before.revision.0 => return None,
+        true => format!(
+            "the copy is of this store, but has revision {}, and the newest revision here was {}: it was made where the store was changed separately",
+            origin.revision, before.revision
+        ),
+        false => {
+            format!("the copy is of the store {}, and the store here was {}", origin.store, before.store)
+        }
+    };
+    Some(format!(
+        "{whose}; revocations, deletions, disabling and removals of rights (NoAccess included) that were made here after {} are not in the copy, and \
+         earlier ones are in it only if they were made before the histories of the two stores separated; those that are not in it have no effect any \
+         more: make these changes again; the log of the server lists them: lines with \"event\":\"change\"",
+        output::time(origin.unix_seconds)
+    ))
+}
+
+/// The undone changes, what this means, and where they are listed.
+fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool) -> String {
+    let (valid, after) = (valid_again(origin.unix_seconds), origin.revision);
+    match is_set_aside {
+        false => format!(
+            "{what}: {valid}, also on running servers: make these changes again now\nto list the lost changes: enfilade --data '{}' facts log --last \
+             {}\n{}",
+            data.display(),
+            lost + 1,
+            see_log(after)
+        ),
+        // No server runs now.
+        true => format!(
+            "{what}: {valid}: make these changes again before you start a server\n{}",
+            only_in_log(after)
+        ),
+    }
+}
+
+/// What the restore of an older state means for revocations.
+pub(in crate::command) fn valid_again(unix_seconds: i64) -> String {
+    format!(
+        "revocations, deletions, disabling and removals of rights (NoAccess included) after {} are lost; the old sessions, credentials and rights \
+         work again",
+        output::time(unix_seconds)
+    )
+}
+
+/// Where changes are that `facts log` does not show.
+pub(in crate::command) fn see_log(after: u64) -> String {
+    format!(
+        "`facts log` shows only recent changes (at least those of the last hour); older changes are in the log of the server: lines with \
+         \"event\":\"change\" and a revision above {after}"
+    )
+}
+
+/// Where the changes are, if the facts that had them are lost.
+pub(super) fn only_in_log(after: u64) -> String {
+    format!(
+        "the log of the server lists the lost changes: see its lines with \"event\":\"change\" and a revision above {after}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::{Revision, StoreId};
+
+    const TEN: i64 = 10;
+
+    /// What is said after the restore of a copy of a store at a revision. `before` is the store before the restore.
+    fn said(before: Before, (store, revision): (u128, u64)) -> Option<String> {
+        let origin = json_origin(store, revision);
+        let newest = match before {
+            Before::At(at) => at.revision.0.max(revision),
+            Before::Nothing | Before::Unknown => revision,
+        };
+        let at = At { store: StoreId(9), revision: Revision(newest + 1) };
+        before.undone(&origin, at, Path::new("/data"), false)
+    }
+
+    fn json_origin(store: u128, revision: u64) -> Origin {
+        serde_json::from_value(serde_json::json!({
+            "enfilade_facts": "backup", "format": 6, "store": StoreId(store).to_string(), "revision": revision, "unix_seconds": TEN, "records": 1,
+            "secrets": true,
+        }))
+        .unwrap()
+    }
+
+    fn here(store: u128, revision: u64) -> Before {
+        Before::At(At { store: StoreId(store), revision: Revision(revision) })
+    }
+
+    #[test]
+    fn a_copy_of_another_store_is_not_said_to_have_all_revocations_of_this_one() {
+        const OF_BOTH: &str = "that were made here after 1970-01-01T00:00:10Z are not in the copy";
+        assert_eq!(said(here(1, 5), (1, 5)), None);
+        assert_eq!(said(Before::Nothing, (2, 5)), None);
+        let older = said(here(1, 7), (1, 5)).unwrap();
+        assert!(
+            older.starts_with("the 2 changes after revision 5 are undone: ") && !older.contains(OF_BOTH),
+            "{older}"
+        );
+        // Another installation, whose revisions are later.
+        let other = said(here(1, 5), (2, 50)).unwrap();
+        assert!(other.starts_with("the copy is of the store ") && other.contains(OF_BOTH), "{other}");
+        assert!(!other.contains("are undone"), "{other}");
+        // A backup from before an earlier restore, or of another installation whose revisions are earlier.
+        let both = said(here(1, 7), (2, 6)).unwrap();
+        assert!(
+            both.starts_with("the change after revision 6 is undone: ") && both.contains(OF_BOTH),
+            "{both}"
+        );
+        // A copy of this store that was changed elsewhere.
+        let split = said(here(1, 5), (1, 8)).unwrap();
+        assert!(
+            split.starts_with("the copy is of this store, but has revision 8") && split.contains(OF_BOTH),
+            "{split}"
+        );
+        let unknown = said(Before::Unknown, (1, 5)).unwrap();
+        assert!(
+            unknown.starts_with("changes after the backup, if there were any, are undone: "),
+            "{unknown}"
+        );
+    }
+}
