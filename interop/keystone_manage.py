@@ -82,8 +82,9 @@ assert {"admin", "u1"} <= names(openstack("user", "list"))
 openstack("user", "set", "u1", "--domain", "d1", "--email", "a@b")
 openstack("user", "set", "u1", "--domain", "d1", "--password", "pw2")
 assert openstack("user", "show", "u1", "--domain", "d1")["email"] == "a@b"
-# Nothing but a password can be shown here.
-openstack("user", "set", "u1", "--domain", "d1", "--enable-multi-factor-auth", "--multi-factor-auth-rule", "password,totp", fails=True)
+openstack("user", "set", "u1", "--domain", "d1", "--enable-multi-factor-auth", "--multi-factor-auth-rule", "password,totp")
+shown = openstack("user", "show", "u1", "--domain", "d1")["options"]
+assert shown["multi_factor_auth_rules"] == [["password", "totp"]] and shown["multi_factor_auth_enabled"], shown
 openstack("user", "set", "u1", "--domain", "d1", "--enable-multi-factor-auth", "--multi-factor-auth-rule", "password")
 openstack("user", "show", "nobody", "--domain", "d1", fails=True)
 assert "admin" in names(openstack("user", "list", "--project", "admin"))

@@ -75,8 +75,9 @@ outer = made("/projects", "project", name="outer", domain_id=domain, tags=["red"
 inner = made("/projects", "project", name="inner", domain_id=domain, parent_id=outer, enabled=False)
 ann = made("/users", "user", name="ann", domain_id=domain, email="a@b", default_project_id=outer, password="correct horse")
 bob = made("/users", "user", name="bob", domain_id=domain, enabled=False, options={"lock_password": True})
-made("/users", "user", name="eve", domain_id=domain, password="correct horse", options={
+eve = made("/users", "user", name="eve", domain_id=domain, password="correct horse", options={
     "multi_factor_auth_enabled": True, "multi_factor_auth_rules": [["password", "totp"]]})
+made("/credentials", "credential", type="totp", blob="GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", user_id=eve)
 crew = made("/groups", "group", name="crew", domain_id=domain, description="who cooks")
 cook, knife = made("/roles", "role", name="cook"), made("/roles", "role", name="knife")
 own = made("/roles", "role", name="own", domain_id=domain)

@@ -99,17 +99,17 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         (
             "password bob@pbs",
             "left_out",
-            "the user needs a second factor in Proxmox (totp), and this server checks no second factors",
+            "the user needs a second factor in Proxmox (totp), and this server imports no second factors",
         ),
         (
             "second factor bob@pbs",
             "left_out",
-            "totp: no second factor is checked here; the user's password was left out, too",
+            "totp: second factors are not imported; the user's password was left out, too",
         ),
         (
             "second factor root@pam",
             "left_out",
-            "recovery: no second factor is checked here; no password was imported for the user",
+            "recovery: second factors are not imported; no password was imported for the user",
         ),
         (
             "user carl@corp",
@@ -386,7 +386,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let unused = [
         "shadow.json has 1 password that is not in use: run `",
         "domains.cfg has realms or comments of realms that this server does not use: corp; run `",
-        "tfa.json is not in use: this server checks no second factor, but Proxmox has second factors of bob@pbs, root@pam; `",
+        "tfa.json is not in use: this server imports no second factors, but Proxmox has second factors of bob@pbs, root@pam; `",
         "root@pam has all rights but no password, and no other administrator can log in: run `",
     ];
     for told in unused.into_iter().chain(["is a chunk store of Proxmox Backup Server"]) {

@@ -12,7 +12,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, Us
 use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, MirrorHealth, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
-    Audit, Event, HashGate, House, Ledger, Parts, Penalties, SecretAsk as Ask, Visit, ledger_words,
+    Accounts, Audit, Event, HashGate, House, Ledger, Parts, Penalties, SecretAsk as Ask, Visit, ledger_words,
 };
 use enfilade_sources::lmdb::Lmdb;
 use std::future::Future;
@@ -157,6 +157,7 @@ fn house_of(
         access_memo: AccessMemo::new(MemoSeed([2; 16]), 32 << 20),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([3; 16])),
+        accounts: Arc::new(Accounts::free()),
         locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
         ledger,
         upgrades: sync_channel(1).0,

@@ -13,7 +13,7 @@ use enfilade_facts::{Change, MemoSeed, Source};
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{Claim, IdentityMemo, Methods, Scope, SessionAsk};
-use enfilade_passage::{Credential, HashGate, House, Parts, Penalties, SessionTerms};
+use enfilade_passage::{Accounts, Credential, HashGate, House, Parts, Penalties, SessionTerms};
 use enfilade_sources::lmdb::Lmdb;
 use std::future::Future;
 use std::path::Path;
@@ -153,6 +153,7 @@ impl Cloud {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
+            accounts: Arc::new(Accounts::free()),
             locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
             ledger: enfilade_passage::Ledger::private(1_024, clock::now()),
             upgrades: sync_channel(1).0,

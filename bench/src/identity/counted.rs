@@ -72,7 +72,7 @@ pub(super) fn probes(
 ) -> Result<Vec<u64>, Failure> {
     let counted = Arc::new(Counted { source: cloud.source(), probes: AtomicU64::new(0) });
     let house = cloud.house_on(Arc::clone(&counted) as Arc<dyn Source>, 1 << 20, 1)?;
-    let faces = Faces::new(house, FileSet::new(place), *PasswordRules::NONE, Vec::new());
+    let faces = Faces::new(house, FileSet::new(place), PasswordRules::NONE.clone(), Vec::new());
     let router = Router::new(faces, &[&enfilade_keystone::ROUTES], &[]);
     let token = cloud::token(0, stores::id(17, 0))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

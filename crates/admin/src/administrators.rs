@@ -210,6 +210,8 @@ pub(crate) fn refused(
     };
     match checked {
         Err(Refusal::Facts(why)) => Err(why.into()),
+        // A lock ends by itself.
+        Err(Refusal::Locked(_)) => Ok(None),
         checked => Ok(checked.err()),
     }
 }

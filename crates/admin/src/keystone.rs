@@ -29,7 +29,7 @@ pub use application_credentials::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
     create_application_credential, delete_application_credential, require_enabled,
 };
-pub use blobs::{create_blob, delete_blob, random_id, update_blob};
+pub use blobs::{create_blob, delete_blob, random_id, update_blob, use_passcode};
 pub use bootstrap::{Bootstrap, bootstrap};
 pub use catalog::{
     AddedService, CatalogEntry, CatalogSummary, add_endpoint, add_region, add_service, find_service,

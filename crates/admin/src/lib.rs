@@ -7,6 +7,7 @@
 mod change_context;
 mod write_through;
 mod access;
+mod activities;
 mod administrators;
 mod withdraw;
 mod tree_acls;
@@ -27,6 +28,7 @@ pub mod keystone;
 mod known_keys;
 mod limit_model;
 mod locks;
+mod password_regex;
 mod passwords;
 mod resolve;
 mod roles;
@@ -37,6 +39,7 @@ pub use access::{
     HeldRole, UserAccess, Way, WayKind, contents_of_domain, name_of_user, user_access, users_in_group,
     ways_for, ways_of,
 };
+pub use activities::{lock_user, note_logins, settle_activities};
 pub use administrators::{Administers, Administrator, administrators, has_administrator, why_no_login};
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{
@@ -71,6 +74,7 @@ pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_toke
 pub use limit_model::LimitModel;
 pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
+pub use password_regex::PasswordRegex;
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use resolve::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role, roles_of_nobody};

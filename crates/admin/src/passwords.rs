@@ -1,6 +1,7 @@
-//! The rules for passwords: their form, age and reuse. No rule applies unless it is configured.
+//! The rules for passwords and logins: the form, age and reuse of passwords, locks, and inactivity. No rule applies unless it is configured.
 
 use crate::error::Error;
+use crate::password_regex::PasswordRegex;
 use enfilade_facts::tables::{Password, Profile};
 use enfilade_facts::vocabulary::Secret;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 /// The maximum of [`PasswordRules::unlike_last`]. When a user chooses a new password, a slow hash is computed for each earlier password.
 pub const PASSWORDS_KEPT_MAX: usize = 24;
 
-/// The configured rules. This server has some of the rules in Keystone's `[security_compliance]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The configured rules. They are those of Keystone's `[security_compliance]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordRules {
     /// The minimum number of characters.
     pub characters_min: usize,
@@ -23,6 +24,16 @@ pub struct PasswordRules {
     pub unlike_last: usize,
     /// Whether a password that another person chose can only be used to set a new one.
     pub change_given: bool,
+    /// A regular expression that a password must match.
+    pub regex: Option<PasswordRegex>,
+    /// The regular expression in words, for people whose password does not match.
+    pub regex_description: Option<String>,
+    /// The number of failed logins after which a user is locked; 0 is never.
+    pub lockout_failures: u32,
+    /// How long a user is locked, in seconds.
+    pub lockout_seconds: i64,
+    /// The number of days without a login after which a user is inactive; 0 is never.
+    pub inactive_days: i64,
 }
 
 /// The person who chooses a password.
@@ -56,6 +67,11 @@ impl PasswordRules {
         seconds_min: 0,
         unlike_last: 0,
         change_given: false,
+        regex: None,
+        regex_description: None,
+        lockout_failures: 0,
+        lockout_seconds: 0,
+        inactive_days: 0,
     };
 
     /// Checks and hashes the first password of a new user.
@@ -110,7 +126,7 @@ impl PasswordRules {
         Error::Refused("another request changed the password just now; try again".to_owned())
     }
 
-    /// Checks the length and the kinds of characters of a new password.
+    /// Checks the form of a new password: the length, the kinds of characters, and the regular expression.
     ///
     /// # Errors
     /// When the rules do not allow the password.
@@ -132,13 +148,23 @@ impl PasswordRules {
                 self.kinds_min
             )));
         }
-        Ok(())
+        match &self.regex {
+            Some(regex) if !regex.matches(password).map_err(Error::Invalid)? => Err(Error::Invalid(format!(
+                "the password does not match the requirements: {}",
+                self.regex_description.as_deref().unwrap_or(regex.as_str())
+            ))),
+            _ => Ok(()),
+        }
     }
 
-    /// A regular expression that every allowed password matches, for programs that check a new password before they send it. `None` without a rule of
-    /// the length. It does not contain the rule of the kinds, because programs disagree about which characters are letters.
+    /// A regular expression that every allowed password matches, for programs that check a new password before they send it: the configured one, else
+    /// one of the rule of the length. `None` without both. It does not contain the rule of the kinds, because programs disagree about which
+    /// characters are letters.
     pub fn regex(&self) -> Option<String> {
-        (self.characters_min > 0).then(|| format!(r"^[\s\S]{{{},}}$", self.characters_min))
+        match &self.regex {
+            Some(regex) => Some(regex.as_str().to_owned()),
+            None => (self.characters_min > 0).then(|| format!(r"^[\s\S]{{{},}}$", self.characters_min)),
+        }
     }
 
     /// The rules of the form in words; `None` without such rules.
@@ -152,7 +178,9 @@ impl PasswordRules {
             )
         });
         let rules: Vec<String> = [characters, kinds].into_iter().flatten().collect();
-        (!rules.is_empty()).then(|| format!("A password has {}.", rules.join(", and ")))
+        let rules = (!rules.is_empty()).then(|| format!("A password has {}.", rules.join(", and ")));
+        let texts: Vec<String> = self.regex_description.clone().into_iter().chain(rules).collect();
+        (!texts.is_empty()).then(|| texts.join(" "))
     }
 
     fn check_age(&self, before: &Password, now: i64) -> Result<(), Error> {
@@ -241,6 +269,19 @@ mod tests {
         assert_eq!(rules(0, 2), (None, Some(format!("A password has at least 2 {kinds}"))));
         let both = format!("A password has at least 8 characters, and at least 3 {kinds}");
         assert_eq!(rules(8, 3), (text(r"^[\s\S]{8,}$"), Some(both)));
+        let rules = PasswordRules {
+            characters_min: 8,
+            regex: Some(PasswordRegex::new("^(?=.*[0-9]).+$").unwrap()),
+            regex_description: Some("One digit.".to_owned()),
+            ..PasswordRules::default()
+        };
+        assert_eq!(rules.regex(), text("^(?=.*[0-9]).+$"));
+        assert_eq!(rules.form(), text("One digit. A password has at least 8 characters."));
+        let refused = |password| rules.check_form(&secret(password)).map_err(|why| why.to_string());
+        assert_eq!(refused("abcdefg1"), Ok(()));
+        let why = "the password does not match the requirements: One digit.";
+        assert_eq!(refused("abcdefgh"), Err(why.to_owned()));
+        assert!(refused("abcdef1").unwrap_err().contains("too short"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Users.
 
+use crate::activities::{all_activities, put_activity};
 use crate::change_context::{ChangeContext, random};
 use crate::chosen::Chosen;
 use crate::error::{Error, missing};
@@ -7,9 +8,9 @@ use crate::passwords::ChosenBy;
 use crate::resolve::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,
-    Member, Membership, Name, NameKey, Password, Profile, ResourceKind, Reverse, ReverseKey, SidSpace,
-    SidSpaceKey, User, Who,
+    Activity, Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant,
+    GrantKey, Grantee, Member, Membership, Name, NameKey, Password, Profile, ResourceKind, Reverse,
+    ReverseKey, SidSpace, SidSpaceKey, UsedPasscode, User, Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Effect, Read, Source, View};
@@ -61,6 +62,9 @@ pub struct UserSave {
     pub comment: Option<String>,
     /// A new password, and whether the user or an administrator chose it.
     pub password: Option<(Secret, ChosenBy)>,
+    /// Whether an administrator explicitly lets the user in: that ends a lock, and the user is active again. A password from an administrator does
+    /// so, too.
+    pub is_let_in: bool,
     /// The other attributes.
     pub attributes: UserAttributes,
 }
@@ -87,7 +91,8 @@ pub fn save_user(
         }
         let userid = Userid::new(&user.name, domain.name.clone())?;
         let comment = Some(save.comment.clone().unwrap_or_default());
-        let edit = UserEdit { enabled: Some(save.enabled), comment, ..UserEdit::default() };
+        let enabled = (save.enabled != user.enabled).then_some(save.enabled);
+        let edit = UserEdit { enabled, comment, ..UserEdit::default() };
         set_user(ctx, &userid, &edit)?;
     }
     let (saved, _) = ctx.commit(&format!("user {id} update"), |view, change| {
@@ -123,6 +128,8 @@ pub fn save_user(
         }
         change.replace(id, &user, &edited);
         put_attributes(change, id, &save.attributes)?;
+        let is_let_in = save.is_let_in || matches!(save.password, Some((_, ChosenBy::Another)));
+        put_activity(ctx, view, change, id, (&save.attributes.profile, is_let_in))?;
         Ok((edited, save.attributes))
     })?;
     Ok(saved)
@@ -167,6 +174,7 @@ pub fn create_user(
                 enabled,
                 comment: user.comment.clone(),
                 password: None,
+                is_let_in: false,
                 attributes: attributes.clone(),
             })
         })?;
@@ -204,6 +212,8 @@ pub struct UserSummary {
     pub sid: Sid,
     /// Whether the user is enabled.
     pub enabled: bool,
+    /// The last login, and the lock after failed logins.
+    pub activity: Activity,
     /// When the user expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
     /// When the password expires, in seconds since the epoch; 0 is never.
@@ -308,7 +318,7 @@ pub fn set_password(ctx: &ChangeContext<'_>, userid: &Userid, password: &Secret)
     let (id, user) = find(ctx, userid)?;
     let profile = ctx.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
     let chosen = Chosen::of(ctx, &user, &profile, (password, &ChosenBy::Another))?;
-    edit(ctx, "passwd", userid, |user| chosen.put(ctx, user, &profile))
+    edit(ctx, "passwd", userid, true, |user| chosen.put(ctx, user, &profile))
 }
 
 /// Removes the password of a user, and ends the user's sessions. The user can log in with a password again after [`set_password`].
@@ -316,7 +326,7 @@ pub fn set_password(ctx: &ChangeContext<'_>, userid: &Userid, password: &Secret)
 /// # Errors
 /// When the user does not exist, or the facts cannot be changed.
 pub(crate) fn remove_password(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error> {
-    edit(ctx, "password remove", userid, |user| {
+    edit(ctx, "password remove", userid, false, |user| {
         user.password = None;
         Ok(())
     })
@@ -355,6 +365,7 @@ pub fn set_user(ctx: &ChangeContext<'_>, userid: &Userid, edit: &UserEdit) -> Re
         user.gid = edit.gid.or(user.gid);
         Ok(())
     };
+    let is_let_in = edit.enabled == Some(true);
     let (_, user) = find(ctx, userid)?;
     if user.mirrored.is_some() {
         let mut after = user.clone();
@@ -368,12 +379,12 @@ pub fn set_user(ctx: &ChangeContext<'_>, userid: &Userid, edit: &UserEdit) -> Re
             })
         })?;
         // Attributes that the file cannot express are stored in the facts.
-        return match edit.uid.is_some() || edit.gid.is_some() {
-            true => self::edit(ctx, "set", userid, numbers),
+        return match edit.uid.is_some() || edit.gid.is_some() || is_let_in {
+            true => self::edit(ctx, "set", userid, is_let_in, numbers),
             false => Ok(at),
         };
     }
-    self::edit(ctx, "set", userid, |user| {
+    self::edit(ctx, "set", userid, is_let_in, |user| {
         set(&mut user.enabled, &mut user.expires, &mut user.comment);
         numbers(user)
     })
@@ -448,6 +459,7 @@ pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error
 pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> Result<(), Error> {
     let mut whose = vec![Who::User(*id)];
     change.delete::<User>(id).delete::<Profile>(id).delete::<Extra>(&ExtraKey::of(ResourceKind::User, id));
+    change.delete::<Activity>(id);
     for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::User(*id)))? {
         change.delete::<Grant>(&key);
     }
@@ -459,7 +471,7 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
     for (key, _) in view.list::<Reverse>(&ReverseKey::blobs_of(id))? {
         change.delete::<Reverse>(&key);
         if let ReverseKey::Blob(_, blob) = key {
-            change.delete::<Blob>(&blob);
+            change.delete::<Blob>(&blob).delete::<UsedPasscode>(&blob);
         }
     }
     crate::keystone::remove_trusts(view, change, &ReverseKey::trusts_of(id))?;
@@ -480,12 +492,13 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
 /// When the facts cannot be read.
 pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
     source.read(|view| {
-        let names = Names::read(view)?;
+        let (names, activities) = (Names::read(view)?, all_activities(view)?);
         let summary = |(id, user): (UserId, User)| UserSummary {
             userid: names.user(&id),
             id,
             sid: user.sid,
             enabled: user.enabled,
+            activity: activities.get(&id).copied().unwrap_or_default(),
             expires: user.expires,
             password_until: user.password.as_ref().map_or(0, |password| password.until),
             has_password: user.password.is_some(),
@@ -505,6 +518,7 @@ fn edit(
     ctx: &ChangeContext<'_>,
     verb: &str,
     userid: &Userid,
+    is_let_in: bool,
     edit: impl Fn(&mut User) -> Result<(), Error>,
 ) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("user {verb} {userid}"), |view, change| {
@@ -513,6 +527,10 @@ fn edit(
         let mut edited = user.clone();
         edit(&mut edited)?;
         change.replace(&id, &user, &edited);
+        if is_let_in {
+            let profile = view.get::<Profile>(&id)?.unwrap_or_default();
+            put_activity(ctx, view, change, &id, (&profile, true))?;
+        }
         Ok(())
     })?;
     Ok(at)

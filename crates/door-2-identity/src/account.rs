@@ -8,8 +8,8 @@ use crate::memo::IdentityMemo;
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
-use enfilade_facts::tables::{Credential, FileName, Mirrored, Password, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
+use enfilade_facts::tables::{Activity, Credential, FileName, Mirrored, Password, User, Verifier};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId, Userid};
 use enfilade_facts::{Clocks, SourceError};
 
 /// The ids of an account: a user, or a user's token.
@@ -24,6 +24,14 @@ pub(crate) fn ids_of(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, So
     let Some(name) = &authid.token else { return Ok(user.map(|user| (user, None))) };
     let token = view.token_named(&user.unwrap_or(UserId::from_bytes([0; 16])), name)?;
     Ok(user.zip(token).map(|(user, token)| (user, Some(token))))
+}
+
+/// The id of the user with this name; `None` if there is no such user.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn user_named(view: &enfilade_facts::View<'_>, userid: &Userid) -> Result<Option<UserId>, SourceError> {
+    Ok(ids_of(&View::new(view), &Authid::from(userid.clone()))?.map(|(user, _)| user))
 }
 
 /// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
@@ -63,6 +71,7 @@ pub(crate) struct AccountState {
     pub(crate) id: UserId,
     pub(crate) user: User,
     realm_enabled: bool,
+    activity: Activity,
     pub(crate) credential: Option<(CredentialId, Credential)>,
     /// The application credentials that created `credential`: its creator, then the creator of the creator, and so on.
     makers: Vec<Credential>,
@@ -91,7 +100,8 @@ impl AccountState {
         };
         let Some(makers) = makers else { return Ok(None) };
         let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
-        Ok(Some(AccountState { authid: authid.clone(), id, user, realm_enabled, credential, makers }))
+        let (authid, activity) = (authid.clone(), view.activity(&id)?);
+        Ok(Some(AccountState { authid, id, user, realm_enabled, activity, credential, makers }))
     }
 
     /// The verifiers that a secret can match now, each with the last second in which the verifier is valid.
@@ -110,7 +120,7 @@ impl AccountState {
         both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
     }
 
-    /// Checks that the files which define the account are valid, and that the account is enabled and not expired. The result is cached only as part
+    /// Checks that the files which define the account are valid, and that the account is enabled, active and not expired. The result is cached only as part
     /// of a verdict, which contains its revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_mirrored(view, now)?;
@@ -119,6 +129,7 @@ impl AccountState {
         let disabled = match () {
             () if !self.realm_enabled => Some("its realm"),
             () if !self.user.enabled => Some("the user"),
+            () if self.activity.is_inactive(now.unix_seconds) => Some(Refusal::INACTIVE),
             () if token.is_some_and(|token| !token.enabled) => Some("the token"),
             () if self.makers.iter().any(|maker| !maker.enabled) => {
                 Some("the application credential that created the token")
@@ -137,6 +148,15 @@ impl AccountState {
             () => None,
         };
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
+    }
+
+    /// Checks that the user is not locked after failed logins. A lock concerns logins with a password or a passcode; other credentials cannot be
+    /// guessed.
+    pub(crate) fn check_lock(&self, now: Clocks) -> Result<(), Refusal> {
+        match self.credential.is_none() && self.activity.is_locked(now.unix_seconds) {
+            true => Err(Refusal::Locked(self.authid.clone())),
+            false => Ok(()),
+        }
     }
 
     /// Checks that the password has not expired. Only a client that sent the correct password may learn that the password has expired.
@@ -173,10 +193,11 @@ impl AccountState {
         check(of_token, &[FileName::Users, FileName::Secrets])
     }
 
-    /// The last second in which neither the user nor any of the credentials has expired.
+    /// The last second in which the user is active and neither the user nor any of the credentials has expired.
     pub(crate) fn last_second(&self) -> i64 {
         let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
-        std::iter::once(self.user.expires)
+        [self.user.expires, self.activity.inactive_from]
+            .into_iter()
             .chain(credentials.map(|token| token.expires))
             .filter(|expires| *expires != 0)
             .min()

@@ -24,6 +24,8 @@ struct Key {
 /// The keys of a repository, the primary first, because it signed most tokens.
 pub struct KeyRing {
     keys: Vec<Key>,
+    /// The keys of receipts; `None` in a ring of receipts.
+    receipts: Option<Box<KeyRing>>,
 }
 
 /// The keys cannot be used.
@@ -45,6 +47,13 @@ impl KeyRing {
     /// # Errors
     /// [`RingError`].
     pub fn new(keys: &[(u32, &[u8; KEY_BYTES])]) -> Result<Self, RingError> {
+        let of_receipts: Vec<_> =
+            keys.iter().map(|(index, bytes)| (*index, key_of_receipts(bytes))).collect();
+        let of_receipts: Vec<_> = of_receipts.iter().map(|(index, bytes)| (*index, bytes)).collect();
+        Ok(KeyRing { receipts: Some(Box::new(Self::of(&of_receipts)?)), ..Self::of(keys)? })
+    }
+
+    fn of(keys: &[(u32, &[u8; KEY_BYTES])]) -> Result<Self, RingError> {
         let key = |(index, bytes): &(u32, &[u8; KEY_BYTES])| {
             let refused = |_| RingError::Refused(*index);
             let (signing, encrypting) = bytes.split_at(KEY_BYTES / 2);
@@ -59,13 +68,26 @@ impl KeyRing {
         let mut keys = keys.iter().map(key).collect::<Result<Vec<_>, _>>()?;
         // Keystone's order: from the highest number down, the staged key last.
         keys.sort_by_key(|key| std::cmp::Reverse(key.index));
-        if keys.is_empty() { Err(RingError::Empty) } else { Ok(KeyRing { keys }) }
+        if keys.is_empty() { Err(RingError::Empty) } else { Ok(KeyRing { keys, receipts: None }) }
+    }
+
+    /// The keys of receipts. Each is derived from a key of tokens, so no receipt opens as a token, and no token as a receipt.
+    pub fn receipts(&self) -> Option<&KeyRing> {
+        self.receipts.as_deref()
     }
 
     /// The number of the key that signs.
     pub fn primary(&self) -> Option<u32> {
         self.keys.first().map(|key| key.index)
     }
+}
+
+/// The key of receipts that belongs to a key of tokens: a keyed hash, from which the key of tokens cannot be computed.
+fn key_of_receipts(bytes: &[u8; KEY_BYTES]) -> [u8; KEY_BYTES] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, bytes), b"enfilade receipt");
+    let mut key = [0; KEY_BYTES];
+    key.iter_mut().zip(tag.as_ref()).for_each(|(to, byte)| *to = *byte);
+    key
 }
 
 impl fmt::Debug for KeyRing {

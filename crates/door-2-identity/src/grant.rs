@@ -4,11 +4,12 @@ use crate::account::AccountState;
 use crate::context::Context;
 use crate::judge;
 use crate::memo::IdentityMemo;
+use crate::mfa;
 use crate::permit::{Granted, Proof};
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
 use crate::revocations;
-use crate::session::Claim;
+use crate::session::{Claim, Methods, Session};
 use crate::sid_set::SidSet;
 use crate::used::Used;
 use crate::validity::Validity;
@@ -19,8 +20,23 @@ use enfilade_facts::{Clocks, MemoKey};
 use std::iter;
 use std::sync::Arc;
 
-/// The verdict on a proven credential.
+/// The verdict on a proven credential. A password alone is not enough for a user who needs further methods. An API token is a credential of its own:
+/// the rules of its user do not concern it.
 pub(crate) fn grant(
+    view: &View<'_>,
+    now: Clocks,
+    account: &AccountState,
+    proof: Proof,
+    proven_until: u64,
+    memo: &IdentityMemo,
+) -> Result<Granted, Refusal> {
+    let is_password = proof.credential.is_none();
+    let mut granted = granted(view, now, account, proof, proven_until, memo)?;
+    granted.is_unfinished = is_password && !mfa::suffice(&view.mfa_rules(&account.id)?, Methods::PASSWORD);
+    Ok(granted)
+}
+
+fn granted(
     view: &View<'_>,
     now: Clocks,
     account: &AccountState,
@@ -45,7 +61,8 @@ pub(crate) fn grant(
         mirror: now.mirror,
         keys: 0,
     };
-    Ok(Granted { validity, used: Used::default(), proof, principal: Arc::new(principal), session: None })
+    let (used, principal) = (Used::default(), Arc::new(principal));
+    Ok(Granted { validity, used, proof, principal, session: None, is_unfinished: false })
 }
 
 /// The verdict on a session. `keys` is the generation of the key ring that opened the session's token. A session that expired less than
@@ -59,27 +76,41 @@ pub(crate) fn grant_session(
     context: &Context<'_>,
 ) -> Result<Granted, Refusal> {
     let (revocations, memo) = (&context.sessions.revocations, context.memo);
-    let over = now.unix_seconds.saturating_sub(claim.expires_at);
-    if over >= 0 && over >= expired_seconds {
-        return Err(Refusal::TokenExpired { seconds: over });
-    }
-    let horizon = revocations::issuing(view.facts, revocations, now.unix_seconds)?.horizon;
-    if now.unix_seconds < claim.good_from(horizon) {
-        return Err(Refusal::TokenFromFuture { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
-    }
-    let (account, session) = judge::judge_claim(view, now, claim, revocations)?;
+    let (account, session, good_from) = judge_in_time(view, now, claim, expired_seconds, context)?;
     let view = &view.of_session(claim.issued_at, revocations);
     let proof = Proof { credential: claim.credential(), verifier: MemoKey::default(), upgrade: None };
-    let mut granted = grant(view, now, &account, proof, u64::MAX, memo)?;
+    let mut granted = granted(view, now, &account, proof, u64::MAX, memo)?;
     view.check_over(&account.authid)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
     let lent_until = session.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.last_second);
     let validity = &mut granted.validity;
-    validity.first_second = claim.good_from(horizon);
+    validity.first_second = good_from;
     validity.last_second = account.last_second().min(claim.expires_at - 1).min(lent_until);
     validity.keys = keys;
     granted.session = Some(Arc::new(session));
     Ok(granted)
+}
+
+/// The account and the session of a claim, and the first second in which the session is valid. The claim may have expired less than
+/// `expired_seconds` seconds ago.
+pub(crate) fn judge_in_time(
+    view: &View<'_>,
+    now: Clocks,
+    claim: &Claim,
+    expired_seconds: i64,
+    context: &Context<'_>,
+) -> Result<(AccountState, Session, i64), Refusal> {
+    let revocations = &context.sessions.revocations;
+    let over = now.unix_seconds.saturating_sub(claim.expires_at);
+    if over >= 0 && over >= expired_seconds {
+        return Err(Refusal::TokenExpired { seconds: over });
+    }
+    let good_from = claim.good_from(revocations::issuing(view.facts, revocations, now.unix_seconds)?.horizon);
+    if now.unix_seconds < good_from {
+        return Err(Refusal::TokenFromFuture { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
+    }
+    let (account, session) = judge::judge_claim(view, now, claim, revocations)?;
+    Ok((account, session, good_from))
 }
 
 /// The principal of an account, as in a request with the secret of the account.

@@ -1,16 +1,18 @@
 //! Issues sessions: for a password, an application credential, a signature, or another session. A session that is issued for another session cannot
 //! have more rights than the other session.
 
+use crate::account::AccountState;
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
-use crate::permit::IdentityPermit;
+use crate::login::Login;
 use crate::refuse::Refusal;
 use crate::revocations;
-use crate::session::{Claim, Lent, Methods, Scope, Session};
+use crate::session::{Claim, Lent, Scope, Session};
 use crate::signature::{self, SignatureAsk};
 use crate::view::View;
 use enfilade_facts::Clocks;
+use enfilade_facts::limits::RECEIPT_SECONDS;
 use enfilade_facts::vocabulary::TrustId;
 
 /// The scope that the client wants.
@@ -24,11 +26,13 @@ pub enum Wanted {
     Trust(TrustId),
 }
 
-/// The credential or signature that a session is issued for.
+/// The login or signature that a session is issued for.
 #[derive(Clone, Copy, Debug)]
 pub enum Basis<'a> {
-    /// The credential of the caller, and the scope that the client wants.
-    Permit(Wanted),
+    /// A login, and the scope that the client wants.
+    Login(&'a Login, Wanted),
+    /// A login that lacks methods. The session is unscoped, lasts for a short time, and must be sealed as a receipt.
+    Receipt(&'a Login),
     /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about the signature.
     Signature(&'a SignatureAsk),
 }
@@ -49,7 +53,7 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges a new session for the caller, or for the user who signed a request. The caller's permit must be valid at this view. The session lasts
+/// Judges a new session for a login, or for the user who signed a request. The login must be valid at this view ([`Login::again`]). The session lasts
 /// `lifetime` seconds at most; `own` is its audit id, which is random. The session is issued later than the second of every mark that is not timeless
 /// (`Revoked::is_timeless`). So none of these marks ends the session.
 ///
@@ -58,7 +62,6 @@ impl<R: Into<Refusal>> From<R> for Unissued {
 pub fn issue(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
-    caller: &IdentityPermit,
     basis: Basis<'_>,
     lifetime: i64,
     own: AuditId,
@@ -67,14 +70,19 @@ pub fn issue(
     let (view, revocations) = (&View::new(view), &context.sessions.revocations);
     let issuing = revocations::issuing(view.facts, revocations, now.unix_seconds)?;
     let judge = |issued_at| match basis {
-        Basis::Permit(wanted) => {
-            let (first, second) = claims(view, now, issued_at, caller, wanted, lifetime, own)?;
+        Basis::Login(login, wanted) => {
+            let (first, second) = claims(view, now, issued_at, login, wanted, lifetime, own)?;
             match (judge_claim(view, now, &first, revocations), second) {
                 // If the default project is not available to the user, an unscoped session is issued instead.
                 (Err(Refusal::NoScope(_)), Some(second)) => judge_claim(view, now, &second, revocations),
                 (judged, _) => judged,
             }
-            .map(|(_, session)| session)
+            .map(until_the_account_ends)
+        }
+        Basis::Receipt(login) => {
+            let mut claim = claim_of(login, now, issued_at, RECEIPT_SECONDS, own);
+            claim.expires_at = claim.expires_at.min(login.receipt_end());
+            judge_claim(view, now, &claim, revocations).map(until_the_account_ends)
         }
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
     };
@@ -95,32 +103,40 @@ pub fn issue(
     }
 }
 
+/// The session, which lasts no longer than its account.
+fn until_the_account_ends((account, mut session): (AccountState, Session)) -> Session {
+    session.claim.expires_at = session.claim.expires_at.min(account.last_second().saturating_add(1));
+    session
+}
+
+/// The claim of an unscoped session for a login. No session lasts longer than the credential that it is issued for.
+fn claim_of(login: &Login, now: Clocks, issued_at: i64, lifetime: i64, own: AuditId) -> Claim {
+    Claim {
+        user: login.user(),
+        methods: login.methods(),
+        scope: Scope::Unscoped,
+        lent: None,
+        issued_at,
+        expires_at: now.unix_seconds.saturating_add(lifetime).min(login.end().unwrap_or(i64::MAX)),
+        audit: Audit { own, chain: None },
+    }
+}
+
 /// Returns the claim of the new session. If the client asked for no scope and the user has a default project, also returns an unscoped claim. The
 /// caller tries the unscoped claim if the claim for the project is refused.
 fn claims(
     view: &View<'_>,
     now: Clocks,
     issued_at: i64,
-    parent: &IdentityPermit,
+    login: &Login,
     wanted: Wanted,
     lifetime: i64,
     own: AuditId,
 ) -> Result<(Claim, Option<Claim>), Refusal> {
-    let user = parent.principal().user;
-    let mut claim = Claim {
-        user,
-        methods: Methods::PASSWORD,
-        scope: Scope::Unscoped,
-        lent: None,
-        issued_at,
-        expires_at: now.unix_seconds.saturating_add(lifetime),
-        audit: Audit { own, chain: None },
-    };
-    // No session lasts longer than the credential or session that it is issued for.
-    if let Some(until) = parent.validity().last_second() {
-        claim.expires_at = claim.expires_at.min(until.saturating_add(1));
-    }
-    match (parent.session(), parent.token()) {
+    login.check_methods(view)?;
+    let mut claim = claim_of(login, now, issued_at, lifetime, own);
+    let user = claim.user;
+    match (login.session(), login.token()) {
         (Some(before), _) => {
             match before.claim.lent {
                 None if before.claim.methods.are_in_person() => {}
@@ -147,7 +163,6 @@ fn claims(
                     "a system-scoped session cannot be exchanged for a session with another scope",
                 ));
             }
-            claim.methods = before.claim.methods.and(Methods::TOKEN);
             claim.expires_at = before.claim.expires_at;
             claim.audit.chain = Some(before.claim.chain());
         }
@@ -161,7 +176,6 @@ fn claims(
             if !matches!(wanted, Wanted::Usual) && wanted != Wanted::Scope(Scope::Project(project)) {
                 return Err(Refusal::Delegated("the application credential is for another project"));
             }
-            claim.methods = Methods::APPLICATION_CREDENTIAL;
             claim.scope = Scope::Project(project);
             claim.lent = Some(Lent::Credential(*credential));
             return Ok((claim, None));

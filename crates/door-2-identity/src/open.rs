@@ -9,7 +9,7 @@ use crate::context::{Context, Ring};
 use crate::grant::{digest, grant, grant_session};
 use crate::judge;
 use crate::memo::IdentityMemo;
-use crate::permit::{Granted, IdentityPermit, Proof, Validated};
+use crate::permit::{Granted, IdentityPermit, Proof, Unfinished, Validated};
 use crate::refuse::Refusal;
 use crate::secret;
 use crate::session::Claim;
@@ -22,14 +22,14 @@ use enfilade_facts::{Clocks, Held, MemoKey, Read};
 /// Identifies a client by its credential. `facts` is a source of facts, or a view of a source.
 ///
 /// # Errors
-/// [`Closed`]: a refusal, or the slow hash that must be computed before the secret can be judged.
+/// [`Closed`]: a refusal, the slow hash that must be computed before the secret can be judged, or a login that needs further methods.
 pub fn open(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
     ask: Ask<'_>,
     context: &Context<'_>,
 ) -> Result<IdentityPermit, Closed> {
-    enter(facts, now, ask, 0, context).map(permit)
+    permit(enter(facts, now, ask, 0, context)?).map_err(Closed::Unfinished)
 }
 
 /// Judges the token of another client, for a service that asks about it. The token may have expired less than `expired_seconds` seconds ago. The
@@ -59,21 +59,33 @@ pub fn reopen(
     permit: &IdentityPermit,
     context: &Context<'_>,
 ) -> Result<IdentityPermit, Refusal> {
-    let granted = &permit.granted;
-    if granted.validity.holds(view.at(), now) {
-        return Ok(permit.clone());
-    }
-    let view = &View::new(view);
-    let granted = match &granted.session {
-        Some(session) => grant_session(view, now, &session.claim, granted.validity.keys, 0, context)?,
-        None => proven_again(view, now, granted, context.memo)?,
-    };
-    Ok(self::permit(Held::new(granted)))
+    let granted = granted_again(view, now, &permit.granted, context)?;
+    self::permit(granted).map_err(|unfinished| unfinished.refuse())
 }
 
-/// The only place where an [`IdentityPermit`] is made. It is made from a verdict that counts now.
-fn permit(granted: Held<Granted>) -> IdentityPermit {
-    IdentityPermit { granted }
+/// The verdict at the revision of the view.
+pub(crate) fn granted_again(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    granted: &Held<Granted>,
+    context: &Context<'_>,
+) -> Result<Held<Granted>, Refusal> {
+    if granted.validity.holds(view.at(), now) {
+        return Ok(granted.clone());
+    }
+    let view = &View::new(view);
+    Ok(Held::new(match &granted.session {
+        Some(session) => grant_session(view, now, &session.claim, granted.validity.keys, 0, context)?,
+        None => proven_again(view, now, granted, context.memo)?,
+    }))
+}
+
+/// The only place where an [`IdentityPermit`] is made. It is made from a verdict that counts now, of a login that needs no further method.
+fn permit(granted: Held<Granted>) -> Result<IdentityPermit, Unfinished> {
+    match granted.is_unfinished {
+        false => Ok(IdentityPermit { granted }),
+        true => Err(Unfinished { granted }),
+    }
 }
 
 /// The verdict of the newest revision, by one lookup in the memo. If the memo contains no verdict that is still valid, a view is opened.

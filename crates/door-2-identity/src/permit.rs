@@ -1,6 +1,7 @@
 //! The proof that door 2 identified the client.
 
 use crate::principal::Principal;
+use crate::refuse::Refusal;
 use crate::session::Session;
 use crate::upgrade::Upgrade;
 use crate::used::Used;
@@ -25,6 +26,22 @@ pub(crate) struct Granted {
     pub(crate) proof: Proof,
     pub(crate) principal: Arc<Principal>,
     pub(crate) session: Option<Arc<Session>>,
+    /// Whether the user needs further methods, so that this verdict admits nobody.
+    pub(crate) is_unfinished: bool,
+}
+
+/// A login with the correct password of a user who needs further methods. It is no permit: door 2 can only issue a session or a receipt for it.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    pub(crate) granted: Held<Granted>,
+}
+
+impl Unfinished {
+    /// The refusal of the password alone.
+    pub fn refuse(&self) -> Refusal {
+        let principal = &self.granted.principal;
+        Refusal::MoreMethods { authid: principal.authid.clone(), user: principal.user }
+    }
 }
 
 /// The record of what was proven. With this record the door can judge a permit again without the secret.

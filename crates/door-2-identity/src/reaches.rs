@@ -5,9 +5,11 @@ use crate::account::{self, AccountState};
 use crate::grant::principal;
 use crate::judge;
 use crate::memo::IdentityMemo;
+use crate::mfa;
+use crate::passcode;
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
-use crate::session::{HeldRole, Scope};
+use crate::session::{HeldRole, Methods, Scope};
 use crate::standing;
 use crate::view::View;
 use enfilade_facts::Clocks;
@@ -42,7 +44,8 @@ pub fn who_would(
 }
 
 /// The refusal of every login as `authid`, if nobody can know a working secret for it: the refusal of [`check_login`] for a user, and of
-/// [`crate::check_secret`] for a token.
+/// [`crate::check_secret`] for a token. If `with_password`, the user logs in with the password alone, and not for a session of Identity v3: then also
+/// the refusal of the password of a user who needs further methods.
 ///
 /// # Errors
 /// The refusals of [`who_would`], if the user or token is not valid at all.
@@ -50,10 +53,14 @@ pub fn lacks_secret(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
     authid: &Authid,
+    with_password: bool,
 ) -> Result<Option<Refusal>, Refusal> {
     let account = account_of(&View::new(view), now, authid)?;
     let checked = match &account.credential {
-        None => check_login(view, now, account.id),
+        None => match standing::check_secret(view, now, account.id, None) {
+            Err(why @ Refusal::MoreMethods { .. }) if with_password => Err(why),
+            _ => check_login(view, now, account.id),
+        },
         Some((id, _)) => standing::check_secret(view, now, account.id, Some(*id)),
     };
     match checked {
@@ -66,8 +73,8 @@ pub fn lacks_secret(
     }
 }
 
-/// Checks that the user can log in with all its rights: with its password, or with an API token. Only a token without roles of its own, and which is
-/// not for one project, has the rights of its user.
+/// Checks that the user can log in with all its rights: with its password, with password and passcode for a session, or with an API token. Only a
+/// token without roles of its own, and which is not for one project, has the rights of its user.
 ///
 /// # Errors
 /// The refusal of a login with the correct password, or that there is no password.
@@ -76,6 +83,12 @@ pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -
     let why = match standing::check_secret(view, now, user, None) {
         Ok(()) => return Ok(()),
         Err(why @ Refusal::Facts(_)) => return Err(why),
+        Err(Refusal::MoreMethods { .. })
+            if mfa::suffice(&own.mfa_rules(&user)?, Methods::PASSWORD.and(Methods::TOTP))
+                && passcode::has_secret(&own, &user)? =>
+        {
+            return Ok(());
+        }
         Err(Refusal::BadHash { authid, .. })
             if own.user(&user)?.is_some_and(|row| row.password.is_none()) =>
         {

@@ -42,6 +42,9 @@ pub enum Refusal {
         /// The user or the token.
         what: &'static str,
     },
+    /// The user is locked for a while after failed logins.
+    #[error("`{0}` is locked after failed logins: `enfilade user enable` ends the lock")]
+    Locked(Authid),
     /// The stored hash cannot be used.
     #[error("the stored hash of `{authid}` cannot be used: {why}")]
     BadHash {
@@ -124,6 +127,27 @@ pub enum Refusal {
         /// The id of the user.
         user: UserId,
     },
+    /// The password is correct, but the rules of the user for multi-factor authentication need further methods.
+    #[error(
+        "`{authid}` needs multi-factor authentication, so the password alone is not accepted: use an API token, or a session of Identity v3 that was issued for all methods"
+    )]
+    MoreMethods {
+        /// The user.
+        authid: Authid,
+        /// The id of the user.
+        user: UserId,
+    },
+    /// A passcode that no credential of the user accepts.
+    #[error("the passcode of `{authid}` is not accepted: {why}")]
+    WrongPasscode {
+        /// The user.
+        authid: Authid,
+        /// The reason.
+        why: &'static str,
+    },
+    /// Methods of one login that are of different users.
+    #[error("the methods of the login are of different users")]
+    OtherUser,
     /// No session can be issued without a key.
     #[error(
         "there is no Fernet key to sign tokens: restore `keys/` from the backup; run `enfilade keys init` only if the keys are lost or were never created"
@@ -155,9 +179,13 @@ impl Refusal {
         match self {
             Refusal::Disabled { what, .. } => format!("{what} is disabled"),
             Refusal::Expired { what, .. } => format!("{what} has expired"),
+            Refusal::Locked(_) => "the user is locked after failed logins".to_owned(),
             Refusal::NoScope(why) => (*why).to_owned(),
             Refusal::PasswordExpired { .. } => {
                 "the password can only be used to set a new password".to_owned()
+            }
+            Refusal::MoreMethods { .. } => {
+                "it needs multi-factor authentication, so the password alone is not accepted".to_owned()
             }
             Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
             Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
@@ -167,6 +195,8 @@ impl Refusal {
 }
 
 impl Refusal {
+    /// What [`Refusal::Disabled`] names if the user is inactive.
+    pub const INACTIVE: &'static str = "the user (too long without a login)";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
     /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
@@ -175,7 +205,7 @@ impl Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 27] = [
+pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),
     RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
     RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
@@ -203,6 +233,8 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
     RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
+    RefusalRow::new("ID28", Fault::Client, "the password is right, and the user needs multi-factor authentication, so the password alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
+    RefusalRow::new("ID29", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
 ];
 
 impl Refusal {
@@ -219,8 +251,10 @@ impl Refusal {
             Refusal::Unknown(_)
                 | Refusal::NoPassword(_)
                 | Refusal::WrongSecret(_)
+                | Refusal::WrongPasscode { .. }
                 | Refusal::Disabled { .. }
                 | Refusal::Expired { .. }
+                | Refusal::Locked(_)
                 | Refusal::BadHash { .. }
         )
     }
@@ -237,7 +271,7 @@ impl Refuse for Refusal {
             Refusal::Malformed(_) => "ID02",
             Refusal::Revoked(_) | Refusal::TokenRevoked { .. } => "ID03",
             Refusal::Unknown(_) | Refusal::NoPassword(_) => "ID04",
-            Refusal::WrongSecret(_) => "ID05",
+            Refusal::WrongSecret(_) | Refusal::WrongPasscode { .. } | Refusal::OtherUser => "ID05",
             Refusal::Disabled { .. } => "ID06",
             Refusal::Expired { .. } => "ID07",
             Refusal::BadHash { .. } => "ID08",
@@ -260,6 +294,8 @@ impl Refuse for Refusal {
             Refusal::PasswordExpired { .. } => "ID25",
             Refusal::TokenFromFuture { .. } => "ID26",
             Refusal::ClockBehind { .. } => "ID27",
+            Refusal::MoreMethods { .. } => "ID28",
+            Refusal::Locked(_) => "ID29",
         }
     }
 
@@ -283,12 +319,15 @@ mod tests {
             ("ID04", Refusal::Unknown(who())),
             ("ID04", Refusal::NoPassword(who())),
             ("ID05", Refusal::WrongSecret(who())),
+            ("ID05", Refusal::WrongPasscode { authid: who(), why: "wrong" }),
             ("ID06", Refusal::Disabled { authid: who(), what }),
             ("ID07", Refusal::Expired { authid: who(), what }),
             ("ID08", Refusal::BadHash { authid: who(), why: why().into() }),
+            ("ID29", Refusal::Locked(who())),
         ];
         let others = [
             ("ID01", Refusal::NoCredential),
+            ("ID05", Refusal::OtherUser),
             ("ID02", Refusal::Malformed(why())),
             ("ID03", Refusal::Revoked(who())),
             ("ID03", Refusal::TokenRevoked { authid: who(), by: "it" }),
@@ -311,6 +350,7 @@ mod tests {
             ("ID25", Refusal::PasswordExpired { authid: who(), user: UserId::from_bytes([1; 16]) }),
             ("ID26", Refusal::TokenFromFuture { seconds: 1 }),
             ("ID27", Refusal::ClockBehind { seconds: 1 }),
+            ("ID28", Refusal::MoreMethods { authid: who(), user: UserId::from_bytes([1; 16]) }),
         ];
         let mut codes = BTreeSet::new();
         for (are_failures, refusals) in [(true, &failures[..]), (false, &others)] {

@@ -1,6 +1,6 @@
 //! The judgement of a name and a secret.
 //!
-//! A refusal of an unknown, disabled or expired user or token does the same work as the refusal of a wrong secret.
+//! A refusal of an unknown, disabled, locked or expired user or token does the same work as the refusal of a wrong secret.
 
 use crate::account::{self, AccountState, decoy};
 use crate::ask::SecretAsk;
@@ -34,7 +34,8 @@ pub(crate) fn judge(
             .and_then(|(user, token)| AccountState::of(view, &ask.authid, user, token).ok()?),
     };
     let exists = named.is_some() && account.as_ref().is_some_and(|found| !found.verifiers(now).is_empty());
-    let checked = account.as_ref().map_or(Ok(()), |account| account.check(view, now));
+    let check = |account: &AccountState| account.check(view, now).and_then(|()| account.check_lock(now));
+    let checked = account.as_ref().map_or(Ok(()), check);
     // The secret is checked even if the result is not used, so that every refusal does the same work.
     let proven = account.as_ref().map(|account| prove(now, ask, key, account, memo));
     let refusal = match (account.as_ref().filter(|_| exists).zip(proven), checked) {
@@ -43,7 +44,10 @@ pub(crate) fn judge(
         }
         (None, _) if named.is_some() && account.is_some() => Err(Refusal::no_secret(ask.authid.clone())),
         (None, _) => Err(Refusal::Unknown(ask.authid.clone())),
-        (Some(_), Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. }))) => Err(refusal),
+        (
+            Some(_),
+            Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. } | Refusal::Locked(_))),
+        ) => Err(refusal),
         (Some(_), Err(refusal)) => return Err(refusal.into()),
         (Some((account, Ok((verifier, proven_until)))), Ok(())) => {
             account.check_password(now)?;

@@ -24,13 +24,38 @@ impl Methods {
     pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
     /// By a request that was signed with an EC2 key.
     pub const EC2_KEY: Methods = Methods(1 << 6);
+    /// By a passcode. Keystone has no default bit for it; the bit of EC2 keys was taken first.
+    pub const TOTP: Methods = Methods(1 << 7);
 
-    /// `external`, `password`, `token` and `mapped`: the user authenticated in person. A token without methods does not prove that the user
+    /// `external`, `password`, `token`, `mapped` and `totp`: the user authenticated in person. A token without methods does not prove that the user
     /// authenticated in person.
-    const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4;
+    const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 7;
 
-    const NAMES: [&'static str; 7] =
-        ["external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"];
+    /// The methods with which a client can log in to this server.
+    const SERVED: Methods =
+        Methods(Self::PASSWORD.0 | Self::TOKEN.0 | Self::APPLICATION_CREDENTIAL.0 | Self::TOTP.0);
+
+    const NAMES: [&'static str; 8] = [
+        "external",
+        "password",
+        "token",
+        "oauth1",
+        "mapped",
+        "application_credential",
+        "ec2credential",
+        "totp",
+    ];
+
+    /// The method of this name, if a client can log in to this server with it.
+    pub fn named(name: &str) -> Option<Methods> {
+        let bit = Self::NAMES.iter().position(|known| *known == name)?;
+        Some(Methods(1 << bit)).filter(|method| Self::SERVED.have(*method))
+    }
+
+    /// Whether these methods contain all methods of `other`.
+    pub fn have(self, other: Methods) -> bool {
+        self.0 & other.0 == other.0
+    }
 
     /// The methods in `self` together with the methods in `other`.
     #[must_use]
@@ -185,8 +210,8 @@ impl Session {
     }
 
     /// Where the roles of the session grant rights on paths and datastores of this server. A session for a project reaches the datastores that are
-    /// bound to the project. An unscoped session that was issued for a password reaches what its user reaches. The roles of any other session grant
-    /// no rights on paths and datastores, because a session that was issued for another token must not exceed that token.
+    /// bound to the project. An unscoped session that was issued for a password, with or without a passcode, reaches what its user reaches. The roles
+    /// of any other session grant no rights on paths and datastores, because a session that was issued for another token must not exceed that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {
             // Access rules name requests of other services and do not define access to files.
@@ -194,7 +219,11 @@ impl Session {
             Scope::Project(project) => {
                 Reach::Project { project, roles: self.roles.iter().map(|role| role.name.clone()).collect() }
             }
-            Scope::Unscoped if self.claim.methods == Methods::PASSWORD => Reach::Everything,
+            Scope::Unscoped
+                if self.claim.methods.and(Methods::TOTP) == Methods::PASSWORD.and(Methods::TOTP) =>
+            {
+                Reach::Everything
+            }
             _ => Reach::Nothing,
         }
     }
@@ -339,6 +368,7 @@ mod tests {
                 Methods::APPLICATION_CREDENTIAL.and(Methods::EC2_KEY),
                 &["application_credential", "ec2credential"],
             ),
+            (Methods::PASSWORD.and(Methods::TOTP), &["password", "totp"]),
         ] {
             assert_eq!(methods.names(), names);
         }
@@ -349,6 +379,7 @@ mod tests {
         let project = Reach::Project { project: PROJECT, roles: vec!["member".into()] };
         for (scope, methods, reach, of_project, of_domain) in [
             (Scope::Unscoped, Methods::PASSWORD, Reach::Everything, None, None),
+            (Scope::Unscoped, Methods::PASSWORD.and(Methods::TOTP), Reach::Everything, None, None),
             (Scope::Unscoped, Methods::PASSWORD.and(Methods::TOKEN), Reach::Nothing, None, None),
             (Scope::Project(PROJECT), Methods::PASSWORD, project, Some(DOMAIN), None),
             (Scope::Domain(DOMAIN), Methods::PASSWORD, Reach::Nothing, None, Some(DOMAIN)),
@@ -402,7 +433,7 @@ mod tests {
     #[test]
     fn a_user_authenticated_in_person_if_no_other_credential_took_part() {
         let of = |bits: &[u32]| Methods(bits.iter().map(|bit| 1 << bit).sum());
-        let in_person = [0, 1, 2, 4];
+        let in_person = [0, 1, 2, 4, 7];
         for bit in 0..64 {
             assert_eq!(of(&[bit]).are_in_person(), in_person.contains(&bit), "{bit}");
             assert_eq!(of(&[bit]).and(Methods::PASSWORD).are_in_person(), in_person.contains(&bit), "{bit}");

@@ -7,6 +7,7 @@ use crate::crypt;
 use crate::fernet::payload::{Audit, AuditId};
 use crate::grant::grant_session;
 use crate::judge::{judge_claim, userid};
+use crate::mfa;
 use crate::refuse::Refusal;
 use crate::revocations;
 use crate::session::{Claim, Lent, Methods, Scope};
@@ -43,6 +44,7 @@ pub fn check_secret(
     let authid = authid_of(view, &user, credential.as_ref())?;
     let account = AccountState::of(view, &authid, user, credential)?.ok_or(Refusal::SubjectDeleted)?;
     account.check(view, now)?;
+    account.check_lock(now)?;
     account.check_password(now)?;
     // A user in too many groups is refused.
     view.groups_of(&user)?;
@@ -53,7 +55,13 @@ pub fn check_secret(
     let mut why = "there is none".to_owned();
     for (verifier, _) in verifiers {
         match verifier.crypt().map(crypt::check) {
-            None | Some(Ok(())) => return Ok(()),
+            None | Some(Ok(())) => {
+                return match credential.is_some() || mfa::suffice(&view.mfa_rules(&user)?, Methods::PASSWORD)
+                {
+                    true => Ok(()),
+                    false => Err(Refusal::MoreMethods { authid, user }),
+                };
+            }
             Some(Err(refused)) => why = refused.to_string(),
         }
     }

@@ -3,11 +3,13 @@
 use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
 use crate::session::HeldRole;
-use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX};
+use enfilade_facts::limits::{
+    CREDENTIALS_OF_LOGIN_MAX, GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX, TOTP_CREDENTIALS_MAX,
+};
 use enfilade_facts::tables::{
-    Blob, BlobId, Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee,
-    Group, Member, Membership, MembershipKey, MirroredFile, Name, NameKey, NamedRole, Profile, Project,
-    Reverse, ReverseKey, Revoked, Trust, User,
+    Activity, Blob, BlobId, Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope,
+    Grantee, Group, Member, Membership, MembershipKey, MirroredFile, Name, NameKey, NamedRole, Profile,
+    Project, Reverse, ReverseKey, Revoked, Trust, UsedPasscode, User,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
@@ -99,6 +101,10 @@ impl View<'_> {
         self.facts.get(id)
     }
 
+    pub(crate) fn activity(&self, id: &UserId) -> Result<Activity, SourceError> {
+        Ok(self.facts.get::<Activity>(id)?.unwrap_or_default())
+    }
+
     pub(crate) fn credential(&self, id: &CredentialId) -> Result<Option<Credential>, SourceError> {
         self.facts.get(id)
     }
@@ -113,6 +119,38 @@ impl View<'_> {
 
     pub(crate) fn blob(&self, id: &BlobId) -> Result<Option<Blob>, SourceError> {
         self.facts.get(id)
+    }
+
+    /// The rules for multi-factor authentication of a user; empty if none are in force.
+    pub(crate) fn mfa_rules(&self, user: &UserId) -> Result<Vec<Vec<String>>, SourceError> {
+        Ok(self.facts.get::<Profile>(user)?.map(|profile| profile.mfa_rules).unwrap_or_default())
+    }
+
+    /// The first credentials of type `totp` among the user's first credentials, so that a login does bounded work.
+    pub(crate) fn totp_credentials(&self, user: &UserId) -> Result<Vec<(BlobId, String)>, SourceError> {
+        let (mut ids, mut found) = (Vec::new(), Vec::new());
+        self.facts.scan::<Reverse>(&ReverseKey::blobs_of(user), |key, _| {
+            if let ReverseKey::Blob(_, id) = key {
+                ids.push(id);
+            }
+            match ids.len() < CREDENTIALS_OF_LOGIN_MAX {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        for id in ids {
+            let row = self.blob(&id)?.filter(|row| row.kind == "totp" && row.user == *user);
+            found.extend(row.map(|row| (id, row.blob)));
+            if found.len() == TOTP_CREDENTIALS_MAX {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The last time step of which a passcode of this credential was used.
+    pub(crate) fn used_step(&self, id: &BlobId) -> Result<Option<u64>, SourceError> {
+        Ok(self.facts.get::<UsedPasscode>(id)?.map(|used| used.step))
     }
 
     pub(crate) fn trust(&self, id: &TrustId) -> Result<Option<Trust>, SourceError> {

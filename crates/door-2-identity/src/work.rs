@@ -2,6 +2,7 @@
 //! workers, and only fills the memo with the result. Afterwards the door judges the credential again, on the current facts.
 
 use crate::crypt;
+use crate::permit::Unfinished;
 use crate::refuse::Refusal;
 use enfilade_facts::MemoKey;
 use enfilade_facts::vocabulary::Secret;
@@ -13,6 +14,8 @@ pub enum Closed {
     Refused(Refusal),
     /// A slow hash has to be computed first. Then the door is asked again.
     NeedsWork(Box<Work>),
+    /// The password is correct, and the user needs further methods.
+    Unfinished(Unfinished),
 }
 
 impl Closed {
@@ -21,6 +24,7 @@ impl Closed {
         match self {
             Closed::Refused(refusal) => refusal,
             Closed::NeedsWork(work) => work.refuse(),
+            Closed::Unfinished(unfinished) => unfinished.refuse(),
         }
     }
 }

@@ -285,7 +285,7 @@ pub(crate) enum User {
         #[arg(long)]
         force: bool,
     },
-    /// Enable a disabled user
+    /// Enable a disabled or inactive user, and end a lock after failed logins
     Enable {
         /// NAME@REALM
         user: Userid,

@@ -5,7 +5,7 @@ mod lost;
 mod shown;
 mod values;
 
-pub(crate) use keys::{Facts, Identity, KEYS, Key, Passwords, Tls};
+pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
@@ -15,7 +15,7 @@ use enfilade_admin::{CertificatePlace, IndexUse, LimitModel, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
-use keys::{Access, Backup, Datastores, Effect, Http, Operations};
+use keys::{Access, Backup, Datastores, Effect, Http, Operations, Passwords};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -93,17 +93,26 @@ impl UseOfLimits {
     }
 }
 
-impl Passwords {
-    /// The rules for passwords, in the type of the crate `enfilade-admin`.
-    pub(crate) fn rules(&self) -> PasswordRules {
-        let seconds = |time: &Option<Duration>| time.as_ref().map_or(0, |time| time.seconds);
+/// How long a user is locked by default, in seconds, as in Keystone.
+const LOCKOUT_SECONDS: i64 = 1_800;
+
+impl Config {
+    /// The rules for passwords and logins, in the type of the crate `enfilade-admin`.
+    pub(crate) fn password_rules(&self) -> PasswordRules {
+        let (passwords, identity) = (&self.passwords, &self.identity);
+        let seconds = |time: &Option<Duration>, usual| time.as_ref().map_or(usual, |time| time.seconds);
         PasswordRules {
-            characters_min: self.characters_min.get(),
-            kinds_min: self.kinds_min.get(),
-            seconds_max: seconds(&self.expire_after),
-            seconds_min: seconds(&self.keep_for),
-            unlike_last: self.unlike_last.get(),
-            change_given: self.change_given,
+            characters_min: passwords.characters_min.get(),
+            kinds_min: passwords.kinds_min.get(),
+            seconds_max: seconds(&passwords.expire_after, 0),
+            seconds_min: seconds(&passwords.keep_for, 0),
+            unlike_last: passwords.unlike_last.get(),
+            change_given: passwords.change_given,
+            regex: passwords.regex.clone().map(|expression| expression.0),
+            regex_description: passwords.regex_description.clone(),
+            lockout_failures: u32::try_from(identity.lockout_failures.get()).unwrap_or(u32::MAX),
+            lockout_seconds: seconds(&identity.lockout_duration, LOCKOUT_SECONDS),
+            inactive_days: i64::try_from(identity.inactive_days.get()).unwrap_or(i64::MAX),
         }
     }
 }

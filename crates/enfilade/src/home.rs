@@ -15,7 +15,7 @@ use enfilade_admin::{
 use enfilade_facts::tables::FileName;
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
+use enfilade_passage::{Accounts, Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
 use enfilade_sources::files::directory;
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
@@ -276,7 +276,7 @@ impl Home {
         let Installation { data, config, config_file, had_config_file } = installation;
         let who = caller();
         let written = config.clone();
-        let (files, passwords) = (file_set(&data, &config), config.passwords.rules());
+        let (files, passwords) = (file_set(&data, &config), config.password_rules());
         let reserved = ReservedPaths::new(reserved(&data, &config, config_file.as_deref()));
         let home = Home {
             files,
@@ -463,7 +463,8 @@ impl Home {
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
         let alone =
             (Ledger::private(1, clock::now()), Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>);
-        self.house(self.hash_key_to_ask(), Arc::new(NoLog), sync_channel(1).0, alone, None)
+        let accounts = Accounts::free();
+        self.house(self.hash_key_to_ask(), Arc::new(NoLog), sync_channel(1).0, accounts, alone, None)
     }
 
     /// The state (house) of a server that uses the store of facts in this data directory.
@@ -472,6 +473,7 @@ impl Home {
         hash_key: HashKey,
         audit: Arc<dyn Audit>,
         upgrades: SyncSender<Upgrade>,
+        accounts: Accounts,
         (ledger, locks): (Ledger, Arc<dyn LockStore>),
         watch: Option<Watch>,
     ) -> anyhow::Result<Arc<House>> {
@@ -495,6 +497,7 @@ impl Home {
                 false => Penalties::none(seed()?),
                 true => Penalties::new(seed()?),
             },
+            accounts: Arc::new(accounts),
             limits: self.config.limits.0,
             ledger,
             locks,
@@ -553,12 +556,13 @@ pub(crate) fn terms(config: &Config) -> SessionTerms {
     SessionTerms {
         token_seconds: identity.token_seconds.seconds(),
         expired_seconds: identity.expired_seconds,
+        passcode_steps: identity.totp_previous_windows.into(),
     }
 }
 
 /// The configuration that decides how long a Fernet key is needed.
 pub(crate) fn key_terms(config: &Config) -> KeyTerms {
-    let SessionTerms { token_seconds, expired_seconds } = terms(config);
+    let SessionTerms { token_seconds, expired_seconds, .. } = terms(config);
     KeyTerms { max_active: config.identity.max_active_keys, token_seconds, expired_seconds }
 }
 

@@ -3,6 +3,7 @@
 
 mod access_log;
 mod acme;
+mod activities;
 mod audit_log;
 mod backup;
 mod certificates;

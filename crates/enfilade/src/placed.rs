@@ -1,5 +1,5 @@
 //! Files of a Proxmox Backup Server next to `user.cfg` that this server does not follow: passwords, realms and second factors. What is not in use is
-//! said at each start and by `enfilade doctor`, so that nobody believes that a second factor is checked here.
+//! said at each start and by `enfilade doctor`, so that nobody believes that a second factor of Proxmox is checked here.
 
 use crate::home::server_change_context;
 use crate::{clock, example, output};
@@ -122,7 +122,7 @@ fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option
     };
     let then: Vec<String> = alone.into_iter().chain(others).collect();
     Some(format!(
-        "{SECOND_FACTORS} is not in use: this server checks no second factor, but Proxmox has second factors of {}; {}",
+        "{SECOND_FACTORS} is not in use: this server imports no second factors, but Proxmox has second factors of {}; {}",
         output::some(&names),
         then.join("; ")
     ))
@@ -142,7 +142,7 @@ mod tests {
         let here =
             |name: &str| Imported::left("password", name, "the user already has a password on this server");
         let says = |items: &[Imported]| without_factor(&users, items, "import").unwrap();
-        let begin = "tfa.json is not in use: this server checks no second factor, but Proxmox has second factors of ann@pbs, bob@pbs; ";
+        let begin = "tfa.json is not in use: this server imports no second factors, but Proxmox has second factors of ann@pbs, bob@pbs; ";
         assert_eq!(
             says(&[]),
             format!("{begin}`import` gives these users no password, and shows the next step")

@@ -12,7 +12,7 @@ use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Admission, Door, Listener, Place, Tls};
 use crate::reserved::refuse_exposed_backups;
 use crate::{
-    audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations, output,
+    activities, audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations, output,
     protocols, reload, self_made, sweeping, token_key,
 };
 use anyhow::Context;
@@ -138,7 +138,7 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 }
 
 fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
-    Faces::new(Arc::clone(house), home.files.clone(), home.passwords, home.datastore_roots())
+    Faces::new(Arc::clone(house), home.files.clone(), home.passwords.clone(), home.datastore_roots())
         .with_limit_model(home.config.identity.limit_model.model())
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
 }
@@ -152,8 +152,9 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
     let shared = operations::shared(home)?;
+    let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
     let house =
-        home.house(home.hash_key()?, log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
+        home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let faces = faces_of(home, &house);
     let router = protocols::router(&faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);

@@ -1,27 +1,40 @@
-//! `POST /v3/auth/tokens`: the user, the proof, and the requested scope.
+//! `POST /v3/auth/tokens`: the user, the methods that prove it, and the requested scope.
 
 use super::render::{Form, token_body};
-use super::{ApiError, ApiResponse, Outcome, query};
+use super::{ApiError, ApiResponse, Outcome, query, receipts};
 use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ResourceRef, authid_of_credential, authid_of_user, domain_of, find_trust,
-    project_of, use_trust,
+    project_of, use_passcode, use_trust,
 };
 use enfilade_faces::{Connection, Faces, RequestError, Trace};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{RequestId, Secret, TrustId, Word};
-use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
+use enfilade_passage::{
+    Credential, IdentityRefusal, Passcode, Refusal, Scope, SecretAsk, SessionAsk, Wanted,
+};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use serde_json::Value;
+use std::net::IpAddr;
 use zeroize::Zeroizing;
 
-/// The proof of identity.
+/// A proof of identity.
 #[derive(Debug)]
 enum Proof {
     Password(ResourceRef, Secret),
     Token(SessionAsk),
     Credential(CredentialRef, Secret),
+}
+
+/// A user and a passcode.
+type Given = (ResourceRef, Secret);
+
+/// The methods of a login: at most one proof, at most one passcode, and at least one of both.
+#[derive(Debug)]
+enum Proofs {
+    Proof(Proof, Option<Given>),
+    Passcode(Given),
 }
 
 /// The requested scope, as it is in the request.
@@ -42,26 +55,32 @@ pub(super) async fn login(
     body: &[u8],
     trace: &mut Trace,
 ) -> Outcome {
-    let (proof, scope) = read(body)?;
+    let (proofs, scope) = read(body)?;
+    let receipt = receipts::receipt_of(head)?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
-    let credential = match proof {
-        Proof::Token(ask) => Credential::Session(ask),
-        Proof::Password(user, secret) => {
-            let named = user.word();
-            trace.event.authid = named.clone();
-            let authid = authid_of_user(house.source(), &user)?;
-            Credential::NamedSecret(SecretAsk { authid, secret }, named)
+    let mut arrival = match proofs {
+        Proofs::Proof(proof, given) => {
+            let credential = credential_of(faces, proof, trace)?;
+            let arrival = trace.admitted(house.arrive(&credential, from)).await?;
+            match given {
+                Some(given) => arrival.with_passcode(passcode(faces, given, from, trace).await?.0)?,
+                None => arrival,
+            }
         }
-        Proof::Credential(credential, secret) => {
-            let named = credential.word();
-            trace.event.authid = named.clone();
-            let authid = authid_of_credential(house.source(), &credential)?;
-            Credential::NamedSecret(SecretAsk { authid, secret }, named)
+        Proofs::Passcode(given) => {
+            let (passcode, named) = passcode(faces, given, from, trace).await?;
+            house.arrive_by_passcode(passcode, named)
         }
     };
-    let mut visit = trace.admitted(house.admit(&credential, from)).await?;
+    if let Some(ask) = &receipt {
+        arrival = arrival.with_receipt(ask)?;
+    }
+    let who = arrival.authid().to_word();
+    trace.event.authid = who.clone();
+    if let Some(receipt) = arrival.receipt().await? {
+        return receipts::answer(house.source(), &receipt, &arrival, trace);
+    }
     connection.anonymous.release();
-    trace.event.authid = visit.principal().authid.to_word();
     let nowhere = || {
         ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
     };
@@ -85,17 +104,61 @@ pub(super) async fn login(
     };
     if let Some(id) = trust {
         // Whether the session may be issued is checked before the use is counted, so that a refused request consumes no use of the trust.
-        visit.would_issue(wanted)?;
-        count_use(faces, visit.principal().authid.to_word(), id, trace.event.id).await?;
+        arrival.would_issue(wanted)?;
+        count_use(faces, who, id, trace.event.id).await?;
     }
-    let made = visit.issue(wanted).await?;
+    let made = arrival.issue(wanted).await?;
     let form = Form { with_catalog: query(head, "nocatalog").is_none() };
     let (body, _) = token_body(house.source(), &made.session, faces.catalog(), form)?;
     let subject = HeaderValue::from_str(&made.token).map(|mut value| {
         value.set_sensitive(true);
         value
     });
-    Ok(ApiResponse { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
+    Ok(ApiResponse { subject: subject.ok(), ..ApiResponse::of(StatusCode::CREATED, body) })
+}
+
+/// The credential of a proof. The account of a name or id is looked up first.
+fn credential_of(faces: &Faces, proof: Proof, trace: &mut Trace) -> Result<Credential, ApiError> {
+    let house = faces.arc_house();
+    Ok(match proof {
+        Proof::Token(ask) => Credential::Session(ask),
+        Proof::Password(user, secret) => {
+            let named = user.word();
+            trace.event.authid = named.clone();
+            let authid = authid_of_user(house.source(), &user)?;
+            Credential::NamedSecret(SecretAsk { authid, secret }, named)
+        }
+        Proof::Credential(credential, secret) => {
+            let named = credential.word();
+            trace.event.authid = named.clone();
+            let authid = authid_of_credential(house.source(), &credential)?;
+            Credential::NamedSecret(SecretAsk { authid, secret }, named)
+        }
+    })
+}
+
+/// Checks a passcode and commits its use, so that nobody can use it again. Returns the passcode, and the name or id that the client sent.
+async fn passcode(
+    faces: &Faces,
+    (user, secret): Given,
+    from: IpAddr,
+    trace: &mut Trace,
+) -> Result<(Passcode, Word), ApiError> {
+    let (house, named) = (faces.arc_house(), user.word());
+    trace.event.authid = named.clone();
+    let authid = authid_of_user(house.source(), &user)?;
+    let who = authid.to_word();
+    let passcode = trace.admitted(house.check_passcode(&SecretAsk { authid, secret }, &named, from)).await?;
+    let (faces, request) = (faces.clone(), trace.event.id);
+    let done = tokio::task::spawn_blocking(move || {
+        let used = use_passcode(&faces.change_context(&who, Requester::User, request), &passcode);
+        match used {
+            Ok(()) => Ok((passcode, named)),
+            Err(enfilade_admin::Error::Identity(refusal)) => Err(Refusal::from(refusal).into()),
+            Err(other) => Err(other.into()),
+        }
+    });
+    done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
 /// Counts a use of a trust with limited uses. Called before the session is issued, so that two requests cannot both get the last use.
@@ -127,8 +190,10 @@ pub(super) async fn change_password(
     let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.word());
     let id = match trace.admitted(house.admit(&credential, from)).await {
         Ok(visit) => visit.principal().user,
-        // The password is correct but expired. The user may still change it.
-        Err(Refusal::Identity(IdentityRefusal::PasswordExpired { user, .. })) => user,
+        // The password is correct, and it is expired or needs further methods for a session. The user may still change it.
+        Err(Refusal::Identity(
+            IdentityRefusal::PasswordExpired { user, .. } | IdentityRefusal::MoreMethods { user, .. },
+        )) => user,
         Err(refusal) => return Err(refusal.into()),
     };
     connection.anonymous.release();
@@ -141,19 +206,42 @@ pub(super) async fn change_password(
 }
 
 /// Parses a body. The error names the attribute that is missing or has the wrong type.
-fn read(body: &[u8]) -> Result<(Proof, ScopeRef), ApiError> {
+fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|_| ApiError::invalid("the body is not JSON; expected {\"auth\": {\"identity\": …}}"))?;
     let auth = value.get("auth").ok_or_else(|| missing("auth"))?;
     let identity = auth.get("identity").ok_or_else(|| missing("auth.identity"))?;
     let methods =
         identity.get("methods").and_then(Value::as_array).ok_or_else(|| missing("auth.identity.methods"))?;
-    let [method] = methods.as_slice() else {
-        return Err(ApiError::invalid("auth.identity.methods: expected exactly one method"));
+    let (mut proof, mut passcode, mut seen) = (None, None, Vec::new());
+    for method in methods {
+        let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
+        // As in Keystone, a method counts once.
+        if seen.contains(&method) {
+            continue;
+        }
+        seen.push(method);
+        let of_method = || identity.get(method).ok_or_else(|| missing(&format!("auth.identity.{method}")));
+        if method == "totp" {
+            let user = of_method()?.get("user").ok_or_else(|| missing("auth.identity.totp.user"))?;
+            passcode = Some((thing(user, "auth.identity.totp.user")?, secret(user, "passcode")?));
+        } else if proof.replace(self::proof(method, of_method)?).is_some() {
+            return Err(ApiError::invalid(
+                "auth.identity.methods: expected at most one of password, token and application_credential, and at most totp besides",
+            ));
+        }
+    }
+    let proofs = match (proof, passcode) {
+        (Some(proof), passcode) => Proofs::Proof(proof, passcode),
+        (None, Some(passcode)) => Proofs::Passcode(passcode),
+        (None, None) => return Err(ApiError::invalid("auth.identity.methods: expected at least one method")),
     };
-    let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
-    let of_method = || identity.get(method).ok_or_else(|| missing(&format!("auth.identity.{method}")));
-    let proof = match method {
+    Ok((proofs, scope(auth.get("scope"))?))
+}
+
+/// The proof of a method. `of_method` gives the object of the method.
+fn proof<'v>(method: &str, of_method: impl Fn() -> Result<&'v Value, ApiError>) -> Result<Proof, ApiError> {
+    Ok(match method {
         "password" => {
             let user = of_method()?.get("user").ok_or_else(|| missing("auth.identity.password.user"))?;
             Proof::Password(thing(user, "auth.identity.password.user")?, secret(user, "password")?)
@@ -173,8 +261,7 @@ fn read(body: &[u8]) -> Result<(Proof, ScopeRef), ApiError> {
             Proof::Credential(credential, secret(given, "secret")?)
         }
         _ => return Err(Refusal::from(IdentityRefusal::NoCredential).into()),
-    };
-    Ok((proof, scope(auth.get("scope"))?))
+    })
 }
 
 fn scope(value: Option<&Value>) -> Result<ScopeRef, ApiError> {
@@ -252,11 +339,20 @@ mod tests {
             (r#","scope":{"domain":{"name":"d"}}"#, ScopeRef::Domain(DomainRef::Name("d".into()))),
             (r#","scope":{"project":{"id":"1"}}"#, ScopeRef::Project(ResourceRef::Id("1".into()))),
         ] {
-            let (proof, scope) = of(&format!("{{\"auth\":{{{password}{scope}}}}}")).ok().unwrap();
+            let (proofs, scope) = of(&format!("{{\"auth\":{{{password}{scope}}}}}")).ok().unwrap();
             assert_eq!(scope, expected);
             assert!(
-                matches!(proof, Proof::Password(ResourceRef::Named(name, DomainRef::Id(id)), _) if name == "a" && id == "default")
+                matches!(proofs, Proofs::Proof(Proof::Password(ResourceRef::Named(name, DomainRef::Id(id)), _), None) if name == "a" && id == "default")
             );
+        }
+        let totp = r#""totp":{"user":{"id":"1","passcode":"123456"}}"#;
+        let with = |names: &str, more: &str| {
+            of(&format!(r#"{{"auth":{{"identity":{{"methods":[{names}],{totp}{more}}}}}}}"#)).ok().unwrap().0
+        };
+        let token = r#","token":{"id":"t"}"#;
+        assert!(matches!(with(r#""totp""#, ""), Proofs::Passcode((ResourceRef::Id(id), _)) if id == "1"));
+        for names in [r#""totp","token""#, r#""token","totp""#, r#""token","totp","token","totp""#] {
+            assert!(matches!(with(names, token), Proofs::Proof(Proof::Token(_), Some(_))), "{names}");
         }
         for wrong in [
             "",
@@ -267,6 +363,8 @@ mod tests {
             r#"{"auth":{"identity":{"methods":["password","token"],"password":{},"token":{}}}}"#,
             r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"a","password":"p"}}}}}"#,
             r#"{"auth":{"identity":{"methods":["token"],"token":{"id":1}}}}"#,
+            r#"{"auth":{"identity":{"methods":["totp"],"totp":{"user":{"id":"1"}}}}}"#,
+            r#"{"auth":{"identity":{"methods":["totp"],"totp":{"passcode":"123456"}}}}"#,
             r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"secret":"s"}}}}"#,
         ] {
             assert!(matches!(of(wrong), Err(ApiError::Message(StatusCode::BAD_REQUEST, _))), "{wrong}");

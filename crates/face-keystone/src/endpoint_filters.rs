@@ -112,18 +112,19 @@ pub fn group_filters(given: &Map<String, Value>) -> Result<GroupFilters, Error> 
 
 /// Records in a response.
 fn rows<R: Resource>(
-    view: &View<'_>,
+    view_at: (&View<'_>, i64),
     base: &str,
     found: Vec<(R::Key, R)>,
     permit: &ApiPermit,
 ) -> Result<Vec<Value>, ApiError> {
-    found.into_iter().map(|row| described(view, base, row, permit)).collect()
+    found.into_iter().map(|row| described(view_at, base, row, permit)).collect()
 }
 
 /// Lists the endpoints of a group.
 pub(super) fn endpoints_in_group(call: &mut Call) -> Outcome {
     let (Record { row, .. }, permit) = EndpointGroup::found(call)?;
-    let rows = call.look(|view| rows(view, &call.base, endpoints_of_group(view, &row)?, &permit))?;
+    let rows =
+        call.look(|view| rows((view, call.now()), &call.base, endpoints_of_group(view, &row)?, &permit))?;
     Ok(listed(call, "endpoints", rows))
 }
 
@@ -131,7 +132,12 @@ pub(super) fn endpoints_in_group(call: &mut Call) -> Outcome {
 pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = EndpointGroup::found(call)?;
     let rows = call.look(|view| {
-        rows::<Project>(view, &call.base, projects_selecting(view, &Selected::Group(id))?, &permit)
+        rows::<Project>(
+            (view, call.now()),
+            &call.base,
+            projects_selecting(view, &Selected::Group(id))?,
+            &permit,
+        )
     })?;
     Ok(listed(call, "projects", rows))
 }
@@ -140,7 +146,12 @@ pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
 pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Endpoint::found(call)?;
     let rows = call.look(|view| {
-        rows::<Project>(view, &call.base, projects_selecting(view, &Selected::Endpoint(id))?, &permit)
+        rows::<Project>(
+            (view, call.now()),
+            &call.base,
+            projects_selecting(view, &Selected::Endpoint(id))?,
+            &permit,
+        )
     })?;
     Ok(listed(call, "projects", rows))
 }
@@ -148,16 +159,18 @@ pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
 /// Lists the endpoints that the filters of a project select.
 pub(super) fn endpoints_for_project(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Project::found(call)?;
-    let rows =
-        call.look(|view| rows::<Endpoint>(view, &call.base, endpoints_of_project(view, &id)?, &permit))?;
+    let rows = call.look(|view| {
+        rows::<Endpoint>((view, call.now()), &call.base, endpoints_of_project(view, &id)?, &permit)
+    })?;
     Ok(listed(call, "endpoints", rows))
 }
 
 /// Lists the groups that the filters of a project select.
 pub(super) fn groups_for_project(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Project::found(call)?;
-    let rows =
-        call.look(|view| rows::<EndpointGroup>(view, &call.base, groups_of_project(view, &id)?, &permit))?;
+    let rows = call.look(|view| {
+        rows::<EndpointGroup>((view, call.now()), &call.base, groups_of_project(view, &id)?, &permit)
+    })?;
     Ok(listed(call, "endpoint_groups", rows))
 }
 

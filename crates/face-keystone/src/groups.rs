@@ -77,7 +77,7 @@ impl Resource for Group {
 /// Lists the users that are direct members of a group.
 pub(super) fn list_users(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Group::found(call)?;
-    let (base, only, own) = (call.base.clone(), permit.only_domain(), permit.clone());
+    let (base, only, own, now) = (call.base.clone(), permit.only_domain(), permit.clone(), call.now());
     let after = match call.query("marker").map(listing::plain) {
         None => None,
         Some(text) => {
@@ -90,7 +90,7 @@ pub(super) fn list_users(call: &mut Call) -> Outcome {
             let ReverseKey::Member(_, Member::User(user)) = key else { return Ok(ControlFlow::Continue(())) };
             match User::find(view, &user.to_string())? {
                 Some(user) if only.is_none_or(|only| only == user.1.domain) => {
-                    Ok(each(key.bytes(), described(view, &base, user, &own)?))
+                    Ok(each(key.bytes(), described((view, now), &base, user, &own)?))
                 }
                 _ => Ok(ControlFlow::Continue(())),
             }
@@ -150,7 +150,7 @@ pub(super) fn list_groups(call: &mut Call) -> Outcome {
         let mut rows = Vec::new();
         let is_told = |row: &Group| permit.only_domain().is_none_or(|only| only == row.domain);
         for group in groups_of(view, &user)?.into_iter().filter(|(_, row)| is_told(row)) {
-            rows.push(described(view, &call.base, group, &permit)?);
+            rows.push(described((view, call.now()), &call.base, group, &permit)?);
         }
         Ok(rows)
     })?;

@@ -18,6 +18,7 @@ mod json_home;
 mod listing;
 mod policies;
 mod projects;
+mod receipts;
 mod render;
 mod resource;
 mod roles;
@@ -33,7 +34,7 @@ mod users;
 
 pub use blobs::{access_key, ec2_id};
 pub use endpoint_filters::group_filters;
-pub use request_body::wants_more_than_a_password;
+pub use request_body::mfa_rules;
 pub use routes::{V3, V3Need, V3Route};
 
 use bytes::Bytes;
@@ -70,6 +71,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
 }
 
 const SUBJECT: HeaderName = HeaderName::from_static("x-subject-token");
+const RECEIPT: HeaderName = HeaderName::from_static("openstack-auth-receipt");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
 /// The response to a call.
@@ -78,15 +80,21 @@ pub(crate) struct ApiResponse {
     body: Body,
     /// The token that was created or validated.
     subject: Option<HeaderValue>,
+    /// The receipt of a login that is not complete.
+    receipt: Option<HeaderValue>,
 }
 
 impl ApiResponse {
+    fn of(status: StatusCode, body: impl Into<Body>) -> Self {
+        ApiResponse { status, body: body.into(), subject: None, receipt: None }
+    }
+
     fn json(status: StatusCode, value: &Value) -> Self {
-        ApiResponse { status, body: Body::from(value.to_string()), subject: None }
+        Self::of(status, Body::from(value.to_string()))
     }
 
     fn no_content() -> Self {
-        ApiResponse { status: StatusCode::NO_CONTENT, body: Body::empty(), subject: None }
+        Self::of(StatusCode::NO_CONTENT, Body::empty())
     }
 }
 
@@ -208,6 +216,11 @@ impl Call {
     /// Changes the stored facts with a permit of door 4 (access). Returns the unmodified result of `change`.
     fn change<R>(&self, permit: &ApiPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
         change(&self.faces.change_context(&permit.who().to_word(), permit.requester(), self.id))
+    }
+
+    /// The present time, in seconds since the epoch.
+    fn now(&self) -> i64 {
+        self.faces.house().now().unix_seconds
     }
 
     /// The body as JSON.
@@ -356,6 +369,9 @@ fn finish(base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
     }
     if let Some(subject) = said.subject {
         headers.insert(SUBJECT, subject);
+    }
+    if let Some(receipt) = said.receipt {
+        headers.insert(RECEIPT, receipt);
     }
     headers.insert(VARY, HeaderValue::from_static("X-Auth-Token"));
     if let Ok(id) = HeaderValue::from_str(&trace.event.id.to_string()) {

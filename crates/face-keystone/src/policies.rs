@@ -137,7 +137,10 @@ pub(super) fn list_endpoints(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Policy::found(call)?;
     let rows = call.look(|view| {
         let endpoints = endpoints_of_policy(view, &id)?;
-        endpoints.into_iter().map(|row| described(view, &call.base, row, &permit)).collect::<Result<_, _>>()
+        endpoints
+            .into_iter()
+            .map(|row| described((view, call.now()), &call.base, row, &permit))
+            .collect::<Result<_, _>>()
     })?;
     Ok(listed(call, "endpoints", rows))
 }
@@ -146,7 +149,7 @@ pub(super) fn list_endpoints(call: &mut Call) -> Outcome {
 pub(super) fn of_endpoint(call: &mut Call) -> Outcome {
     let (Record { id, row, .. }, permit) = Endpoint::found(call)?;
     let body = call.look(|view| match policy_of_endpoint(view, &id, &row)? {
-        Some(policy) => described::<Policy>(view, &call.base, policy, &permit),
+        Some(policy) => described::<Policy>((view, call.now()), &call.base, policy, &permit),
         None => {
             let why = format!("No policy is associated with endpoint {id}.");
             Err(ApiError::Message(StatusCode::NOT_FOUND, why))

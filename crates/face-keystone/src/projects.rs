@@ -249,7 +249,10 @@ pub(super) fn of_user(call: &mut Call) -> Outcome {
     projects.retain(|(_, row)| permit.only_domain().is_none_or(|only| only == row.domain));
     let filters = Filters::of(&call.head, &[]);
     let rows: Vec<Value> = call.look(|view| {
-        projects.into_iter().map(|project| described(view, &call.base, project, &permit)).collect()
+        projects
+            .into_iter()
+            .map(|project| described((view, call.now()), &call.base, project, &permit))
+            .collect()
     })?;
     Ok(super::listed(call, "projects", rows.into_iter().filter(|row| filters.hold(row)).collect()))
 }
@@ -330,7 +333,7 @@ pub(super) fn put_tag(call: &mut Call) -> Outcome {
         }
         true
     })?;
-    Ok(ApiResponse { status: StatusCode::CREATED, body: enfilade_faces::Body::empty(), subject: None })
+    Ok(ApiResponse::of(StatusCode::CREATED, enfilade_faces::Body::empty()))
 }
 
 pub(super) fn delete_tag(call: &mut Call) -> Outcome {

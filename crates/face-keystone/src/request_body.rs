@@ -3,7 +3,7 @@
 use super::Call;
 use super::schema::Schema;
 use enfilade_admin::Error;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::str::FromStr;
 
 /// The object and its name in the body.
@@ -19,18 +19,25 @@ pub(super) fn invalid(why: impl Into<String>) -> Error {
 /// Whether a value has the type of the option.
 type IsIt = fn(&Value) -> bool;
 
-/// Resource options of Keystone and the type of each.
-const OPTIONS: [(&str, IsIt); 9] = [
-    ("immutable", Value::is_boolean),
+/// Keystone's options of a user, and the type of each. Other resources have only the option `immutable`.
+const OPTIONS_OF_USER: [(&str, IsIt); 7] = [
     ("ignore_change_password_upon_first_use", Value::is_boolean),
     ("ignore_password_expiry", Value::is_boolean),
     ("ignore_lockout_failure_attempts", Value::is_boolean),
     ("lock_password", Value::is_boolean),
     ("ignore_user_inactivity", Value::is_boolean),
     ("multi_factor_auth_enabled", Value::is_boolean),
-    ("multi_factor_auth_rules", Value::is_array),
-    ("tags", Value::is_array),
+    ("multi_factor_auth_rules", are_rules),
 ];
+
+/// Whether a value has the type of an option; `None` if Keystone has no such option.
+fn is_of_option(what: &str, name: &str, value: &Value) -> Option<bool> {
+    let of_user = OPTIONS_OF_USER.iter().find(|(known, _)| what == "user" && *known == name);
+    match of_user {
+        Some((_, is_it)) => Some(is_it(value)),
+        None => (what != "user" && name == "immutable").then(|| value.is_boolean()),
+    }
+}
 
 impl RequestBody {
     /// Reads the object named `what` from the body.
@@ -221,12 +228,11 @@ impl RequestBody {
                 _ => Map::new(),
             };
             for (name, value) in given {
-                let known = OPTIONS.iter().find(|(known, _)| known == name);
-                match (known, value) {
+                match (is_of_option(self.what, name, value), value) {
                     (Some(_), Value::Null) => drop(options.remove(name)),
-                    (Some((_, is_it)), value) if is_it(value) => {
-                        options.insert(name.clone(), value.clone());
-                    }
+                    // An earlier version stored more options.
+                    (None, Value::Null) if options.contains_key(name) => drop(options.remove(name)),
+                    (Some(true), value) => drop(options.insert(name.clone(), value.clone())),
                     _ => {
                         return Err(self.wrong(
                             &format!("options.{name}"),
@@ -234,10 +240,6 @@ impl RequestBody {
                         ));
                     }
                 }
-            }
-            if wants_more_than_a_password(&options) {
-                let why = "multi-factor authentication is not supported: multi_factor_auth_rules must contain the rule [\"password\"]";
-                return Err(Error::Refused(why.to_owned()));
             }
             if !options.is_empty() {
                 kept.insert("options".to_owned(), Value::Object(options));
@@ -247,15 +249,75 @@ impl RequestBody {
     }
 }
 
-/// Whether the user's options require a second factor. Such options are refused: this server cannot check a second factor, and ignoring the rule
-/// would weaken the account.
-pub fn wants_more_than_a_password(options: &Map<String, Value>) -> bool {
-    let is_on = options.get("multi_factor_auth_enabled") == Some(&Value::Bool(true));
-    let rules = options.get("multi_factor_auth_rules").and_then(Value::as_array);
-    is_on && rules.is_some_and(|rules| !rules.is_empty() && !rules.contains(&json!(["password"])))
+/// Whether a value has the form of `multi_factor_auth_rules` (as in Keystone): different lists, each of different methods.
+fn are_rules(value: &Value) -> bool {
+    let is_rule = |rule: &Value| {
+        let methods = rule.as_array().filter(|methods| !methods.is_empty());
+        methods.is_some_and(|methods| methods.iter().all(Value::is_string) && are_different(methods))
+    };
+    value.as_array().is_some_and(|rules| rules.iter().all(is_rule) && are_different(rules))
+}
+
+fn are_different(all: &[Value]) -> bool {
+    all.iter().enumerate().all(|(at, one)| !all.iter().take(at).any(|other| other == one))
+}
+
+/// The rules for multi-factor authentication in the options of a user, if they are in force: Keystone obeys them unless
+/// `multi_factor_auth_enabled` is false.
+pub fn mfa_rules(options: &Map<String, Value>) -> Vec<Vec<String>> {
+    let rules = options.get("multi_factor_auth_rules").filter(|rules| are_rules(rules));
+    let is_off = options.get("multi_factor_auth_enabled") == Some(&Value::Bool(false));
+    let text = |method: &Value| method.as_str().map(str::to_owned);
+    let rule = |rule: &Value| rule.as_array().into_iter().flatten().filter_map(text).collect();
+    rules.and_then(Value::as_array).filter(|_| !is_off).into_iter().flatten().map(rule).collect()
 }
 
 /// Whether an option is set in the additional attributes of a record.
 pub(super) fn has_option(extra: &Map<String, Value>, name: &str) -> bool {
     extra.get("options").and_then(|options| options.get(name)) == Some(&Value::Bool(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_option_has_its_type_and_its_kind_of_resource() {
+        for (what, name, value, expected) in [
+            ("user", "ignore_user_inactivity", json!(true), Some(true)),
+            ("user", "ignore_lockout_failure_attempts", json!("true"), Some(false)),
+            ("user", "lock_password", json!(1), Some(false)),
+            ("user", "multi_factor_auth_rules", json!([["totp"]]), Some(true)),
+            ("user", "immutable", json!(true), None),
+            ("user", "tags", json!([]), None),
+            ("project", "immutable", json!(true), Some(true)),
+            ("project", "lock_password", json!(true), None),
+        ] {
+            assert_eq!(is_of_option(what, name, &value), expected, "{what} {name}");
+        }
+    }
+
+    #[test]
+    fn rules_are_lists_of_different_methods_and_in_force_unless_switched_off() {
+        let both = json!([["password", "totp"]]);
+        for (rules, expected) in [
+            (json!([]), true),
+            (both.clone(), true),
+            (json!([["password"], ["password", "totp"]]), true),
+            (json!(["password"]), false),
+            (json!([[]]), false),
+            (json!([[1]]), false),
+            (json!([["totp", "totp"]]), false),
+            (json!([["totp"], ["totp"]]), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(are_rules(&rules), expected, "{rules}");
+        }
+        for (enabled, expected) in [(json!(null), 1), (json!(true), 1), (json!(false), 0)] {
+            let options = json!({ "multi_factor_auth_enabled": enabled, "multi_factor_auth_rules": both });
+            assert_eq!(mfa_rules(options.as_object().unwrap()).len(), expected, "{enabled}");
+        }
+        assert!(mfa_rules(&Map::new()).is_empty());
+    }
 }

@@ -187,6 +187,11 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(Box::new(|_| true))
     }
 
+    /// Adapts the record to the present second (`_now`) for a response.
+    fn see(&mut self, _view: &View<'_>, _id: &Self::Key, _now: i64) -> Result<(), ApiError> {
+        Ok(())
+    }
+
     /// Reads the additional attributes of a record.
     fn extra(view: &View<'_>, id: &Self::Key) -> Result<Map<String, Value>, ApiError> {
         let stored = Self::KIND.map(|kind| extra_of(view, kind, id)).transpose()?;
@@ -212,8 +217,10 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
         let said = call.parameter(0);
         let said = if Self::DECODES_ID { plain(said) } else { said.to_owned() };
+        let now = call.now();
         let found = call.look(|view| {
-            let Some((id, row)) = Self::find(view, &said)? else { return Ok(None) };
+            let Some((id, mut row)) = Self::find(view, &said)? else { return Ok(None) };
+            row.see(view, &id, now)?;
             let extra = Self::extra(view, &id)?;
             Ok(Some(Record { id, row, extra }))
         })?;
@@ -326,11 +333,12 @@ pub(super) fn created<R: Resource + StoredResource>(
 
 /// A record with its additional attributes, for lists.
 pub(super) fn described<R: Resource>(
-    view: &View<'_>,
+    (view, now): (&View<'_>, i64),
     base: &str,
-    (id, row): (R::Key, R),
+    (id, mut row): (R::Key, R),
     permit: &ApiPermit,
 ) -> Result<Value, ApiError> {
+    row.see(view, &id, now)?;
     let extra = R::extra(view, &id)?;
     Ok(R::described(base, Record { id, row, extra }, permit))
 }
@@ -413,7 +421,7 @@ pub(super) fn list<R: Resource>(call: &mut Call) -> Outcome {
 fn list_all<R: Resource>(call: &mut Call) -> Outcome {
     let selected = R::selection(call)?;
     let permit = call.allow(&About::default())?;
-    let (base, only, own) = (call.base.clone(), permit.only_domain(), permit.clone());
+    let (base, only, own, now) = (call.base.clone(), permit.only_domain(), permit.clone(), call.now());
     let after = call.marker(|text| R::Key::from_text(text).map(|id| id.bytes()))?;
     let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
         records::<R>(view, &[], after, |id, row| {
@@ -421,7 +429,7 @@ fn list_all<R: Resource>(call: &mut Call) -> Outcome {
                 return Ok(ControlFlow::Continue(()));
             }
             let place = id.bytes();
-            Ok(each(place, described(view, &base, (id, row), &own)?))
+            Ok(each(place, described((view, now), &base, (id, row), &own)?))
         })
     };
     let filters = Filters::of(&call.head, R::FILTERS);
@@ -468,11 +476,11 @@ fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
             Some(found.ok_or_else(|| ApiError::missing("marker", &text))?)
         }
     };
-    let (base, own) = (call.base.clone(), permit.clone());
+    let (base, own, now) = (call.base.clone(), permit.clone(), call.now());
     let mut domains: HashMap<DomainId, bool> = HashMap::new();
     let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
         let mut show = |key: R::Key, row: R, place: Vec<u8>| match selected(&row) {
-            true => Ok::<_, ApiError>(each(place, described(view, &base, (key, row), &own)?)),
+            true => Ok::<_, ApiError>(each(place, described((view, now), &base, (key, row), &own)?)),
             false => Ok(ControlFlow::Continue(())),
         };
         // The record with this name.

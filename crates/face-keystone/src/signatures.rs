@@ -48,7 +48,7 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
         value.set_sensitive(true);
         value
     });
-    Ok(ApiResponse { status: StatusCode::OK, body: body.into(), subject })
+    Ok(ApiResponse { subject, ..ApiResponse::of(StatusCode::OK, body) })
 }
 
 fn missing(name: &str) -> ApiError {

@@ -80,13 +80,13 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
             text
         }
     };
-    Ok(ApiResponse { status: StatusCode::OK, body: text.into(), subject: Some(found.header) })
+    Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::of(StatusCode::OK, text) })
 }
 
 pub(super) fn check(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     call.allow(&of(found.session()?))?;
-    Ok(ApiResponse { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
+    Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::of(StatusCode::OK, super::Body::empty()) })
 }
 
 /// Revokes a token and, unless `cascade` is `false`, all tokens issued for it.

@@ -179,11 +179,11 @@ impl Resource for Limit {
             let id: LimitId = text.parse().ok()?;
             Some(owner.map_or_else(|| id.bytes().to_vec(), |owner| ReverseKey::LimitOf(owner, id).bytes()))
         })?;
-        let (base, own) = (call.base.clone(), permit.clone());
+        let (base, own, now) = (call.base.clone(), permit.clone(), call.now());
         let show = move |view: &View<'_>, id: LimitId, row: Limit, place: Vec<u8>, each: Each<'_>| {
             match domain_of_owner(view, &row.owner)? {
                 Some(domain) if within.is_none_or(|within| within == domain) => {
-                    Ok(each(place, described(view, &base, (id, row), &own)?))
+                    Ok(each(place, described((view, now), &base, (id, row), &own)?))
                 }
                 _ => Ok::<_, ApiError>(ControlFlow::Continue(())),
             }

@@ -2,7 +2,7 @@
 
 use super::listing::plain;
 use super::render::time;
-use super::request_body::{RequestBody, has_option, invalid};
+use super::request_body::{RequestBody, has_option, invalid, mfa_rules};
 use super::resource::{
     InDomain, Record, Resource, Selection, Store, add, answer, attributes, permitted_in_domain,
 };
@@ -12,7 +12,7 @@ use enfilade_admin::{
     ChangeContext, ChosenBy, Error, NewUser, UserAttributes, UserSave, create_user, delete_user, save_user,
     user_attributes,
 };
-use enfilade_facts::tables::{NameKind, Profile, ResourceKind, User};
+use enfilade_facts::tables::{Activity, NameKind, Profile, ResourceKind, User};
 use enfilade_facts::vocabulary::{DomainId, Secret, UserId, Userid, from_rfc3339};
 use enfilade_facts::{Read as _, View};
 use enfilade_passage::{About, Party};
@@ -41,7 +41,9 @@ impl Resource for User {
     const KIND: Option<ResourceKind> = Some(ResourceKind::User);
     const STORE: Store<Self> = Store {
         change: |ctx, user, given| {
-            let (row, after) = save_user(ctx, &user.id, &|user, before| changed(given, user, before))?;
+            let (mut row, after) = save_user(ctx, &user.id, &|user, before| changed(given, user, before))?;
+            let now = ctx.now.unix_seconds;
+            ctx.facts.read(|view| disable_inactive(view, &user.id, &mut row, now))??;
             Ok(Record { id: user.id, row, extra: with_profile(&after) })
         },
         delete: |ctx, user| delete_user(ctx, &user.id),
@@ -99,6 +101,10 @@ impl Resource for User {
         }
     }
 
+    fn see(&mut self, view: &View<'_>, id: &UserId, now: i64) -> Result<(), ApiError> {
+        Ok(disable_inactive(view, id, self, now)?)
+    }
+
     fn extra(view: &View<'_>, id: &UserId) -> Result<Map<String, Value>, ApiError> {
         Ok(with_profile(&user_attributes(view, id)?))
     }
@@ -118,6 +124,18 @@ impl Resource for User {
         let user = Record { id, row, extra: with_profile(&after) };
         Ok(answer(call, StatusCode::CREATED, user, &permit))
     }
+}
+
+/// As in Keystone, a user who did not log in for too long is shown as disabled.
+fn disable_inactive(
+    view: &View<'_>,
+    id: &UserId,
+    row: &mut User,
+    now: i64,
+) -> Result<(), enfilade_facts::SourceError> {
+    let is_inactive = view.get::<Activity>(id)?.is_some_and(|activity| activity.is_inactive(now));
+    row.enabled &= !is_inactive;
+    Ok(())
 }
 
 /// The time at which a user's password expires, as text; `None` if it does not expire.
@@ -196,8 +214,8 @@ fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<Strin
     all
 }
 
-/// The profile and the additional attributes with the changes of the body. The options that the password rules use are stored both in the profile and
-/// in the additional attributes.
+/// The profile and the additional attributes with the changes of the body. The options that door 2 and the password rules use are stored both in the
+/// profile and in the additional attributes.
 fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes, Error> {
     let mut profile: Profile = before.profile.clone();
     if let Some(project) = given.id("default_project_id")? {
@@ -208,6 +226,10 @@ fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes
     let options = attributes(&extra);
     profile.keeps_password = has_option(&options, "ignore_password_expiry");
     profile.takes_given_password = has_option(&options, "ignore_change_password_upon_first_use");
+    profile.is_never_locked = has_option(&options, "ignore_lockout_failure_attempts");
+    profile.is_always_active = has_option(&options, "ignore_user_inactivity");
+    profile.mfa_rules =
+        options.get("options").and_then(Value::as_object).map(mfa_rules).unwrap_or_default();
     Ok(UserAttributes { profile, extra })
 }
 
@@ -219,7 +241,8 @@ fn changed(given: &RequestBody, user: &User, before: &UserAttributes) -> Result<
     let mut user = user.clone();
     user.change(given)?;
     let User { name, enabled, comment, .. } = user;
-    Ok(UserSave { name, enabled, comment, password, attributes: after })
+    let is_let_in = given.flag("enabled")? == Some(true);
+    Ok(UserSave { name, enabled, comment, password, is_let_in, attributes: after })
 }
 
 /// Changes the password of a user at the request of that user. Door 2 (identity) has already verified the old password.
@@ -229,18 +252,17 @@ pub(super) fn set_own_password(
     old: &Secret,
     new: &str,
 ) -> Result<(), ApiError> {
-    let before = ctx.facts.read(|view| user_attributes(view, id))??;
-    if has_option(&attributes(&before.extra), "lock_password") {
-        let why = "only an administrator may change the password of this user";
-        return Err(Error::Refused(why.to_owned()).into());
-    }
     let password = secret(new)?;
     save_user(ctx, id, &|user, before| {
+        if has_option(&attributes(&before.extra), "lock_password") {
+            return Err(invalid("only an administrator may change the password of this user"));
+        }
         Ok(UserSave {
             name: user.name.clone(),
             enabled: user.enabled,
             comment: user.comment.clone(),
             password: Some((password.clone(), ChosenBy::User(old.clone()))),
+            is_let_in: false,
             attributes: before.clone(),
         })
     })?;

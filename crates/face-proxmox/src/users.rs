@@ -13,8 +13,12 @@ fn shown(user: &UserSummary) -> Value {
     })
 }
 
+/// Every user. A user who did not log in for too long counts as disabled.
 fn all(call: &Call) -> Result<Vec<UserSummary>, ApiError> {
-    Ok(enfilade_admin::list_users(call.faces.house().source())?)
+    let house = call.faces.house();
+    let (mut users, now) = (enfilade_admin::list_users(house.source())?, house.now().unix_seconds);
+    users.iter_mut().for_each(|user| user.enabled &= !user.activity.is_inactive(now));
+    Ok(users)
 }
 
 /// The digest of the current state of all users.

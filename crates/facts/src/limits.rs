@@ -120,6 +120,15 @@ fixed! {
     /// How long a verified password is remembered, in milliseconds.
     pub const PASSWORD_MEMO_MILLIS: u64 = 60_000;
 
+    /// Most credentials of type `totp` of a user that accept passcodes. Further ones are ignored.
+    pub const TOTP_CREDENTIALS_MAX: usize = 16;
+    /// Most credentials of a user, of any type, among which a login looks for those of type `totp`.
+    pub const CREDENTIALS_OF_LOGIN_MAX: usize = 1024;
+    /// Shortest secret of a credential of type `totp`, in bytes. A shorter one is ignored.
+    pub const TOTP_SECRET_BYTES_MIN: usize = 10;
+    /// Lifetime of a receipt (the proof of some methods of a login), in seconds.
+    pub const RECEIPT_SECONDS: i64 = 300;
+
     /// Highest cost of a bcrypt hash. A hash with a higher cost is refused and not computed.
     pub const BCRYPT_COST_MAX: u32 = 14;
     /// Most rounds of a `$5$` or `$6$` hash.

@@ -76,11 +76,15 @@ pub enum Table {
     EndpointFilters = 34,
     /// The configuration of domains.
     DomainConfigs = 35,
+    /// When users last logged in, and until when they are locked.
+    Activities = 36,
+    /// The last time step of which a passcode of a credential was used.
+    UsedPasscodes = 37,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 36] = [
+    pub const ALL: [Table; 38] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -117,6 +121,8 @@ impl Table {
         Table::EndpointGroups,
         Table::EndpointFilters,
         Table::DomainConfigs,
+        Table::Activities,
+        Table::UsedPasscodes,
     ];
 
     /// The tables that hold facts. Every commit maintains the other tables as well.
@@ -168,6 +174,8 @@ impl Table {
             Table::EndpointGroups => "endpoint-groups",
             Table::EndpointFilters => "endpoint-filters",
             Table::DomainConfigs => "domain-configs",
+            Table::Activities => "activities",
+            Table::UsedPasscodes => "used-passcodes",
         }
     }
 

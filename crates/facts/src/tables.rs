@@ -3,6 +3,7 @@
 //! Records refer to each other by id. The names of domains, users, groups and tokens are records of their own ([`Name`]). So if a name is deleted and
 //! created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
 
+mod activities;
 mod assignments;
 mod blobs;
 mod catalog;
@@ -22,6 +23,7 @@ mod log;
 mod memberships;
 mod names;
 mod parties;
+mod passcodes;
 mod policies;
 mod projects;
 mod reverse;
@@ -31,6 +33,7 @@ mod taking;
 mod trusts;
 mod unified_limits;
 
+pub use activities::Activity;
 pub use assignments::{Assignment, AssignmentKey};
 pub use blobs::{Blob, BlobId, Ec2Key};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
@@ -50,6 +53,7 @@ pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind, called};
 pub use parties::{Member, Who};
+pub use passcodes::UsedPasscode;
 pub use policies::{Policy, PolicyAssociation, PolicyTarget};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
@@ -174,7 +178,9 @@ facts!(
     PolicyAssociation,
     EndpointGroup,
     EndpointFilter,
-    DomainConfig
+    DomainConfig,
+    Activity,
+    UsedPasscode
 );
 
 /// The key of a record.

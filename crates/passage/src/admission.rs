@@ -5,11 +5,12 @@ use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_facts::MemoKey;
 use enfilade_facts::vocabulary::Word;
-use enfilade_identity::{Ask, Closed, IdentityPermit, Outcome, SecretAsk};
+use enfilade_facts::{MemoKey, Read as _, View};
+use enfilade_identity::{Ask, Closed, IdentityPermit, Outcome, Passcode, SecretAsk, Unfinished};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinHandle;
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
@@ -24,13 +25,28 @@ impl House {
         named: Option<&Word>,
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
+        let opened = self.open_login(ask, named, from).await?;
+        opened.map_err(|unfinished| unfinished.refuse().into())
+    }
+
+    /// As [`House::open_secret`], for a client that may present further methods.
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub(crate) async fn open_login(
+        &self,
+        ask: &SecretAsk,
+        named: Option<&Word>,
+        from: IpAddr,
+    ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
         // A blocked address cannot log in with any password, not even with one that door 2 remembers. Otherwise a blocked address could try passwords
         // without a delay until one matches a remembered password.
         if ask.authid.token.is_none() {
             self.refuse_blocked(from)?;
         }
         match self.identify(Ask::Secret(ask)) {
-            Ok(identity) => Ok(identity),
+            Ok(identity) => Ok(Ok(identity)),
+            Err(Closed::Unfinished(unfinished)) => Ok(Err(unfinished)),
             // The future is boxed. Otherwise the future of every login would contain the state of a wait, and moving that larger future would take
             // time in every login.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
@@ -45,11 +61,29 @@ impl House {
         closed: Closed,
         named: Option<&Word>,
         from: IpAddr,
-    ) -> Result<IdentityPermit, Refusal> {
+    ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
         let proven = self.prove_by_hash(ask, closed, from).await;
-        if let Err(Refusal::Identity(identity)) = &proven
+        if let Err(refusal) = &proven {
+            self.count_failure(ask, refusal, named, from).await?;
+        }
+        proven
+    }
+
+    /// Counts a failed login, and waits for as long as the answer is delayed.
+    ///
+    /// # Errors
+    /// When the address is blocked.
+    async fn count_failure(
+        &self,
+        ask: &SecretAsk,
+        refusal: &Refusal,
+        named: Option<&Word>,
+        from: IpAddr,
+    ) -> Result<(), Refusal> {
+        if let Refusal::Identity(identity) = refusal
             && identity.is_failure()
         {
+            let locking = self.lock_after_failure(ask, identity)?;
             self.refuse_blocked(from)?;
             let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
             let delay = self.parts.penalties.failed(from, &named, self.now());
@@ -57,8 +91,55 @@ impl House {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
+            if let Some(locking) = locking {
+                let _ = locking.await;
+            }
         }
-        proven
+        Ok(())
+    }
+
+    /// Counts a wrong password or passcode for the user. If the user must be locked now, the lock is stored while the answer is delayed, so that the
+    /// time of the answer does not tell whether the user exists.
+    fn lock_after_failure(
+        &self,
+        ask: &SecretAsk,
+        refusal: &enfilade_identity::Refusal,
+    ) -> Result<Option<JoinHandle<()>>, Refusal> {
+        use enfilade_identity::Refusal::{WrongPasscode, WrongSecret};
+        let accounts = Arc::clone(&self.parts.accounts);
+        let is_guess = ask.authid.token.is_none() && matches!(refusal, WrongSecret(_) | WrongPasscode { .. });
+        if !accounts.counts() || !is_guess {
+            return Ok(None);
+        }
+        let user = self.parts.source.read(|view| enfilade_identity::user_named(view, &ask.authid.user))??;
+        let now = self.now();
+        let user = user.filter(|user| accounts.failed(user));
+        Ok(user.map(|user| tokio::task::spawn_blocking(move || accounts.lock(&user, now))))
+    }
+
+    /// Checks a passcode (`ask.secret`). A wrong one counts as a failed login. A right one counts only after its use was committed.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn check_passcode(
+        self: &Arc<Self>,
+        ask: &SecretAsk,
+        named: &Word,
+        from: IpAddr,
+    ) -> Result<Passcode, Refusal> {
+        self.refuse_blocked(from)?;
+        let (house, asked) = (Arc::clone(self), ask.clone());
+        // The credentials of the user are read, so the disk may be waited for.
+        let judged = tokio::task::spawn_blocking(move || {
+            let (now, previous) = (house.now(), house.session_terms().passcode_steps);
+            let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous);
+            Ok::<_, Refusal>(house.source().read(check)??)
+        });
+        let judged = judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()));
+        if let Err(refusal) = &judged {
+            self.count_failure(ask, refusal, Some(named), from).await?;
+        }
+        judged
     }
 
     /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match
@@ -71,13 +152,14 @@ impl House {
         ask: &SecretAsk,
         mut closed: Closed,
         from: IpAddr,
-    ) -> Result<IdentityPermit, Refusal> {
+    ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
         let parts = &self.parts;
         // One iteration is enough, unless the stored hash changes while the gate computes.
         for _ in 0..4 {
             let work = match closed {
                 Closed::Refused(refusal) => return Err(refusal.into()),
                 Closed::NeedsWork(work) => work,
+                Closed::Unfinished(unfinished) => return Ok(Err(unfinished)),
             };
             self.refuse_blocked(from)?;
             let asker = Asker { from, failures: parts.penalties.failures(from, self.now()) };
@@ -86,14 +168,15 @@ impl House {
                 Outcome::Differs => return Err(work.refuse().into()),
             }
             closed = match self.identify(Ask::Secret(ask)) {
-                Ok(identity) => return Ok(identity),
+                Ok(identity) => return Ok(Ok(identity)),
                 Err(closed) => closed,
             };
         }
-        Err(match closed {
-            Closed::Refused(refusal) => refusal.into(),
-            Closed::NeedsWork(_) => enfilade_identity::Refusal::Busy.into(),
-        })
+        match closed {
+            Closed::Refused(refusal) => Err(refusal.into()),
+            Closed::NeedsWork(_) => Err(enfilade_identity::Refusal::Busy.into()),
+            Closed::Unfinished(unfinished) => Ok(Err(unfinished)),
+        }
     }
 
     /// Admits a client that sends the same credential bytes again on its connection, as long as the decision of door 2 is still valid. The server

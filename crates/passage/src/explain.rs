@@ -163,9 +163,9 @@ impl House {
         Ok(self.parts.source.read(would)??)
     }
 
-    fn lacks_secret(&self, authid: &Authid) -> Result<Option<Refusal>, Refusal> {
+    fn lacks_secret(&self, authid: &Authid, with_password: bool) -> Result<Option<Refusal>, Refusal> {
         let now = self.now();
-        let lacks = |view: &View<'_>| enfilade_identity::lacks_secret(view, now, authid);
+        let lacks = |view: &View<'_>| enfilade_identity::lacks_secret(view, now, authid, with_password);
         Ok(self.parts.source.read(lacks)??.map(Refusal::from))
     }
 }
@@ -186,7 +186,11 @@ impl Explaining<'_> {
         right: AccessMask,
     ) -> Result<(), ()> {
         let who = self.house.who_would(authid, project).or_else(|why| self.refused(why, Vec::new()))?;
-        match self.house.lacks_secret(authid).or_else(|why| self.refused(why, Vec::new()))? {
+        match self
+            .house
+            .lacks_secret(authid, project.is_none())
+            .or_else(|why| self.refused(why, Vec::new()))?
+        {
             // The other doors judge what the principal could do with a secret, because an operator may give roles before the secret.
             Some(why) => {
                 let _ = self.refused::<()>(why, Vec::new());

@@ -1,5 +1,6 @@
 //! The state of a running server: everything that a walk needs, in named fields. Nothing is global.
 
+use crate::accounts::Accounts;
 use crate::audit::Audit;
 use crate::gate::HashGate;
 use crate::handles::HouseStores;
@@ -27,12 +28,14 @@ pub struct SessionTerms {
     pub token_seconds: i64,
     /// How long after its expiry a service can still validate a token, in seconds.
     pub expired_seconds: i64,
+    /// The number of previous time steps whose passcodes are accepted, too.
+    pub passcode_steps: u64,
 }
 
 impl Default for SessionTerms {
     /// Keystone's defaults.
     fn default() -> Self {
-        SessionTerms { token_seconds: 3_600, expired_seconds: 172_800 }
+        SessionTerms { token_seconds: 3_600, expired_seconds: 172_800, passcode_steps: 1 }
     }
 }
 
@@ -73,6 +76,8 @@ pub struct Parts {
     pub gate: HashGate,
     /// The delays and blocks of failed logins.
     pub penalties: Penalties,
+    /// The failed logins of users, and the rules that lock users or make them inactive.
+    pub accounts: Arc<Accounts>,
     /// The ledger of operations.
     pub ledger: Ledger,
     /// The locks of files.

@@ -2,12 +2,13 @@
 //!
 //! Start with `walk.rs`: every request goes through its functions. `modes.rs` says what differs for an explanation, a review and the server's own
 //! tasks. `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays
-//! clients that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` defines what is kept of each datastore,
-//! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and
-//! checks the directories above the target. `verbs.rs` says which right each verb needs on which descriptor. `listing.rs` lists directories,
-//! `ways.rs` shows the way to a shared folder, and `entry.rs` is one entry of both. `trees.rs` works on whole trees. `holding.rs` contains locks and
-//! properties. `lock_owners.rs` ends a lock whose owner may no longer change the
-//! locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request records.
+//! clients that fail, `accounts.rs` locks users. `sessions.rs` issues and validates sessions, `logins.rs` judges logins with several methods,
+//! `tickets.rs` issues login tickets. `handles.rs` defines what is kept of each datastore, `stores.rs` keeps directories open and counts operations,
+//! `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and checks the directories above the target. `verbs.rs` says
+//! which right each verb needs on which descriptor. `listing.rs` lists directories, `ways.rs` shows the way to a shared folder, and `entry.rs` is one
+//! entry of both. `trees.rs` works on whole trees. `holding.rs` contains locks and properties. `lock_owners.rs` ends a lock whose owner may no longer
+//! change the locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request
+//! records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
 //! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.
@@ -31,9 +32,11 @@ mod shares;
 mod stores;
 mod housekeeping;
 mod sessions;
+mod logins;
 mod tickets;
 mod gate;
 mod penalties;
+mod accounts;
 mod explain;
 mod review;
 mod administer;
@@ -54,10 +57,11 @@ pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledg
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
-    AWS4_HMAC_SHA256, CertificateAsk, Claim, HashKey, HeldRole, Lent, Refusal as IdentityRefusal, Scope,
-    SecretAsk, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Wanted,
+    AWS4_HMAC_SHA256, CertificateAsk, Claim, HashKey, HeldRole, Lent, Passcode, Refusal as IdentityRefusal,
+    Scope, SecretAsk, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Wanted,
 };
 
+pub use accounts::{Accounts, LockUser};
 pub use admission::LastVisitor;
 pub use audit::{Audit, Event};
 pub use credential::{Credential, TicketAsk};
@@ -67,6 +71,7 @@ pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState, ShownLock};
 pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};
 pub use listing::Listing;
+pub use logins::{Arrival, IssuedReceipt};
 pub use penalties::{Penalties, Penalty, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;

@@ -5,12 +5,12 @@ use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::ApiPermit;
 use enfilade_facts::limits::SESSION_TRIES_MAX;
-use enfilade_facts::{Clocks, CommitError, Read};
+use enfilade_facts::{Clocks, CommitError, Read, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
-    Basis, Refusal as IdentityRefusal, Revocations, Session, SessionAsk, SignatureAsk, Unissued, Validated,
-    Wanted,
+    Basis, Login, Refusal as IdentityRefusal, Revocations, Session, SessionAsk, SignatureAsk, Unissued,
+    Validated, Wanted,
 };
 use std::sync::Arc;
 
@@ -21,6 +21,15 @@ pub struct IssuedToken {
     pub token: String,
     /// The session of the token.
     pub session: Session,
+}
+
+/// What a sealed session is used for. Tokens and receipts have different keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A session's token.
+    Token,
+    /// A receipt: the client must present further methods.
+    Receipt,
 }
 
 impl House {
@@ -59,6 +68,41 @@ impl House {
             Ok(Err(_)) | Err(_) => Err(IdentityRefusal::Busy.into()),
         }
     }
+
+    /// Issues a session that `judge` grants on a fresh view, and seals its token.
+    pub(crate) async fn make(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        mut judge: impl FnMut(&View<'_>, Clocks, AuditId) -> Result<Result<Session, Unissued>, Refusal>,
+    ) -> Result<IssuedToken, Refusal> {
+        for _ in 0..SESSION_TRIES_MAX {
+            let mut random = [0; 32];
+            if !(self.parts.random)(&mut random) {
+                return Err(IdentityRefusal::Busy.into());
+            }
+            let (own, iv) = halves(random);
+            let now = self.now();
+            match self.parts.source.read(|view| judge(view, now, own))?? {
+                Ok(session) => {
+                    let ring = self.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
+                    let keys = match purpose {
+                        Purpose::Token => &ring.keys,
+                        Purpose::Receipt => ring.keys.receipts().ok_or(IdentityRefusal::NoKeys)?,
+                    };
+                    let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
+                    let token = frame::seal(keys, issued_at, iv, &session.claim.to_payload());
+                    let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
+                    if purpose == Purpose::Token {
+                        self.parts.audit.issued(&session.claim);
+                    }
+                    return Ok(IssuedToken { token, session });
+                }
+                Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
+                Err(Unissued::Beyond(second)) => self.move_horizon(now, second).await?,
+            }
+        }
+        Err(IdentityRefusal::Busy.into())
+    }
 }
 
 impl Visit {
@@ -67,20 +111,23 @@ impl Visit {
     /// # Errors
     /// The refusal of door 2.
     pub async fn issue(&mut self, wanted: Wanted) -> Result<IssuedToken, Refusal> {
-        self.make(Basis::Permit(wanted), self.house.session_terms().token_seconds).await
+        let lifetime = self.house.session_terms().token_seconds;
+        self.issue_for(wanted, lifetime).await
     }
 
-    /// Whether [`Visit::issue`] would succeed. Issues nothing.
+    /// As [`Visit::issue`], for a session that lasts `lifetime` seconds.
     ///
     /// # Errors
     /// The refusal of door 2.
-    pub fn would_issue(&mut self, wanted: Wanted) -> Result<(), Refusal> {
-        let (now, lifetime) = (self.house.now(), self.house.session_terms().token_seconds);
-        let own = self.house.random().ok_or(IdentityRefusal::Busy)?;
-        match self.judge_session(now, Basis::Permit(wanted), lifetime, own)? {
-            Err(Unissued::Refused(refusal)) => Err(refusal.into()),
-            Ok(_) | Err(Unissued::Beyond(_)) => Ok(()),
-        }
+    pub(crate) async fn issue_for(&mut self, wanted: Wanted, lifetime: i64) -> Result<IssuedToken, Refusal> {
+        let house = Arc::clone(&self.house);
+        let judge = |view: &View<'_>, now, own| {
+            self.ask_again(view)?;
+            let (login, context) = (Login::from(&self.identity), self.house.identity_context());
+            let basis = Basis::Login(&login, wanted);
+            Ok(enfilade_identity::issue(view, now, basis, lifetime, own, &context))
+        };
+        house.make(Purpose::Token, judge).await
     }
 
     /// Issues a session for a user who signed a request to another service with an EC2 key; that service asks for the session. The visitor is that
@@ -89,49 +136,16 @@ impl Visit {
     /// # Errors
     /// The refusal of door 2, if the user who signed the request may not get a session.
     pub async fn issue_signed(&mut self, _: &ApiPermit, ask: &SignatureAsk) -> Result<IssuedToken, Refusal> {
-        self.make(Basis::Signature(ask), self.house.session_terms().token_seconds).await
-    }
-
-    /// What door 2 says about a new session, on a fresh view.
-    fn judge_session(
-        &mut self,
-        now: Clocks,
-        basis: Basis<'_>,
-        lifetime: i64,
-        own: AuditId,
-    ) -> Result<Result<Session, Unissued>, Refusal> {
         let house = Arc::clone(&self.house);
-        house.parts.source.read(|view| {
+        let judge = |view: &View<'_>, now, own| {
             self.ask_again(view)?;
-            let context = house.identity_context();
-            Ok(enfilade_identity::issue(view, now, &self.identity, basis, lifetime, own, &context))
-        })?
-    }
-
-    /// Issues a session, and seals its token.
-    pub(crate) async fn make(&mut self, basis: Basis<'_>, lifetime: i64) -> Result<IssuedToken, Refusal> {
-        let house = Arc::clone(&self.house);
-        for _ in 0..SESSION_TRIES_MAX {
-            let mut random = [0; 32];
-            if !(house.parts.random)(&mut random) {
-                return Err(IdentityRefusal::Busy.into());
-            }
-            let (own, iv) = halves(random);
-            let now = house.now();
-            match self.judge_session(now, basis, lifetime, own)? {
-                Ok(session) => {
-                    let ring = house.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
-                    let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
-                    let token = frame::seal(&ring.keys, issued_at, iv, &session.claim.to_payload());
-                    let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
-                    house.parts.audit.issued(&session.claim);
-                    return Ok(IssuedToken { token, session });
-                }
-                Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
-                Err(Unissued::Beyond(second)) => house.move_horizon(now, second).await?,
-            }
-        }
-        Err(IdentityRefusal::Busy.into())
+            let (lifetime, context) =
+                (self.house.session_terms().token_seconds, self.house.identity_context());
+            Ok(enfilade_identity::issue(view, now, Basis::Signature(ask), lifetime, own, &context))
+        };
+        let made = house.make(Purpose::Token, judge).await?;
+        house.parts.accounts.logged_in(&made.session.claim.user);
+        Ok(made)
     }
 
     /// Returns the session of another user's token, for a service that asks. With `allow_expired`, an expired token is accepted until the configured

@@ -6,7 +6,7 @@ use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::limits::TICKET_SECONDS;
 use enfilade_facts::vocabulary::{CredentialId, from_hex};
-use enfilade_identity::{Basis, Claim, Refusal as IdentityRefusal, Scope, Wanted};
+use enfilade_identity::{Claim, Refusal as IdentityRefusal, Scope, Wanted};
 use std::fmt::Write as _;
 
 /// An issued ticket.
@@ -74,7 +74,7 @@ impl Visit {
             )
             .into());
         }
-        let made = self.make(Basis::Permit(Wanted::Scope(Scope::Unscoped)), TICKET_SECONDS).await?;
+        let made = self.issue_for(Wanted::Scope(Scope::Unscoped), TICKET_SECONDS).await?;
         Ok(Ticket { csrf: self.house.csrf_of(&made.session.claim), token: made.token })
     }
 }

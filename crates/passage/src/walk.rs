@@ -54,8 +54,8 @@ impl House {
         Ok(visit)
     }
 
-    /// Makes the `Visit` of an admitted client. Ends the delays of the client's name, and records the use of an API token and the replacement of its
-    /// slow hash. For a session that was not issued for an API token there is nothing to record, so the clock is not read.
+    /// Makes the `Visit` of an admitted client. Ends the delays of the client's name, and records the login, the use of an API token and the
+    /// replacement of its slow hash. For a session that was not issued for an API token there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
         if !is_session || token.is_some() {
@@ -63,10 +63,14 @@ impl House {
             if !is_session {
                 self.parts.penalties.succeeded(|| identity.principal().authid.to_word(), now);
             }
-            if let Some(token) = token
-                && identity.is_first_use(now)
-            {
-                self.parts.audit.used(token, from, now);
+            let is_first_use = identity.is_first_use(now);
+            if !is_session && is_first_use {
+                self.parts.accounts.logged_in(&identity.principal().user);
+            }
+            match token {
+                Some(token) if is_first_use => self.parts.audit.used(token, from, now),
+                Some(_) => {}
+                None => self.parts.accounts.succeeded(&identity.principal().user),
             }
             if let Some(upgrade) = identity.upgrade() {
                 let _ = self.parts.upgrades.try_send(upgrade.clone());

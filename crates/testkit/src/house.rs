@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Useri
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source, StoreId};
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
 use enfilade_passage::{
-    AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
+    Accounts, AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
     SessionTerms, Upgrade, Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
@@ -113,6 +113,7 @@ pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),
+        accounts: Arc::new(Accounts::free()),
         limits: enfilade_facts::limits::Limits::default(),
         locks: Arc::new(MemoryLocks::default()),
         ledger: enfilade_passage::Ledger::private(1_024, now),

@@ -177,7 +177,7 @@ async fn a_session_ends_with_its_second_and_is_shown_to_services_for_a_while() {
     let service = world.log_in(&world.bea.0).await;
     let issued = visit.issue(Wanted::Scope(Scope::Project(world.project))).await.unwrap();
     let ask = || SessionAsk { token: Secret::new(issued.token.as_bytes()).unwrap() };
-    let SessionTerms { token_seconds, expired_seconds } = SessionTerms::default();
+    let SessionTerms { token_seconds, expired_seconds, .. } = SessionTerms::default();
     let mut elapsed = 0;
     for (second, admits, validates, shows_expired) in [
         (0, true, true, true),

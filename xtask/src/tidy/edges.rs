@@ -48,7 +48,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 57] = [
+const LIBRARIES: [(&str, &[&str], &str); 58] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -79,6 +79,11 @@ const LIBRARIES: [(&str, &[&str], &str); 57] = [
     ("data-encoding", &["enfilade-facts", "enfilade-sources"], "hexadecimal digits"),
     ("des", &["enfilade-tls"], "encrypted keys of older programs"),
     ("dashmap", &["enfilade-bench"], "what the memo is compared with"),
+    (
+        "fancy-regex",
+        &["enfilade-admin"],
+        "the operator's regular expression for passwords, with the look-ahead of Keystone's",
+    ),
     (
         "getrandom",
         &["enfilade", "enfilade-admin", "enfilade-content", "enfilade-sources"],

@@ -52,7 +52,7 @@ impl<'f> Passwords<'f> {
     pub(super) fn alone(&self, user: &Userid) -> Result<(), String> {
         match self.files.factors.get(user) {
             Some(kinds) if !self.terms.without_second_factor => {
-                Err(format!("{NEEDS_FACTOR} ({}), and this server checks no second factors", counted(kinds)))
+                Err(format!("{NEEDS_FACTOR} ({}), and this server imports no second factors", counted(kinds)))
             }
             _ => Ok(()),
         }
@@ -95,7 +95,7 @@ impl<'f> Passwords<'f> {
         nobody.map(|name| Imported::left("password", name, NO_SUCH_USER)).collect()
     }
 
-    /// A result for each user with a second factor, because no second factor is checked here. `report` has the results for passwords.
+    /// A result for each user with a second factor, because second factors are not imported. `report` has the results for passwords.
     pub(super) fn second_factors(&self, report: &[Imported]) -> Vec<Imported> {
         let has_one = |user: &Userid| {
             let name = user.to_string();
@@ -111,7 +111,7 @@ impl<'f> Passwords<'f> {
                 () if self.has(user) => "the user's password was left out, too",
                 () => "no password was imported for the user",
             };
-            let why = format!("{}: no second factor is checked here; {then}", counted(kinds));
+            let why = format!("{}: second factors are not imported; {then}", counted(kinds));
             Imported::left("second factor", user.to_string(), why)
         });
         each.collect()

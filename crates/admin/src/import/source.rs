@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct ProxmoxTerms {
     /// Whether the import only reports what it would do, and changes nothing.
     pub pretend: bool,
-    /// Whether users with a second factor in the source get their password here, although no second factor is checked here.
+    /// Whether users with a second factor in the source get their password here, although second factors are not imported.
     pub without_second_factor: bool,
     /// Whether the users, tokens and datastores that exist here under the names of the source are those of the source, from an earlier import.
     pub same_source: bool,

@@ -4,7 +4,8 @@ use super::delegations::maker_of;
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use enfilade_facts::Change;
-use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, User};
+use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, UsedPasscode, User};
+use enfilade_identity::Passcode;
 
 /// The longest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
@@ -70,6 +71,28 @@ pub fn update_blob(ctx: &ChangeContext<'_>, id: &BlobId, before: &Blob, row: &Bl
         if before.ec2 != row.ec2 {
             end(change, id);
         }
+        if before.blob != row.blob {
+            change.delete::<UsedPasscode>(id);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Records that a passcode was used, so that nobody can use it again.
+///
+/// # Errors
+/// When another request used it first, its credential was deleted, or the facts cannot be changed.
+pub fn use_passcode(ctx: &ChangeContext<'_>, passcode: &Passcode) -> Result<(), Error> {
+    ctx.commit(&format!("passcode use of {}", passcode.user()), |view, change| {
+        for (id, step) in passcode.matched() {
+            let used = view.get::<UsedPasscode>(id)?;
+            if used.is_some_and(|used| used.step >= *step) || view.get::<Blob>(id)?.is_none() {
+                return Err(passcode.refuse_used().into());
+            }
+            change.expect_present::<Blob>(id).expect_unchanged(id, used.as_ref());
+            change.put(id, &UsedPasscode { step: *step });
+        }
         Ok(())
     })?;
     Ok(())
@@ -90,6 +113,7 @@ pub fn delete_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
 /// Adds the deletion of a credential to a change. The sessions of an EC2 key end with it.
 pub(crate) fn remove_blob(change: &mut Change, id: &BlobId, row: &Blob) {
     change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
+    change.delete::<UsedPasscode>(id);
     if row.ec2.is_some() {
         end(change, id);
     }

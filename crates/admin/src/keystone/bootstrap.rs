@@ -93,7 +93,7 @@ pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, 
     new.check()?;
     new.check_user(ctx.facts, ctx.now.unix_seconds)?;
     // The operator chooses this password, so it need not be changed at the first login.
-    let passwords = &PasswordRules { change_given: false, ..*ctx.passwords };
+    let passwords = &PasswordRules { change_given: false, ..ctx.passwords.clone() };
     let ctx = &ChangeContext { passwords, ..*ctx };
     let fresh = |made: Result<(), Error>| match made {
         Err(Error::Exists { .. }) => Ok(()),

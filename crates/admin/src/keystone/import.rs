@@ -11,7 +11,7 @@ use self::spelled::{Spell, names_of, spelled};
 pub use self::taken::taken_names;
 use self::taken::{Plan, has_other};
 use self::ways::Ways;
-use super::extra::IMMUTABLE;
+use super::extra::{IMMUTABLE, put_extra};
 use super::names::{check_name, check_region_id, check_role_name};
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -19,9 +19,9 @@ use crate::import::{Imported, no_sid_left};
 use crate::resolve::dangling;
 use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
-    Credential, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Member, Membership,
-    MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, ResourceKind, Reverse, ReverseKey,
-    Row, Service, SidSpace, SidSpaceKey, User, Verifier,
+    Blob, BlobId, Credential, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Member,
+    Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, ResourceKind, Reverse,
+    ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, RoleId, TokenName, UserId, Userid,
@@ -191,6 +191,9 @@ impl Taking<'_, '_> {
                     Some("without the credential's secret, which Keystone does not return".to_owned());
                 return Ok(Imported::of("application credential", name, left.err()).but(differs));
             }
+            CloudRecord::Totp(id, row) => {
+                ("credential of type totp", self.called(row.user.bytes(), &row.user), self.totp(id, row)?)
+            }
         };
         Ok(Imported::of(kind, name, left.err()))
     }
@@ -333,6 +336,13 @@ impl Taking<'_, '_> {
         let name = self.full(Spell::User, &user.name, &user.domain)?;
         let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
         if let (Some(known), Some(password)) = (known, &user.password) {
+            // The password alone must not be enough here if it is not enough in the source.
+            let rules = self.view.get::<Profile>(id)?.unwrap_or_default().mfa_rules;
+            if rules != user.profile.mfa_rules {
+                let why =
+                    "the user already exists in this store, with other rules for multi-factor authentication";
+                return Ok(Imported::left("password", name, why));
+            }
             let with = User { password: Some(password.clone()), ..known.clone() };
             self.change.expect_same(id, &known).put(id, &with);
             let now = self.change.audit().unix_seconds;
@@ -375,6 +385,7 @@ impl Taking<'_, '_> {
         if user.profile != Profile::default() {
             self.change.put(id, &user.profile);
         }
+        put_extra(self.change, ResourceKind::User, id, &user.extra)?;
         self.named(id, &row, &name, Name::new(*id.bytes(), row.name.as_str()))
     }
 
@@ -483,6 +494,17 @@ impl Taking<'_, '_> {
         if left.is_ok() {
             self.change.put(id, &row.delegation);
             self.change.put(&ReverseKey::For(row.delegation.project, *id), &Reverse);
+        }
+        Ok(left)
+    }
+
+    fn totp(&mut self, id: &BlobId, row: &Blob) -> Result<Left, Error> {
+        if !self.has::<User>(&row.user)? {
+            return Ok(Err("the credential's user does not exist in this store".to_owned()));
+        }
+        let left = self.add(id, row)?;
+        if left.is_ok() {
+            self.change.put(&ReverseKey::Blob(row.user, *id), &Reverse);
         }
         Ok(left)
     }

@@ -137,6 +137,21 @@ mod tests {
     }
 
     #[test]
+    fn a_receipt_is_no_token_and_a_token_no_receipt() {
+        let all = ring(&[(0, 7), (3, 3)]);
+        let receipts = all.receipts().unwrap();
+        let (token, receipt) =
+            (seal(&all, 1, [9; 16], b"x").unwrap(), seal(receipts, 1, [9; 16], b"x").unwrap());
+        assert!(open_owned(&all, &token).is_some() && open_owned(receipts, &receipt).is_some());
+        assert!(open_owned(&all, &receipt).is_none() && open_owned(receipts, &token).is_none());
+        assert!(
+            open_owned(ring(&[(1, 3)]).receipts().unwrap(), &receipt).is_some(),
+            "the keys rotate together"
+        );
+        assert!(receipts.receipts().is_none());
+    }
+
+    #[test]
     fn what_was_signed_in_another_form_is_not_read() {
         let ring = ring(&[(1, 1)]);
         let signed = |version: u8, encrypted: &[u8]| {

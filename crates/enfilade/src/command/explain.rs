@@ -182,6 +182,9 @@ impl Asked<'_> {
             IdentityRefusal::NoPassword(_) | IdentityRefusal::PasswordExpired { .. } => {
                 format!("set a password: enfilade user passwd {user}")
             }
+            IdentityRefusal::MoreMethods { .. } => {
+                format!("use an API token: enfilade token create {}", word(&format!("{}!NAME", authid.user)))
+            }
             IdentityRefusal::BadHash { .. } if authid.token.is_some() => {
                 format!("set a new secret: enfilade token regenerate {token}")
             }
@@ -194,7 +197,8 @@ impl Asked<'_> {
             IdentityRefusal::Unknown(_) => {
                 format!("check the name: enfilade user list; or create it: enfilade user add {user}")
             }
-            IdentityRefusal::Disabled { what: "the user", .. } => {
+            IdentityRefusal::Disabled { what: "the user" | IdentityRefusal::INACTIVE, .. }
+            | IdentityRefusal::Locked(_) => {
                 format!("enable the user: enfilade user enable {user}")
             }
             IdentityRefusal::Disabled { what: "the token", .. } => {

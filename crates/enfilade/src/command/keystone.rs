@@ -31,7 +31,7 @@ pub(super) fn bootstrap(
         admin_url: new.admin_url.as_deref().map(with_path),
         ..new
     };
-    let rules = config_of(data.clone(), config)?.passwords.rules();
+    let rules = config_of(data.clone(), config)?.password_rules();
     let password = prompt::new_password(new.password_stdin)?;
     rules.check_form(&password)?;
     let wanted = wanted(&new, password);

@@ -117,12 +117,12 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
 }
 
 fn list(home: &Home, json: bool) -> anyhow::Result<()> {
-    let users = enfilade_admin::list_users(home.source())?;
+    let (users, now) = (enfilade_admin::list_users(home.source())?, clock::now().unix_seconds);
     if json {
         users.iter().for_each(|user| {
             output::json_line(&json!({
                 "user": user.userid, "id": user.id.to_string(), "sid": user.sid.to_string(),
-                "enabled": user.enabled, "expires": user.expires, "password": user.has_password, "password_until": user.password_until,
+                "enabled": user.enabled, "inactive": user.activity.is_inactive(now), "locked": user.activity.is_locked(now), "expires": user.expires, "password": user.has_password, "password_until": user.password_until,
                 "uid": user.uid, "gid": user.gid, "comment": user.comment, "kept_in": user.is_mirrored.then_some("user.cfg"),
                 "fault": user.fault,
             }));
@@ -134,7 +134,11 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
         .map(|user| {
             vec![
                 user.userid,
-                enabled(user.enabled),
+                match (user.enabled, &user.activity) {
+                    (true, activity) if activity.is_inactive(now) => "inactive".to_owned(),
+                    (true, activity) if activity.is_locked(now) => "locked".to_owned(),
+                    (is_enabled, _) => enabled(is_enabled),
+                },
                 password(user.has_password, user.password_until),
                 until(user.expires),
                 or_dash(user.uid),

@@ -2,8 +2,8 @@
 //! (`enfilade reference configuration`) all use this table.
 
 use super::values::{
-    AbsolutePath, AcmeDirectory, AtMost, Check, Duration, MailAddress, MapSize, Matching, Names, Positive,
-    PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Value,
+    AbsolutePath, AcmeDirectory, AtMost, Check, Duration, Expression, MailAddress, MapSize, Matching, Names,
+    Positive, PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Value,
 };
 use crate::listen::{Addresses, Networks, PlainAddresses, Trusted};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -156,6 +156,12 @@ keys! {
         hash_slots: Option<usize>, "half the cores", Reload;
         /// Delay failed logins, and block an address after many of them.
         penalties: bool = true, Restart;
+        /// The number of failed logins after which a user is locked, also for the right password; 0: no lock. This lets a stranger lock users out.
+        lockout_failures: AtMost<1_000>, Restart;
+        /// How long a user is locked.
+        lockout_duration: Option<Duration>, "`30m`", Restart;
+        /// The number of days without a login after which a user counts as disabled; 0: never.
+        inactive_days: AtMost<36_500>, Restart;
         /// The directory of Fernet keys, with the layout of `keystone-manage`.
         fernet_keys: Option<PathBuf>, "`keys/fernet` in the data directory", Restart;
         /// The number of Fernet keys that a rotation keeps.
@@ -166,6 +172,8 @@ keys! {
         token_seconds: AtMost<{ TOKEN_SECONDS_MAX as u64 }> = AtMost::of(SessionTerms::default().token_seconds), Restart;
         /// How long services may still validate an expired session, in seconds.
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
+        /// The number of previous time steps of 30 seconds whose passcodes are accepted, too (Keystone's `[totp] included_previous_windows`).
+        totp_previous_windows: AtMost<10> = AtMost::of(1), Restart;
         /// How limits of domains bind limits of projects (`/v3/limits`).
         limit_model: UseOfLimits, Restart;
     }
@@ -175,6 +183,10 @@ keys! {
         characters_min: AtMost<{ SECRET_BYTES_MAX as u64 }> = AtMost::of(12), Restart;
         /// The minimum number of kinds of characters in a password (lower case, upper case, digits, others); 0: no rule.
         kinds_min: AtMost<4>, Restart;
+        /// A regular expression that a password must match, as Keystone's `password_regex`.
+        regex: Option<Expression>, "no rule", Restart;
+        /// The regular expression in words, for users whose password does not match.
+        regex_description: Option<String>, "the regular expression itself", Restart;
         /// When a password expires.
         expire_after: Option<Duration>, "never", Restart;
         /// How long a user must keep a new password.

@@ -79,6 +79,14 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
             "`tls.certificates` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
         ),
         (
+            config.identity.lockout_duration.is_some() && config.identity.lockout_failures.get() == 0,
+            "`identity.lockout_duration` has no effect without `identity.lockout_failures`: set the number of failures",
+        ),
+        (
+            config.passwords.regex_description.is_some() && config.passwords.regex.is_none(),
+            "`passwords.regex_description` describes no rule: set `passwords.regex`, or remove the description",
+        ),
+        (
             config.backup.directory.is_none() && config.backup != Backup::default(),
             "no backups are made: `backup.every`, `backup.keep` and `backup.recipients` have no effect without `backup.directory`: set \
              `backup.directory` to a directory on another disk",

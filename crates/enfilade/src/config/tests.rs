@@ -252,7 +252,7 @@ fn the_keys_of_tokens_can_be_set() {
 
 #[test]
 fn rules_for_passwords_can_be_set() {
-    let text = "[passwords]\ncharacters_min = 14\nkinds_min = 3\nexpire_after = \"90d\"\nkeep_for = \"1d\"\nunlike_last = 24\nchange_given = true\n";
+    let text = "[passwords]\ncharacters_min = 14\nkinds_min = 3\nexpire_after = \"90d\"\nkeep_for = \"1d\"\nunlike_last = 24\nchange_given = true\nregex = '^(?=.*[0-9]).+$'\nregex_description = \"a digit\"\n[identity]\nlockout_failures = 5\nlockout_duration = \"1h\"\ninactive_days = 90\n";
     let expected = PasswordRules {
         characters_min: 14,
         kinds_min: 3,
@@ -260,13 +260,20 @@ fn rules_for_passwords_can_be_set() {
         seconds_min: 86_400,
         unlike_last: 24,
         change_given: true,
+        regex: Some(enfilade_admin::PasswordRegex::new("^(?=.*[0-9]).+$").unwrap()),
+        regex_description: Some("a digit".to_owned()),
+        lockout_failures: 5,
+        lockout_seconds: 3_600,
+        inactive_days: 90,
     };
-    assert_eq!(of(text, &[]).unwrap().passwords.rules(), expected);
-    let usual = PasswordRules { characters_min: 12, ..*PasswordRules::NONE };
-    assert_eq!(of("", &[]).unwrap().passwords.rules(), usual);
-    for (text, expected) in
-        [("unlike_last = 25", "25 is too large; expected 0 to 24"), ("kinds_min = 5", "expected 0 to 4")]
-    {
+    assert_eq!(of(text, &[]).unwrap().password_rules(), expected);
+    let usual = PasswordRules { characters_min: 12, lockout_seconds: 1_800, ..PasswordRules::NONE.clone() };
+    assert_eq!(of("", &[]).unwrap().password_rules(), usual);
+    for (text, expected) in [
+        ("unlike_last = 25", "25 is too large; expected 0 to 24"),
+        ("kinds_min = 5", "expected 0 to 4"),
+        ("regex = '('", "`(` is not a regular expression"),
+    ] {
         let why = format!("{:#}", of(&format!("[passwords]\n{text}"), &[]).unwrap_err());
         assert!(why.contains("line 2") && why.contains(expected), "{why}");
     }
@@ -291,7 +298,7 @@ fn what_waits_for_a_restart_is_named() {
 /// A key that is missing from `KEYS` would be refused as unknown, and a reload could not report that its change needs a restart.
 #[test]
 fn every_key_that_can_be_set_is_in_the_table() {
-    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\n[passwords]\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16", &[]).unwrap();
+    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\nlockout_duration='1h'\n[passwords]\nregex='a'\nregex_description='a'\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16", &[]).unwrap();
     let table = toml::Table::try_from(config).unwrap();
     let keys = table.iter().flat_map(|(section, value)| {
         value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

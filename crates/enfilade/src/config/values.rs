@@ -1,6 +1,7 @@
 //! Types of configuration values.
 
 use crate::listen::{Addresses, Networks, Trusted};
+use enfilade_admin::PasswordRegex;
 use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
 use enfilade_sources::backup::age::Recipient;
 use hyper::header::HeaderValue;
@@ -63,6 +64,8 @@ expected! {
     i64: "number",
     u32: "number" = "1000",
     PathBuf: "path" = r#""/path""#,
+    String: "text" = r#""At least one letter and one digit.""#,
+    Expression: "regular expression" = r"'^(?=.*[0-9])(?=.*[a-zA-Z]).+$'",
     AbsolutePath: "absolute path" = r#""/path""#,
     Positive: "number from 1 on",
     Duration: "number with `s`, `m`, `h`, `d` or `w`, such as `7d`" = r#""7d""#,
@@ -284,6 +287,24 @@ impl TryFrom<String> for Duration {
 impl From<Duration> for String {
     fn from(duration: Duration) -> Self {
         duration.text
+    }
+}
+
+/// A regular expression for passwords.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Expression(pub(crate) PasswordRegex);
+
+impl TryFrom<String> for Expression {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        PasswordRegex::new(&text).map(Expression)
+    }
+}
+
+impl From<Expression> for String {
+    fn from(Expression(regex): Expression) -> Self {
+        regex.as_str().to_owned()
     }
 }
 

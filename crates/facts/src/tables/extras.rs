@@ -1,5 +1,5 @@
 //! Options and attributes that clients of Identity v3 store with a resource, and the names of records that imports added. No decision about a request
-//! depends on them.
+//! depends on them: the options that decide are in other records, too.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};

@@ -151,6 +151,15 @@ pub struct Profile {
     /// A password that another person chose for this user need not be changed.
     #[serde(default)]
     pub takes_given_password: bool,
+    /// This user is not locked after failed logins.
+    #[serde(default)]
+    pub is_never_locked: bool,
+    /// This user does not become inactive without logins.
+    #[serde(default)]
+    pub is_always_active: bool,
+    /// The rules for multi-factor authentication, if they are in force: a login needs all methods of one rule. Empty if no rule is in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mfa_rules: Vec<Vec<String>>,
 }
 
 impl Profile {
@@ -173,6 +182,15 @@ impl Row for Profile {
             to.text(text);
         });
         to.flag(self.keeps_password).flag(self.takes_given_password);
+        to.flag(self.is_never_locked).flag(self.is_always_active);
+        let rules = Some(self.mfa_rules.as_slice()).filter(|rules| !rules.is_empty());
+        to.tail(rules, |to, rules| {
+            to.list(rules, |to, rule| {
+                to.list(rule, |to, method| {
+                    to.text(method);
+                });
+            });
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -181,6 +199,9 @@ impl Row for Profile {
             email: from.option(Reader::text)?,
             keeps_password: from.flag()?,
             takes_given_password: from.flag()?,
+            is_never_locked: from.flag()?,
+            is_always_active: from.flag()?,
+            mfa_rules: from.tail(|from| from.list(|from| from.list(Reader::text)))?.unwrap_or_default(),
         })
     }
 }

@@ -2,23 +2,25 @@
 //! rights away are committed. The rest of the map is reserved for these changes.
 
 use super::{
-    Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table, Trust,
-    User, Who,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table,
+    Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
 use crate::vocabulary::Role;
 
 /// Whether a record gives no right that its earlier value did not give. `before` and `after` are values without their headers; `None` is no record. A
-/// new record gives a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files` and `Reverse`. Deleting a record gives no
-/// right, except for NoAccess: see [`keeps_out`].
+/// new record gives a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files`, `Reverse` and `UsedPasscodes`. Deleting a
+/// record gives no right, except for NoAccess and a lock: see [`keeps_out`].
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
     }
     match (table, after) {
         (Table::Assignments, after) => assignment(before, after),
+        (Table::Activities, after) => activity(before, after),
         // These records give no right by themselves: the records that they refer to are judged separately.
         (Table::Revocations | Table::Leaving | Table::Files | Table::Reverse, _) | (_, None) => true,
+        (Table::UsedPasscodes, Some(after)) => before.is_none() || both(before, after, passcode),
         (Table::Domains, Some(after)) => both(before, after, domain),
         (Table::Users, Some(after)) => both(before, after, user),
         (Table::Credentials, Some(after)) => both(before, after, credential),
@@ -31,8 +33,11 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
 }
 
 /// From the key of an assignment: the table and key of its user, group or token. When this user, group or token is deleted, the assignment may be
-/// deleted, too, even if its role is NoAccess. `None` for an assignment of `acl.cfg` to a name.
+/// deleted, too, even if its role is NoAccess; likewise the lock of a user. `None` for an assignment of `acl.cfg` to a name.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
+    if table == Table::Activities {
+        return Some((Table::Users, key.to_vec()));
+    }
     let key = AssignmentKey::from_bytes(key).filter(|_| table == Table::Assignments)?;
     match key.who {
         Who::User(user) => Some((Table::Users, user.bytes().to_vec())),
@@ -122,6 +127,19 @@ fn datastore(before: &Datastore, after: &Datastore) -> bool {
     let same =
         Datastore { maintenance: after.maintenance.clone(), fault: after.fault.clone(), ..before.clone() };
     (after.maintenance.is_some() || before.maintenance.is_none()) && *after == same
+}
+
+/// A later time step refuses more passcodes.
+fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
+    before.step <= after.step
+}
+
+/// A lock, or an earlier end of the time without a login, gives no right.
+fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
+    let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);
+    read(before).zip(read(after)).is_some_and(|(before, after)| {
+        ends_no_later(before.inactive_from, after.inactive_from) && before.locked_until <= after.locked_until
+    })
 }
 
 /// NoAccess on a path and below it leaves no rights. When NoAccess is removed, the other roles of the path count again, or the roles of a higher
@@ -276,7 +294,23 @@ mod tests {
 
         assert!(is_new(&Revocation::of(1, 1)) && is_new(&Leaving));
         assert!(!is_new(&Extra("{}".into())));
+        let used = |step| UsedPasscode { step };
+        assert!(is_new(&used(1)) && takes(&used(1), &used(2)) && !takes(&used(2), &used(1)));
+
         assert!(is_new(&Reverse) && is_deleted(&alice()) && is_deleted(&token) && is_deleted(&open));
+    }
+
+    #[test]
+    fn of_an_activity() {
+        let none = Activity::default();
+        let active = none.active_on(10, 3);
+        let locked = Activity { locked_until: 100, ..active };
+        assert!(is_new(&Activity { locked_until: 100, ..none }) && takes(&active, &locked));
+        assert!(is_new(&active), "a user without a record never becomes inactive");
+        assert!(!takes(&locked, &active) && !is_deleted(&locked) && !is_deleted(&active));
+        assert!(!takes(&active, &active.active_on(11, 3)) && takes(&active, &active.active_on(9, 3)));
+        let owner = Some((Table::Users, vec![7; 16]));
+        assert_eq!(keeps_out(Table::Activities, &[7; 16]), owner);
     }
 
     #[test]

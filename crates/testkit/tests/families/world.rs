@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{LimitModel, NewUser};
+use enfilade_admin::{LimitModel, NewUser, PasswordRules};
 use enfilade_faces::{AnonymousSlot, Connection, Faces, Router};
 use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Password, User};
 use enfilade_facts::vocabulary::{DomainId, Realm, UserId, Userid};
@@ -36,6 +36,11 @@ pub(crate) type Row = (&'static str, &'static str, &'static str, Value, u16, &'s
 impl World {
     /// `admin` has the role on the project `a`, `member` has a role on `a`, `other` has one on `b`; `clerk` reads the domain Default.
     pub(crate) async fn new(model: LimitModel) -> World {
+        World::with_rules(model, PasswordRules::NONE.clone()).await
+    }
+
+    /// As [`World::new`], with rules for passwords and logins.
+    pub(crate) async fn with_rules(model: LimitModel, passwords: PasswordRules) -> World {
         let house = TestHouse::new(Remembering::AsServed);
         let bytes: [u8; 32] = [7; 32];
         house.house.set_keys(Some(KeyRing::new(&[(0, &bytes), (1, &bytes)]).unwrap()));
@@ -66,12 +71,16 @@ impl World {
             admin::set_grant(&ctx, &key, true).unwrap();
             names.insert(name, user.to_string());
         }
-        let passwords = *enfilade_admin::PasswordRules::NONE;
         let faces = Faces::new(house.house.clone(), house.files.clone(), passwords, Vec::new());
         let faces = faces.with_limit_model(model);
         let main: [&[_]; 1] = [&enfilade_keystone::ROUTES];
         let router = Router::new(faces, &main, &[]);
         World { house, router, names }
+    }
+
+    /// The id with this name.
+    pub(crate) fn id(&self, name: &str) -> &str {
+        &self.names[name]
     }
 
     async fn login(&self, user: &str) -> String {

@@ -155,7 +155,7 @@ impl World {
         house.assign("/", &"alice@Default".parse().unwrap(), "Admin");
         keep_secrets(&house, &users, b);
         let place = house.content(&"of-a".parse().unwrap()).parent().unwrap().to_path_buf();
-        let passwords = *enfilade_admin::PasswordRules::NONE;
+        let passwords = enfilade_admin::PasswordRules::NONE.clone();
         let faces = Faces::new(house.house.clone(), house.files.clone(), passwords, vec![place]);
         let http = Http::new(faces);
         let mut world = World {

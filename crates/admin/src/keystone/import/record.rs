@@ -1,9 +1,9 @@
 //! The records of a Keystone server.
 
 use enfilade_facts::tables::{
-    Delegation, Domain, Endpoint, EndpointFilterKey, EndpointGroup, GrantKey, Limit, MembershipKey,
-    NamedRole, Password, Policy, PolicyAssociation, PolicyTarget, Profile, Project, Region, RegionId,
-    RegisteredLimit, Service,
+    Blob, BlobId, Delegation, Domain, Endpoint, EndpointFilterKey, EndpointGroup, GrantKey, Limit,
+    MembershipKey, NamedRole, Password, Policy, PolicyAssociation, PolicyTarget, Profile, Project, Region,
+    RegionId, RegisteredLimit, Service,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId,
@@ -40,6 +40,8 @@ pub enum CloudRecord {
     ForServices(ServiceRecord),
     /// An application credential. The secret of the credential is unknown, so the credential is refused until a new secret is set.
     Credential(CredentialId, Box<CloudCredential>),
+    /// A credential of type `totp`, with its secret.
+    Totp(BlobId, Blob),
 }
 
 /// The id of a domain, role or project.
@@ -68,6 +70,8 @@ pub struct CloudUser {
     pub password: Option<Password>,
     /// The default project and the email address.
     pub profile: Profile,
+    /// The options that the API shows: a JSON object with the key `options`, or an empty text.
+    pub extra: String,
 }
 
 impl std::fmt::Debug for CloudUser {

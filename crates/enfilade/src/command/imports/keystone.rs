@@ -1,8 +1,10 @@
 //! `enfilade import keystone`: reads the records of a Keystone over its API and keeps their ids.
 
 mod for_services;
+mod totp;
 
 use self::for_services::for_services;
+use self::totp::totp;
 use super::cloud::{Api, Cloud};
 use super::dump;
 use super::report::{Report, Step};
@@ -22,7 +24,7 @@ use enfilade_facts::tables::{
     NamedRole, Password, Profile, Project, Region, RegionId, Service,
 };
 use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, UserId, from_rfc3339};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
@@ -283,8 +285,8 @@ async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Resul
     let users = api.list("users", "users").await?;
     for row in &users {
         let mut known = text(row, "id").and_then(|id| passwords.get(&id));
-        if let Some(name) = text(row, "name").filter(|_| known.is_some() && wants_second_factor(row)) {
-            let why = "the user needs a second factor, but this server does not check second factors";
+        if let Some(name) = text(row, "name").filter(|_| known.is_some() && loses_factor(row)) {
+            let why = "the rules of the user need a method that this server does not have, and the password alone would be enough here";
             asked.left.push(Imported::left("password", name, why));
             known = None;
         }
@@ -316,6 +318,7 @@ async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Resul
     progress.at(8, LISTS);
     credentials(&mut api, &mut asked, &users).await?;
     progress.at(9, LISTS);
+    totp(&mut api, &mut asked).await?;
     others(&mut api, &mut asked).await?;
     configurations(&mut api, &mut asked, &domains).await?;
     Ok(asked)
@@ -386,6 +389,7 @@ fn project(row: &Value) -> Option<CloudRecord> {
 fn user(row: &Value, password: Option<Password>) -> Option<CloudRecord> {
     let has = |option: &str| row.pointer(&format!("/options/{option}")) == Some(&Value::Bool(true));
     let never = has("ignore_password_expiry");
+    let options = row.get("options").and_then(Value::as_object).filter(|options| !options.is_empty());
     let password = password.map(|known| Password { until: if never { 0 } else { known.until }, ..known });
     let user = CloudUser {
         domain: domain(row, "domain_id")?,
@@ -398,13 +402,27 @@ fn user(row: &Value, password: Option<Password>) -> Option<CloudRecord> {
             email: text(row, "email"),
             keeps_password: never,
             takes_given_password: has("ignore_change_password_upon_first_use"),
+            is_never_locked: has("ignore_lockout_failure_attempts"),
+            is_always_active: has("ignore_user_inactivity"),
+            mfa_rules: rules(row),
         },
+        extra: options.map(|options| json!({ "options": options }).to_string()).unwrap_or_default(),
     };
     Some(CloudRecord::User(id(row, "id")?, Box::new(user)))
 }
 
-fn wants_second_factor(user: &Value) -> bool {
-    user.get("options").and_then(Value::as_object).is_some_and(enfilade_keystone::wants_more_than_a_password)
+/// The rules of a user for multi-factor authentication that are in force.
+fn rules(user: &Value) -> Vec<Vec<String>> {
+    user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
+}
+
+/// Whether the rules of a user need more than a password, and would be satisfied by the password here, because this server does not have the other
+/// methods.
+fn loses_factor(user: &Value) -> bool {
+    let rules = rules(user);
+    !rules.is_empty()
+        && !rules.contains(&vec!["password".to_owned()])
+        && enfilade_identity::is_password_enough(&rules)
 }
 
 async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {
@@ -466,18 +484,12 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
 }
 
 /// Lists of Keystone that are not imported: the path, the key of the list, the kind of record, and the reason.
-const OTHERS: [(&str, &str, &str, &str); 5] = [
+const OTHERS: [(&str, &str, &str, &str); 4] = [
     (
         "OS-TRUST/trusts",
         "trusts",
         "trust",
         "trusts are not imported: the trustor must create the trust again",
-    ),
-    (
-        "credentials",
-        "credentials",
-        "credential",
-        "EC2 keys and other credentials are not imported: their user must create them again",
     ),
     (
         "OS-FEDERATION/identity_providers",

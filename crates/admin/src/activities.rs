@@ -1,0 +1,182 @@
+//! When users last logged in, and locks after failed logins.
+//!
+//! The second from which a user is inactive is stored, so that the doors need no configuration. A server brings the records in line with its
+//! configuration at its start and every hour ([`settle_activities`]): a user without a record counts as active on the day on which the server sees
+//! the user for the first time. A login is written at most once a day for each user.
+
+use crate::change_context::ChangeContext;
+use crate::error::Error;
+use enfilade_facts::tables::{Activity, Profile, Row, User};
+use enfilade_facts::vocabulary::UserId;
+use enfilade_facts::{Change, Read, SourceError, View};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// The maximum number of users in one change. Other writers wait until the commit ends, so the commit must be short.
+const AT_ONCE: usize = 256;
+/// The maximum number of records that are read in one view.
+const PAGE: usize = 2_048;
+
+/// How a record changes: the record before, the user's profile, and the record after.
+type Edit<'e> = &'e dyn Fn(Activity, &Profile) -> Activity;
+
+/// Locks a user after failed logins, unless an option of the user forbids it. A user who is locked already stays locked for the same time.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn lock_user(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(), Error> {
+    let now = ctx.now.unix_seconds;
+    let lock = |before: Activity, profile: &Profile| match profile.is_never_locked || before.is_locked(now) {
+        true => before,
+        false => Activity { locked_until: now.saturating_add(ctx.passwords.lockout_seconds), ..before },
+    };
+    write(ctx, &format!("lock user {id} after failed logins"), &[*id], &lock)
+}
+
+/// Writes that these users logged in today, if it is not written yet.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn note_logins(ctx: &ChangeContext<'_>, users: &[UserId]) -> Result<(), Error> {
+    let today = Activity::day_of(ctx.now.unix_seconds);
+    let note = |before: Activity, profile: &Profile| match before.active_on < today {
+        true => before.active_on(today, days(ctx, profile)),
+        false => before,
+    };
+    for some in users.chunks(AT_ONCE) {
+        write(ctx, "note logins", some, &note)?;
+    }
+    Ok(())
+}
+
+/// Brings the records of all users in line with the configuration.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn settle_activities(ctx: &ChangeContext<'_>) -> Result<(), Error> {
+    settle_all::<Activity>(ctx)?;
+    if ctx.passwords.inactive_days != 0 {
+        settle_all::<User>(ctx)?;
+    }
+    Ok(())
+}
+
+/// Settles the records of the users that are the keys of a table.
+fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error> {
+    let edit = |before: Activity, profile: &Profile| settled(ctx, before, profile);
+    let mut after: Option<UserId> = None;
+    loop {
+        let mut read = Vec::new();
+        let unsettled = ctx.facts.read(|view| {
+            let from = after.as_ref().map(|id| id.bytes().as_slice());
+            view.page::<R>(&[], from, |id, _| {
+                read.push(id);
+                if read.len() < PAGE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            changed(view, &read, &edit)
+        })??;
+        for some in unsettled.chunks(AT_ONCE) {
+            write(ctx, "settle the activities of users", some, &edit)?;
+        }
+        match read.last() {
+            Some(last) if read.len() >= PAGE => after = Some(*last),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// The record as the configuration wants it.
+fn settled(ctx: &ChangeContext<'_>, before: Activity, profile: &Profile) -> Activity {
+    let (rules, now) = (ctx.passwords, ctx.now.unix_seconds);
+    let is_locked = rules.lockout_failures != 0 && before.is_locked(now) && !profile.is_never_locked;
+    let locked_until = if is_locked { before.locked_until } else { 0 };
+    let base = Activity { locked_until, ..Activity::default() };
+    match (rules.inactive_days, before.active_on) {
+        (0, _) => base,
+        (_, 0) => base.active_on(Activity::day_of(now), days(ctx, profile)),
+        (_, active_on) => base.active_on(active_on, days(ctx, profile)),
+    }
+}
+
+/// Adds to a change of a user that an administrator lets the user in again, or that the options of the user changed. Letting in ends a lock, and
+/// counts as a login.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub(crate) fn put_activity(
+    ctx: &ChangeContext<'_>,
+    view: &View<'_>,
+    change: &mut Change,
+    id: &UserId,
+    (profile, is_let_in): (&Profile, bool),
+) -> Result<(), Error> {
+    let before = view.get::<Activity>(id)?;
+    let base = if is_let_in { Some(Activity::default()) } else { before };
+    // For a user without a record there is nothing to adapt.
+    if let Some(base) = base {
+        put(change, id, before, settled(ctx, base, profile));
+    }
+    Ok(())
+}
+
+/// The days without a login after which a user with this profile is inactive; 0 is never.
+fn days(ctx: &ChangeContext<'_>, profile: &Profile) -> i64 {
+    if profile.is_always_active { 0 } else { ctx.passwords.inactive_days }
+}
+
+/// The users whose record the edit changes.
+fn changed(view: &View<'_>, users: &[UserId], edit: Edit<'_>) -> Result<Vec<UserId>, SourceError> {
+    let mut found = Vec::new();
+    for id in users {
+        let before = view.get::<Activity>(id)?;
+        if edited(view, id, before, edit)? != before.unwrap_or_default() {
+            found.push(*id);
+        }
+    }
+    Ok(found)
+}
+
+/// The record after the edit. The record of a user who was deleted goes.
+fn edited(
+    view: &View<'_>,
+    id: &UserId,
+    before: Option<Activity>,
+    edit: Edit<'_>,
+) -> Result<Activity, SourceError> {
+    if view.get::<User>(id)?.is_none() {
+        return Ok(Activity::default());
+    }
+    Ok(edit(before.unwrap_or_default(), &view.get::<Profile>(id)?.unwrap_or_default()))
+}
+
+/// Edits the records of these users, and commits the change if there is one.
+fn write(ctx: &ChangeContext<'_>, what: &str, users: &[UserId], edit: Edit<'_>) -> Result<(), Error> {
+    if ctx.facts.read(|view| changed(view, users, edit))??.is_empty() {
+        return Ok(());
+    }
+    ctx.commit(what, |view, change| {
+        for id in users {
+            let before = view.get::<Activity>(id)?;
+            put(change, id, before, edited(view, id, before, edit)?);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Adds a record to a change, if it differs. A record that says nothing is deleted.
+fn put(change: &mut Change, id: &UserId, before: Option<Activity>, after: Activity) {
+    if before.unwrap_or_default() == after {
+        return;
+    }
+    change.expect_unchanged::<Activity>(id, before.as_ref());
+    match after == Activity::default() {
+        true => change.delete::<Activity>(id),
+        false => change.put(id, &after),
+    };
+}
+
+/// The activity of every user that has a record, for lists.
+pub(crate) fn all_activities(view: &View<'_>) -> Result<HashMap<UserId, Activity>, SourceError> {
+    Ok(view.list::<Activity>(&[])?.into_iter().collect())
+}

@@ -1,0 +1,191 @@
+//! A login to Identity v3: the methods that were proven for one user. A login is no permit: door 2 issues a session for it if the methods satisfy the
+//! rules of the user, and otherwise a receipt.
+
+use crate::ask::SessionAsk;
+use crate::context::{Context, Ring};
+use crate::grant::judge_in_time;
+use crate::mfa;
+use crate::open::granted_again;
+use crate::passcode::Passcode;
+use crate::permit::{Granted, IdentityPermit, Unfinished};
+use crate::refuse::Refusal;
+use crate::session::{Claim, Methods, Session};
+use crate::view::View;
+use enfilade_facts::vocabulary::{Authid, CredentialId, UserId};
+use enfilade_facts::{Clocks, Held};
+
+/// The methods that were proven for one user.
+#[derive(Clone, Debug)]
+pub struct Login {
+    authid: Authid,
+    user: UserId,
+    /// The password, API token or session.
+    first: Option<Held<Granted>>,
+    passcode: Option<Passcode>,
+    receipt: Option<Receipt>,
+}
+
+/// A receipt: the proof that a user presented some methods a short time ago. Only [`read_receipt`] makes one.
+#[derive(Clone, Debug)]
+pub struct Receipt(Claim);
+
+/// Reads and judges a receipt. It ends like a session: when it expires, and when the sessions of its user are revoked.
+///
+/// # Errors
+/// The refusals of a session.
+pub fn read_receipt(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    ask: &SessionAsk,
+    context: &Context<'_>,
+) -> Result<Receipt, Refusal> {
+    let ring = context.sessions.ring();
+    let keys = ring.as_deref().and_then(|Ring { keys, .. }| keys.receipts()).ok_or(Refusal::NotOurs)?;
+    let receipt = Receipt(Claim::read(keys, ask)?);
+    receipt.check(&View::new(view), now, context)?;
+    Ok(receipt)
+}
+
+impl Receipt {
+    fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
+        judge_in_time(view, now, &self.0, 0, context).map(drop)
+    }
+}
+
+impl From<Held<Granted>> for Login {
+    fn from(first: Held<Granted>) -> Self {
+        let (authid, user) = (first.principal.authid.clone(), first.principal.user);
+        Login { authid, user, first: Some(first), passcode: None, receipt: None }
+    }
+}
+
+impl From<&IdentityPermit> for Login {
+    fn from(permit: &IdentityPermit) -> Self {
+        permit.granted.clone().into()
+    }
+}
+
+impl From<Unfinished> for Login {
+    fn from(unfinished: Unfinished) -> Self {
+        unfinished.granted.into()
+    }
+}
+
+impl From<Passcode> for Login {
+    fn from(passcode: Passcode) -> Self {
+        let (authid, user) = (passcode.authid.clone(), passcode.user);
+        Login { authid, user, first: None, passcode: Some(passcode), receipt: None }
+    }
+}
+
+impl Login {
+    /// Adds a passcode.
+    ///
+    /// # Errors
+    /// When it is the passcode of another user.
+    pub fn with_passcode(self, passcode: Passcode) -> Result<Self, Refusal> {
+        match passcode.user == self.user {
+            true => Ok(Login { passcode: Some(passcode), ..self }),
+            false => Err(Refusal::OtherUser),
+        }
+    }
+
+    /// Adds the methods of a receipt.
+    ///
+    /// # Errors
+    /// When it is the receipt of another user.
+    pub fn with_receipt(self, receipt: Receipt) -> Result<Self, Refusal> {
+        match receipt.0.user == self.user {
+            true => Ok(Login { receipt: Some(receipt), ..self }),
+            false => Err(Refusal::OtherUser),
+        }
+    }
+
+    /// The name with which the client logged in.
+    pub fn authid(&self) -> &Authid {
+        &self.authid
+    }
+
+    /// The user.
+    pub fn user(&self) -> UserId {
+        self.user
+    }
+
+    /// All methods that were proven.
+    pub fn methods(&self) -> Methods {
+        let first = match (self.session(), self.token()) {
+            (Some(before), _) => before.claim.methods.and(Methods::TOKEN),
+            (None, Some(_)) => Methods::APPLICATION_CREDENTIAL,
+            (None, None) if self.first.is_some() => Methods::PASSWORD,
+            (None, None) => Methods(0),
+        };
+        let passcode = self.passcode.as_ref().map_or(Methods(0), |_| Methods::TOTP);
+        first.and(passcode).and(self.receipt.as_ref().map_or(Methods(0), |receipt| receipt.0.methods))
+    }
+
+    /// The session that is exchanged.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.first.as_ref()?.session.as_deref()
+    }
+
+    /// The API token.
+    pub(crate) fn token(&self) -> Option<&CredentialId> {
+        self.first.as_ref()?.proof.credential.as_ref()
+    }
+
+    /// The first second in which a session for this login is not valid any more; `None` if none of its methods limits the session.
+    pub(crate) fn end(&self) -> Option<i64> {
+        self.first.as_ref()?.validity.last_second().map(|second| second.saturating_add(1))
+    }
+
+    /// The expiry of the receipt that was used. A further receipt lasts no longer, so that no method counts for longer than one receipt.
+    pub(crate) fn receipt_end(&self) -> i64 {
+        self.receipt.as_ref().map_or(i64::MAX, |receipt| receipt.0.expires_at)
+    }
+
+    /// Judges everything that was proven again, at the revision of the view.
+    ///
+    /// # Errors
+    /// When one of the methods does not count any more, or the use of the passcode was not committed.
+    pub fn again(
+        &self,
+        view: &enfilade_facts::View<'_>,
+        now: Clocks,
+        context: &Context<'_>,
+    ) -> Result<Login, Refusal> {
+        let first = self.first.as_ref().map(|first| granted_again(view, now, first, context)).transpose()?;
+        let view = &View::new(view);
+        self.passcode.as_ref().map_or(Ok(()), |passcode| passcode.check_used(view))?;
+        self.receipt.as_ref().map_or(Ok(()), |receipt| receipt.check(view, now, context))?;
+        Ok(Login { first, ..self.clone() })
+    }
+
+    /// Whether the methods satisfy the rules of the user.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn satisfies_rules(&self, view: &enfilade_facts::View<'_>) -> Result<bool, Refusal> {
+        Ok(mfa::suffice(&View::new(view).mfa_rules(&self.user)?, self.methods()))
+    }
+
+    /// Checks that the methods satisfy the rules of the user.
+    pub(crate) fn check_methods(&self, view: &View<'_>) -> Result<(), Refusal> {
+        match self.satisfies_rules(view.facts)? {
+            true => Ok(()),
+            false => Err(Refusal::MoreMethods { authid: self.authid.clone(), user: self.user }),
+        }
+    }
+
+    /// The rules that a further login with a receipt for this login can satisfy; `None` if no receipt is issued. A receipt says that its user was
+    /// there in person, so none is issued for an API token or a session.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn to_complete(&self, view: &enfilade_facts::View<'_>) -> Result<Option<Vec<Vec<String>>>, Refusal> {
+        if self.session().is_some() || self.token().is_some() {
+            return Ok(None);
+        }
+        let rules = View::new(view).mfa_rules(&self.user)?;
+        Ok(Some(mfa::to_complete(&rules, self.methods())))
+    }
+}

@@ -1,0 +1,82 @@
+//! Rules for multi-factor authentication: which methods a login of a user needs.
+
+use crate::session::Methods;
+
+/// The methods that a rule needs; `None` if the rule does not count. As in Keystone, words that are no method of this server are left out of a rule. A
+/// rule of which only the passcode is left does not count: a passcode is enough only if the rule contains nothing else.
+fn needed(rule: &[String]) -> Option<Methods> {
+    let known = rule.iter().filter_map(|name| Methods::named(name));
+    let needed = known.clone().reduce(Methods::and)?;
+    (needed != Methods::TOTP || known.count() == rule.len()).then_some(needed)
+}
+
+/// Whether a login with these methods satisfies the rules: it has all methods of one rule. Without rules that count, any method is enough but a
+/// passcode alone, because a passcode has only six digits.
+pub(crate) fn suffice(rules: &[Vec<String>], given: Methods) -> bool {
+    let mut all = rules.iter().filter_map(|rule| needed(rule)).peekable();
+    match all.peek() {
+        None => given != Methods::TOTP && given != Methods(0),
+        Some(_) => all.any(|needed| given.have(needed)),
+    }
+}
+
+/// Whether the password alone satisfies these rules.
+pub fn is_password_enough(rules: &[Vec<String>]) -> bool {
+    suffice(rules, Methods::PASSWORD)
+}
+
+/// The rules that contain one of these methods, for a client that has to complete its login.
+pub(crate) fn to_complete(rules: &[Vec<String>], given: Methods) -> Vec<Vec<String>> {
+    let is_begun = |rule: &&Vec<String>| needed(rule).is_some_and(|needed| needed.0 & given.0 != 0);
+    let known =
+        |rule: &Vec<String>| rule.iter().filter(|name| Methods::named(name).is_some()).cloned().collect();
+    rules.iter().filter(is_begun).map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Methods = Methods(Methods::PASSWORD.0 | Methods::TOTP.0);
+
+    fn rules(of: &[&[&str]]) -> Vec<Vec<String>> {
+        of.iter().map(|rule| rule.iter().map(|name| (*name).to_owned()).collect()).collect()
+    }
+
+    #[test]
+    fn a_login_has_all_methods_of_one_rule() {
+        let (password, totp, credential) =
+            (Methods::PASSWORD, Methods::TOTP, Methods::APPLICATION_CREDENTIAL);
+        for (of, given, expected) in [
+            (&[][..], password, true),
+            (&[], totp, false),
+            (&[], Methods(0), false),
+            (&[], BOTH, true),
+            (&[&["password", "totp"][..]], password, false),
+            (&[&["password", "totp"]], totp, false),
+            (&[&["password", "totp"]], credential, false),
+            (&[&["password", "totp"]], BOTH, true),
+            (&[&["password", "totp"]], BOTH.and(Methods::TOKEN), true),
+            (&[&["password", "totp"], &["application_credential"]], credential, true),
+            (&[&["password"], &["password", "totp"]], password, true),
+            (&[&["totp"]], totp, true),
+            (&[&["totp"]], password, false),
+            // Words that are no method here do not count.
+            (&[&["password", "u2f"]], password, true),
+            (&[&["u2f"]], password, true),
+            (&[&["u2f"], &["password", "totp"]], password, false),
+            (&[&["mapped", "totp"]], totp, false),
+            (&[&["ec2credential"]], Methods::EC2_KEY, true),
+        ] {
+            assert_eq!(suffice(&rules(of), given), expected, "{of:?} {given:?}");
+        }
+    }
+
+    #[test]
+    fn only_rules_that_were_begun_are_told() {
+        let of = rules(&[&["password", "totp", "u2f"], &["totp", "token"], &["application_credential"]]);
+        assert_eq!(to_complete(&of, Methods::PASSWORD), rules(&[&["password", "totp"]]));
+        assert_eq!(to_complete(&of, Methods::TOTP), rules(&[&["password", "totp"], &["totp", "token"]]));
+        assert_eq!(to_complete(&[], Methods::TOTP), rules(&[]));
+    }
+}

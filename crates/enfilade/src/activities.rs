@@ -1,0 +1,83 @@
+//! Locks users after failed logins, and writes when users log in.
+
+use crate::home::{Home, server_change_context};
+use crate::{clock, output};
+use enfilade_admin::{ChangeContext, PasswordRules, lock_user, note_logins, settle_activities};
+use enfilade_facts::Clocks;
+use enfilade_facts::vocabulary::UserId;
+use enfilade_passage::{Accounts, ReservedPaths};
+use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::lmdb::Lmdb;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// How often the records are brought in line with the configuration. A user without a record gets one then.
+const EVERY: Duration = Duration::from_secs(3_600);
+/// The size of the queue of users who logged in.
+const QUEUE: usize = 1_024;
+
+/// The facts and the rules.
+#[derive(Clone)]
+struct Activities {
+    source: Arc<Lmdb>,
+    files: FileSet,
+    reserved: Arc<ReservedPaths>,
+    rules: PasswordRules,
+}
+
+/// Starts the thread that writes logins; returns the part of the house that counts failures and reports logins.
+pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
+    let activities = Activities {
+        source: Arc::clone(&home.source),
+        files: home.files.clone(),
+        reserved: Arc::clone(&home.reserved),
+        rules: home.passwords.clone(),
+    };
+    let (logins, queue) = sync_channel(QUEUE);
+    // Without this sender, the thread ends after it has settled the records once.
+    let logins = (home.passwords.inactive_days != 0).then_some(logins);
+    let writer = activities.clone();
+    std::thread::Builder::new().name("logins".into()).spawn(move || writer.write(&queue))?;
+    let failures_max = home.passwords.lockout_failures;
+    let lock = move |now, user: &UserId| {
+        let locked = activities.at(now, |ctx| lock_user(ctx, user));
+        locked
+            .inspect_err(|why| output::note(&format!("warning: user {user} cannot be locked: {why}")))
+            .is_ok()
+    };
+    Ok(Accounts::new(failures_max, Arc::new(lock), logins))
+}
+
+impl Activities {
+    fn at<R>(&self, now: Clocks, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
+        let server = server_change_context(&*self.source, &self.files, &self.reserved, now);
+        change(&ChangeContext { passwords: &self.rules, ..server })
+    }
+
+    /// Settles the records now and every hour, and in between writes the users from the queue.
+    fn write(&self, queue: &Receiver<UserId>) {
+        let told = |done: Result<(), enfilade_admin::Error>| {
+            if let Err(why) = done {
+                output::note(&format!("warning: the logins of users cannot be written: {why}"));
+            }
+        };
+        loop {
+            let began = clock::now();
+            told(self.at(began, settle_activities));
+            loop {
+                let passed = clock::now().tick_millis.saturating_sub(began.tick_millis);
+                let left = EVERY.saturating_sub(Duration::from_millis(passed));
+                match queue.recv_timeout(left) {
+                    Ok(first) => {
+                        let users: Vec<UserId> =
+                            std::iter::once(first).chain(queue.try_iter().take(QUEUE)).collect();
+                        told(self.at(clock::now(), |ctx| note_logins(ctx, &users)));
+                    }
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        }
+    }
+}

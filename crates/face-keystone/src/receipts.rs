@@ -1,0 +1,59 @@
+//! Receipts: a login whose methods do not satisfy the rules of its user gets a receipt for them. The client sends the receipt with further methods.
+
+use super::render::time;
+use super::{ApiError, ApiResponse, Outcome, RECEIPT};
+use enfilade_faces::Trace;
+use enfilade_facts::tables::{Domain, User};
+use enfilade_facts::vocabulary::Secret;
+use enfilade_facts::{Read as _, Source};
+use enfilade_passage::{Arrival, IdentityRefusal, IssuedReceipt, Refusal, SessionAsk};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
+use serde_json::json;
+
+/// The receipt in the request, if it has one.
+pub(super) fn receipt_of(head: &Parts) -> Result<Option<SessionAsk>, ApiError> {
+    let refused = || ApiError::from(Refusal::from(IdentityRefusal::NotOurs));
+    let mut values = head.headers.get_all(&RECEIPT).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => {
+            Ok(Some(SessionAsk { token: Secret::new(value.as_bytes()).ok_or_else(refused)? }))
+        }
+        (Some(_), Some(_)) => Err(refused()),
+    }
+}
+
+/// The answer with a receipt. The log has the reason, as for any refused login.
+pub(super) fn answer(
+    source: &dyn Source,
+    receipt: &IssuedReceipt,
+    arrival: &Arrival,
+    trace: &mut Trace,
+) -> Outcome {
+    let (claim, gone) = (&receipt.session.claim, || Refusal::from(IdentityRefusal::SubjectDeleted));
+    let (user, domain) = source.read(|view| {
+        let user = view.get::<User>(&claim.user)?.ok_or_else(gone)?;
+        let domain = view.get::<Domain>(&user.domain)?.ok_or_else(gone)?;
+        Ok::<_, Refusal>((user, domain))
+    })??;
+    let (authid, id) = (arrival.authid().clone(), claim.user);
+    trace.refused(&IdentityRefusal::MoreMethods { authid, user: id }.into());
+    let body = json!({
+        "receipt": {
+            "methods": claim.methods.names(),
+            "user": {
+                "id": id.to_string(), "name": user.name,
+                "domain": { "id": user.domain.to_keystone(), "name": domain.name },
+            },
+            "expires_at": time(claim.expires_at), "issued_at": time(claim.issued_at),
+        },
+        "required_auth_methods": receipt.required,
+    });
+    let header = HeaderValue::from_str(&receipt.receipt).ok().map(|mut value| {
+        value.set_sensitive(true);
+        value
+    });
+    Ok(ApiResponse { receipt: header, ..ApiResponse::json(StatusCode::UNAUTHORIZED, &body) })
+}

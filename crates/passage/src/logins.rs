@@ -1,0 +1,150 @@
+//! Logins to Identity v3, with one method or several. A login that satisfies the rules of its user gets a session; another login gets a receipt, with
+//! which the client presents further methods.
+
+use crate::credential::Credential;
+use crate::house::House;
+use crate::refuse::Refusal;
+use crate::sessions::{IssuedToken, Purpose};
+use enfilade_facts::vocabulary::{Authid, UserId, Word};
+use enfilade_facts::{Clocks, Read as _, View};
+use enfilade_identity::fernet::payload::AuditId;
+use enfilade_identity::{
+    Basis, Login, Passcode, Refusal as IdentityRefusal, Session, SessionAsk, Unissued, Wanted, read_receipt,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A login of which some methods were proven.
+pub struct Arrival {
+    house: Arc<House>,
+    login: Login,
+    /// The names whose delays end when the login is complete.
+    named: Vec<Word>,
+}
+
+/// A receipt, and the rules that the user can still satisfy with it.
+#[derive(Debug)]
+pub struct IssuedReceipt {
+    /// The text of the receipt. It is a secret until the receipt expires.
+    pub receipt: String,
+    /// The user, the methods and the times of the receipt. It is no session: nothing accepts its token as one.
+    pub session: Session,
+    /// The rules that contain one of the methods.
+    pub required: Vec<Vec<String>>,
+}
+
+impl House {
+    /// Begins a login with a password, an API token or a session.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn arrive(self: &Arc<Self>, credential: &Credential, from: IpAddr) -> Result<Arrival, Refusal> {
+        let (login, named) = match credential {
+            Credential::NamedSecret(ask, named) => match self.open_login(ask, Some(named), from).await? {
+                Ok(identity) => {
+                    self.parts.penalties.succeeded(|| named.clone(), self.now());
+                    (Login::from(&self.welcome(identity, from).identity), Vec::new())
+                }
+                // The login is not complete, so the delays of the name go on: otherwise a client with the password could guess passcodes faster.
+                Err(unfinished) => (Login::from(unfinished), vec![named.clone(), ask.authid.to_word()]),
+            },
+            other => (Login::from(&self.admit(other, from).await?.identity), Vec::new()),
+        };
+        Ok(Arrival { house: Arc::clone(self), login, named })
+    }
+
+    /// Begins a login with a passcode, of which the use was committed.
+    pub fn arrive_by_passcode(self: &Arc<Self>, passcode: Passcode, named: Word) -> Arrival {
+        let login = Login::from(passcode);
+        let named = vec![named, login.authid().to_word()];
+        Arrival { house: Arc::clone(self), login, named }
+    }
+}
+
+impl Arrival {
+    /// Adds a passcode, of which the use was committed.
+    ///
+    /// # Errors
+    /// When it is the passcode of another user.
+    pub fn with_passcode(self, passcode: Passcode) -> Result<Self, Refusal> {
+        Ok(Arrival { login: self.login.with_passcode(passcode)?, ..self })
+    }
+
+    /// Adds the methods of a receipt.
+    ///
+    /// # Errors
+    /// When the receipt is not valid, or of another user.
+    pub fn with_receipt(self, ask: &SessionAsk) -> Result<Self, Refusal> {
+        let house = Arc::clone(&self.house);
+        let (now, context) = (house.now(), house.identity_context());
+        let receipt = house.source().read(|view| read_receipt(view, now, ask, &context))??;
+        Ok(Arrival { login: self.login.with_receipt(receipt)?, ..self })
+    }
+
+    /// The name with which the client logged in.
+    pub fn authid(&self) -> &Authid {
+        self.login.authid()
+    }
+
+    /// The user.
+    pub fn user(&self) -> UserId {
+        self.login.user()
+    }
+
+    fn judge(
+        &self,
+        (view, now): (&View<'_>, Clocks),
+        own: AuditId,
+        basis: impl FnOnce(&Login) -> Basis<'_>,
+    ) -> Result<Result<Session, Unissued>, Refusal> {
+        let (house, context) = (&self.house, self.house.identity_context());
+        let login = self.login.again(view, now, &context)?;
+        let lifetime = house.session_terms().token_seconds;
+        Ok(enfilade_identity::issue(view, now, basis(&login), lifetime, own, &context))
+    }
+
+    /// Whether [`Arrival::issue`] would succeed. Issues nothing.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub fn would_issue(&self, wanted: Wanted) -> Result<(), Refusal> {
+        let now = self.house.now();
+        let own = self.house.random().ok_or(IdentityRefusal::Busy)?;
+        let judged = |view: &View<'_>| self.judge((view, now), own, |login| Basis::Login(login, wanted));
+        match self.house.source().read(judged)?? {
+            Err(Unissued::Refused(refusal)) => Err(refusal.into()),
+            Ok(_) | Err(Unissued::Beyond(_)) => Ok(()),
+        }
+    }
+
+    /// Issues a session.
+    ///
+    /// # Errors
+    /// The refusal of door 2, also if the methods do not satisfy the rules of the user.
+    pub async fn issue(&self, wanted: Wanted) -> Result<IssuedToken, Refusal> {
+        let judge =
+            |view: &View<'_>, now, own| self.judge((view, now), own, |login| Basis::Login(login, wanted));
+        let made = self.house.make(Purpose::Token, judge).await?;
+        for named in &self.named {
+            let parts = &self.house.parts;
+            parts.penalties.succeeded(|| named.clone(), self.house.now());
+            parts.accounts.succeeded(&self.user());
+            parts.accounts.logged_in(&self.user());
+        }
+        Ok(made)
+    }
+
+    /// Issues a receipt if the methods do not satisfy the rules of the user; `None` if they do. No receipt is issued for an API token or a session.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn receipt(&self) -> Result<Option<IssuedReceipt>, Refusal> {
+        let rules = |view: &View<'_>| {
+            Ok::<_, Refusal>((self.login.satisfies_rules(view)?, self.login.to_complete(view)?))
+        };
+        let (false, Some(required)) = self.house.source().read(rules)?? else { return Ok(None) };
+        let judge = |view: &View<'_>, now, own| self.judge((view, now), own, |login| Basis::Receipt(login));
+        let IssuedToken { token, session } = self.house.make(Purpose::Receipt, judge).await?;
+        Ok(Some(IssuedReceipt { receipt: token, session, required }))
+    }
+}
