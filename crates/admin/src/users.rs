@@ -463,6 +463,7 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
         }
     }
     crate::keystone::remove_trusts(view, change, &ReverseKey::trusts_of(id))?;
+    crate::keystone::remove_access_tokens(view, change, &ReverseKey::access_of(id))?;
     for (key, _) in view.list::<Membership>(&Member::User(*id).prefix())? {
         change.delete::<Membership>(&key);
     }

@@ -4,9 +4,10 @@
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
+use crate::oauth::{self, OAuthProof};
 use crate::permit::IdentityPermit;
 use crate::refuse::Refusal;
-use crate::revocations;
+use crate::revocations::{self, Issuing};
 use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::signature::{self, SignatureAsk};
 use crate::view::View;
@@ -78,6 +79,39 @@ pub fn issue(
         }
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
     };
+    issued(now, &issuing, judge)
+}
+
+/// Judges a new session for an OAuth consumer that signed the request with an access token. The other parameters and the errors are those of
+/// [`issue`].
+///
+/// # Errors
+/// [`Unissued`].
+pub fn issue_for_access(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    (proof, wanted): (&OAuthProof, Wanted),
+    lifetime: i64,
+    own: AuditId,
+    context: &Context<'_>,
+) -> Result<Session, Unissued> {
+    let (view, revocations) = (&View::new(view), &context.sessions.revocations);
+    let issuing = revocations::issuing(view.facts, revocations, now.unix_seconds)?;
+    let judged = |issued_at| oauth::judge(view, now, issued_at, proof, lifetime, own, revocations);
+    // An access token is for one project. A request that names another scope is refused, and not answered with a session for this project.
+    issued(now, &issuing, |issued_at| match (judged(issued_at)?, wanted) {
+        (session, Wanted::Usual) => Ok(session),
+        (session, Wanted::Scope(scope)) if scope == session.claim.scope => Ok(session),
+        _ => Err(Refusal::Delegated("the OAuth access token is for another project")),
+    })
+}
+
+/// Judges a session at the earliest second at which it may be issued.
+fn issued(
+    now: Clocks,
+    issuing: &Issuing,
+    judge: impl Fn(i64) -> Result<Session, Refusal>,
+) -> Result<Session, Unissued> {
     let judged = match judge(issuing.first) {
         // All sessions of an EC2 key have the same audit chain. So a mark on such a chain ends only the sessions that were issued up to the second of
         // the mark.
@@ -138,6 +172,10 @@ fn claims(
                     return Err(Refusal::Delegated(
                         "a session of a trust cannot be exchanged for another session",
                     ));
+                }
+                Some(Lent::AccessToken(_)) => {
+                    let why = "a session of an OAuth access token cannot be exchanged for another session";
+                    return Err(Refusal::Delegated(why));
                 }
             }
             // In Keystone, a system-scoped session can be exchanged for an unscoped session, and the unscoped session for a session of any project.

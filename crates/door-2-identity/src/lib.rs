@@ -1,7 +1,8 @@
 //! Door 2: who is this?
 //!
-//! Door 2 has four entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored facts.
-//! [`validate`] judges a session for a service that asks about it. [`issue`] judges a new session.
+//! Door 2 has these entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored facts.
+//! [`validate`] judges a session for a service that asks about it. [`issue`] judges a new session;
+//! [`issue_for_access`] judges one for an OAuth consumer whose signature [`prove`] checked.
 //!
 //! Read first what a client presents ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door needs
 //! ([`Context`]). Then read the decision (`open`). The result is a permit ([`IdentityPermit`]), which is valid under conditions ([`Validity`]), or
@@ -32,15 +33,18 @@ mod revocations;
 mod judge;
 mod issue;
 mod signature;
+mod nonces;
+mod oauth;
 mod standing;
 
 pub use ask::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 pub use context::{Context, Ring, SessionState};
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password, matches as matches_hash};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
-pub use issue::{Basis, Unissued, Wanted, issue};
+pub use issue::{Basis, Unissued, Wanted, issue, issue_for_access};
 pub use judge::roles_of;
 pub use memo::IdentityMemo;
+pub use oauth::{OAuthAsk, OAuthProof, OAuthToken, Verifier, prove};
 pub use open::{open, reopen, validate};
 pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets};

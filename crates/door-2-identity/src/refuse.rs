@@ -113,6 +113,9 @@ pub enum Refusal {
     /// The signature was not made with the named key, or the key does not exist.
     #[error("the signature was not made with the named EC2 key, or the key does not exist")]
     WrongSignature,
+    /// An OAuth 1.0a request that is not proven: its signature, token, verifier, time or nonce.
+    #[error("the OAuth request is not proven: {0}")]
+    NotProven(&'static str),
     /// A change that was requested with a login ticket, but without the ticket's CSRF token.
     #[error("the CSRF token is missing or does not belong to the ticket")]
     CsrfToken,
@@ -175,7 +178,7 @@ impl Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 27] = [
+pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),
     RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
     RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
@@ -203,6 +206,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
     RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
+    RefusalRow::new("ID28", Fault::Client, "an OAuth request is not proven: its signature, token, verifier, time or nonce is wrong", "the log says which; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
 ];
 
 impl Refusal {
@@ -222,6 +226,7 @@ impl Refusal {
                 | Refusal::Disabled { .. }
                 | Refusal::Expired { .. }
                 | Refusal::BadHash { .. }
+                | Refusal::NotProven(_)
         )
     }
 }
@@ -260,6 +265,7 @@ impl Refuse for Refusal {
             Refusal::PasswordExpired { .. } => "ID25",
             Refusal::TokenFromFuture { .. } => "ID26",
             Refusal::ClockBehind { .. } => "ID27",
+            Refusal::NotProven(_) => "ID28",
         }
     }
 
@@ -286,6 +292,7 @@ mod tests {
             ("ID06", Refusal::Disabled { authid: who(), what }),
             ("ID07", Refusal::Expired { authid: who(), what }),
             ("ID08", Refusal::BadHash { authid: who(), why: why().into() }),
+            ("ID28", Refusal::NotProven("it")),
         ];
         let others = [
             ("ID01", Refusal::NoCredential),

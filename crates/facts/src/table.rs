@@ -76,11 +76,27 @@ pub enum Table {
     EndpointFilters = 34,
     /// The configuration of domains.
     DomainConfigs = 35,
+    /// OAuth 1.0a consumers.
+    Consumers = 36,
+    /// OAuth 1.0a request tokens.
+    RequestTokens = 37,
+    /// OAuth 1.0a access tokens.
+    AccessTokens = 38,
+    /// Identity providers.
+    IdentityProviders = 39,
+    /// The identity provider of each remote id.
+    RemoteIds = 40,
+    /// Protocols of identity providers.
+    Protocols = 41,
+    /// Mappings, which make users of the answers of identity providers.
+    Mappings = 42,
+    /// Service providers.
+    ServiceProviders = 43,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 36] = [
+    pub const ALL: [Table; 44] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -117,6 +133,14 @@ impl Table {
         Table::EndpointGroups,
         Table::EndpointFilters,
         Table::DomainConfigs,
+        Table::Consumers,
+        Table::RequestTokens,
+        Table::AccessTokens,
+        Table::IdentityProviders,
+        Table::RemoteIds,
+        Table::Protocols,
+        Table::Mappings,
+        Table::ServiceProviders,
     ];
 
     /// The tables that hold facts. Every commit maintains the other tables as well.
@@ -168,6 +192,14 @@ impl Table {
             Table::EndpointGroups => "endpoint-groups",
             Table::EndpointFilters => "endpoint-filters",
             Table::DomainConfigs => "domain-configs",
+            Table::Consumers => "consumers",
+            Table::RequestTokens => "request-tokens",
+            Table::AccessTokens => "access-tokens",
+            Table::IdentityProviders => "identity-providers",
+            Table::RemoteIds => "remote-ids",
+            Table::Protocols => "protocols",
+            Table::Mappings => "mappings",
+            Table::ServiceProviders => "service-providers",
         }
     }
 

@@ -13,6 +13,7 @@ mod endings;
 mod endpoint_filter_key;
 mod endpoint_filters;
 mod extras;
+mod federation;
 mod files;
 mod grant_key;
 mod grants;
@@ -21,6 +22,7 @@ mod leaving;
 mod log;
 mod memberships;
 mod names;
+mod oauth;
 mod parties;
 mod policies;
 mod projects;
@@ -41,6 +43,10 @@ pub use endings::{ENDINGS, Ends};
 pub use endpoint_filter_key::{EndpointFilterKey, Selected};
 pub use endpoint_filters::{EndpointFilter, EndpointGroup, GroupFilters, GroupRegion};
 pub use extras::{Extra, ExtraKey, ResourceKind};
+pub use federation::{
+    IdentityProvider, IdentityProviderId, Mapping, MappingId, Protocol, ProtocolKey, RemoteId, RemoteIdOwner,
+    ServiceProvider, ServiceProviderId,
+};
 pub use files::{FileFault, FileName, FileVersion, Mirrored, MirroredFile};
 pub use grant_key::{GrantKey, GrantScope, Grantee};
 pub use grants::{Grant, NamedRole};
@@ -49,6 +55,7 @@ pub use leaving::{Leaving, LeavingKey};
 pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind, called};
+pub use oauth::{AccessToken, Approval, Consumer, RequestToken, SharedSecret};
 pub use parties::{Member, Who};
 pub use policies::{Policy, PolicyAssociation, PolicyTarget};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
@@ -174,7 +181,15 @@ facts!(
     PolicyAssociation,
     EndpointGroup,
     EndpointFilter,
-    DomainConfig
+    DomainConfig,
+    Consumer,
+    RequestToken,
+    AccessToken,
+    IdentityProvider,
+    RemoteIdOwner,
+    Protocol,
+    Mapping,
+    ServiceProvider
 );
 
 /// The key of a record.
@@ -210,5 +225,8 @@ id_key!(
     RegisteredLimitId,
     LimitId,
     PolicyId,
-    EndpointGroupId
+    EndpointGroupId,
+    ConsumerId,
+    RequestTokenId,
+    AccessTokenId
 );

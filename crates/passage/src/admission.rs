@@ -5,9 +5,9 @@ use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_facts::MemoKey;
 use enfilade_facts::vocabulary::Word;
-use enfilade_identity::{Ask, Closed, IdentityPermit, Outcome, SecretAsk};
+use enfilade_facts::{MemoKey, Read};
+use enfilade_identity::{Ask, Closed, IdentityPermit, OAuthAsk, OAuthProof, Outcome, SecretAsk};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,19 +46,54 @@ impl House {
         named: Option<&Word>,
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
-        let proven = self.prove_by_hash(ask, closed, from).await;
-        if let Err(Refusal::Identity(identity)) = &proven
-            && identity.is_failure()
-        {
-            self.refuse_blocked(from)?;
-            let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
-            let delay = self.parts.penalties.failed(from, &named, self.now());
-            // If the delay is zero, there is no sleep: even the shortest sleep waits for a tick of the timer.
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
+        match self.prove_by_hash(ask, closed, from).await {
+            Ok(identity) => Ok(identity),
+            Err(refusal) => {
+                let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
+                Err(self.count_failure(refusal, &named, from).await)
             }
         }
-        proven
+    }
+
+    /// Counts a refusal that is a failed login, for the address and for the name that the client sent, and waits as long as the answer is delayed.
+    /// Returns the refusal of the request.
+    async fn count_failure(&self, refusal: Refusal, named: &Word, from: IpAddr) -> Refusal {
+        let is_failure = matches!(&refusal, Refusal::Identity(identity) if identity.is_failure());
+        if !is_failure {
+            return refusal;
+        }
+        if let Err(blocked) = self.refuse_blocked(from) {
+            return blocked;
+        }
+        let delay = self.parts.penalties.failed(from, named, self.now());
+        // If the delay is zero, there is no sleep: even the shortest sleep waits for a tick of the timer.
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        refusal
+    }
+
+    /// Asks door 2 whether an OAuth consumer signed a request. A failure counts and is delayed like a failed login, under the name `named` of the
+    /// consumer.
+    ///
+    /// # Errors
+    /// The refusal of door 2, or that the address is blocked.
+    pub async fn prove_oauth(
+        &self,
+        ask: &OAuthAsk,
+        named: &Word,
+        from: IpAddr,
+    ) -> Result<OAuthProof, Refusal> {
+        self.refuse_blocked(from)?;
+        let context = self.identity_context();
+        let proven = self.parts.source.read(|view| enfilade_identity::prove(view, self.now(), ask, &context));
+        match proven.unwrap_or_else(|why| Err(why.into())) {
+            Ok(proof) => {
+                self.parts.penalties.succeeded(|| named.clone(), self.now());
+                Ok(proof)
+            }
+            Err(refusal) => Err(Box::pin(self.count_failure(refusal.into(), named, from)).await),
+        }
     }
 
     /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match

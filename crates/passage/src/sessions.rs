@@ -9,8 +9,8 @@ use enfilade_facts::{Clocks, CommitError, Read};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
-    Basis, Refusal as IdentityRefusal, Revocations, Session, SessionAsk, SignatureAsk, Unissued, Validated,
-    Wanted,
+    Basis, OAuthProof, Refusal as IdentityRefusal, Revocations, Session, SessionAsk, SignatureAsk, Unissued,
+    Validated, Wanted,
 };
 use std::sync::Arc;
 
@@ -48,6 +48,54 @@ impl House {
     pub fn revocations(&self) -> Result<u64, Refusal> {
         let count = self.parts.source.read(|view| self.sessions.revocations.read(view, Revocations::count));
         count?.or(Ok(0))
+    }
+
+    /// Issues a session for an OAuth consumer that signed the request with an access token: a session of the user who delegated roles to it.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn issue_for_access(
+        self: &Arc<Self>,
+        proof: &OAuthProof,
+        wanted: Wanted,
+    ) -> Result<IssuedToken, Refusal> {
+        let lifetime = self.session_terms().token_seconds;
+        self.make(|now, own| {
+            let context = self.identity_context();
+            let issued = self.parts.source.read(|view| {
+                enfilade_identity::issue_for_access(view, now, (proof, wanted), lifetime, own, &context)
+            });
+            Ok(issued?)
+        })
+        .await
+    }
+
+    /// Issues the session that `judge` returns for a time and a random audit id, and seals its token.
+    async fn make(
+        self: &Arc<Self>,
+        mut judge: impl FnMut(Clocks, AuditId) -> Result<Result<Session, Unissued>, Refusal>,
+    ) -> Result<IssuedToken, Refusal> {
+        for _ in 0..SESSION_TRIES_MAX {
+            let mut random = [0; 32];
+            if !(self.parts.random)(&mut random) {
+                return Err(IdentityRefusal::Busy.into());
+            }
+            let (own, iv) = halves(random);
+            let now = self.now();
+            match judge(now, own)? {
+                Ok(session) => {
+                    let ring = self.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
+                    let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
+                    let token = frame::seal(&ring.keys, issued_at, iv, &session.claim.to_payload());
+                    let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
+                    self.parts.audit.issued(&session.claim);
+                    return Ok(IssuedToken { token, session });
+                }
+                Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
+                Err(Unissued::Beyond(second)) => self.move_horizon(now, second).await?,
+            }
+        }
+        Err(IdentityRefusal::Busy.into())
     }
 
     /// Moves the horizon: commits that sessions may be issued up to this second.
@@ -111,27 +159,7 @@ impl Visit {
     /// Issues a session, and seals its token.
     pub(crate) async fn make(&mut self, basis: Basis<'_>, lifetime: i64) -> Result<IssuedToken, Refusal> {
         let house = Arc::clone(&self.house);
-        for _ in 0..SESSION_TRIES_MAX {
-            let mut random = [0; 32];
-            if !(house.parts.random)(&mut random) {
-                return Err(IdentityRefusal::Busy.into());
-            }
-            let (own, iv) = halves(random);
-            let now = house.now();
-            match self.judge_session(now, basis, lifetime, own)? {
-                Ok(session) => {
-                    let ring = house.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
-                    let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
-                    let token = frame::seal(&ring.keys, issued_at, iv, &session.claim.to_payload());
-                    let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
-                    house.parts.audit.issued(&session.claim);
-                    return Ok(IssuedToken { token, session });
-                }
-                Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
-                Err(Unissued::Beyond(second)) => house.move_horizon(now, second).await?,
-            }
-        }
-        Err(IdentityRefusal::Busy.into())
+        house.make(|now, own| self.judge_session(now, basis, lifetime, own)).await
     }
 
     /// Returns the session of another user's token, for a service that asks. With `allow_expired`, an expired token is accepted until the configured
