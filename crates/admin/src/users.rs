@@ -2,10 +2,10 @@
 
 use crate::change_context::{ChangeContext, random};
 use crate::chosen::Chosen;
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
 use crate::passwords::ChosenBy;
 use crate::resolve::{Names, dangling, domain_id, user_id};
-use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,
     Member, Membership, Name, NameKey, Password, Profile, ResourceKind, Reverse, ReverseKey, SidSpace,
@@ -551,15 +551,4 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
         space.take(view.at().store).ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
-}
-
-pub(crate) fn check_comment(comment: Option<&str>) -> Result<(), Error> {
-    match comment {
-        Some(text) if text.len() > COMMENT_BYTES_MAX || text.chars().any(char::is_control) => {
-            Err(Error::Invalid(format!(
-                "the comment is longer than {COMMENT_BYTES_MAX} bytes or holds control characters"
-            )))
-        }
-        _ => Ok(()),
-    }
 }

@@ -156,35 +156,7 @@ fn claims(
     }
     match (parent.session(), parent.token()) {
         (Some(before), _) => {
-            match before.claim.lent {
-                None if before.claim.methods.are_in_person() => {}
-                None => {
-                    return Err(Refusal::Delegated(
-                        "a session of an EC2 key cannot be exchanged for another session",
-                    ));
-                }
-                Some(Lent::Credential(_)) => {
-                    let why =
-                        "a session of an application credential cannot be exchanged for another session";
-                    return Err(Refusal::Delegated(why));
-                }
-                Some(Lent::Trust(_)) => {
-                    return Err(Refusal::Delegated(
-                        "a session of a trust cannot be exchanged for another session",
-                    ));
-                }
-                Some(Lent::AccessToken(_)) => {
-                    let why = "a session of an OAuth access token cannot be exchanged for another session";
-                    return Err(Refusal::Delegated(why));
-                }
-            }
-            // In Keystone, a system-scoped session can be exchanged for an unscoped session, and the unscoped session for a session of any project.
-            // This server refuses to exchange a system-scoped session for a session with another scope.
-            if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
-                return Err(Refusal::Delegated(
-                    "a system-scoped session cannot be exchanged for a session with another scope",
-                ));
-            }
+            may_exchange(&before.claim, &wanted)?;
             claim.methods = before.claim.methods.and(Methods::TOKEN);
             claim.expires_at = before.claim.expires_at;
             claim.audit.chain = Some(before.claim.chain());
@@ -222,4 +194,26 @@ fn claims(
             None => Ok((claim, None)),
         },
     }
+}
+
+/// Refuses to exchange the session of delegated rights, and a system-scoped session for one with another scope. In Keystone, a system-scoped session can
+/// be exchanged for an unscoped session, and the unscoped session for a session of any project.
+fn may_exchange(before: &Claim, wanted: &Wanted) -> Result<(), Refusal> {
+    let why = match before.lent {
+        None if !before.methods.are_in_person() => {
+            "a session of an EC2 key cannot be exchanged for another session"
+        }
+        None if before.scope == Scope::System && *wanted != Wanted::Scope(Scope::System) => {
+            "a system-scoped session cannot be exchanged for a session with another scope"
+        }
+        None => return Ok(()),
+        Some(Lent::Credential(_)) => {
+            "a session of an application credential cannot be exchanged for another session"
+        }
+        Some(Lent::Trust(_)) => "a session of a trust cannot be exchanged for another session",
+        Some(Lent::AccessToken(_)) => {
+            "a session of an OAuth access token cannot be exchanged for another session"
+        }
+    };
+    Err(Refusal::Delegated(why))
 }

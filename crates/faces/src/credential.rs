@@ -369,7 +369,7 @@ mod tests {
             let Ok(Credential::Session(ask)) = extract(&headers(&[(name, value)])) else { panic!("{value}") };
             assert_eq!(ask.token.reveal(), b"abc");
         }
-        // The Identity API reads only `X-Auth-Token` beside a bearer token.
+        // The Identity API reads only `X-Auth-Token` if there is also a bearer token.
         let bearer = ("authorization", "Bearer def");
         let both = headers(&[("x-auth-token", "abc"), bearer]);
         assert!(matches!(extract(&both), Err(Refusal::Malformed(_))));

@@ -3,9 +3,9 @@
 use super::federation::forget_providers_of;
 use super::resource::{Saving, StoredResource, put_and_end};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::Error;
 use crate::resolve::{dangling, domain_id};
-use crate::users::check_comment;
 use enfilade_facts::tables::{
     Domain, DomainConfig, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, NameKind, ResourceKind,
 };

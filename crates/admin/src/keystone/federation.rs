@@ -2,8 +2,8 @@
 
 use super::resource::{Saving, StoredResource, claim};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
-use crate::users::check_comment;
 use enfilade_facts::limits::{
     FEDERATION_ID_BYTES_MAX, FEDERATION_ID_CHARS_MAX, KEY_BYTES_MAX, NAME_CHARS_MAX,
 };

@@ -2,8 +2,8 @@
 
 use super::resource::{Saving, StoredResource};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
-use crate::users::check_comment;
 use enfilade_facts::limits::REQUEST_TOKENS_MAX;
 use enfilade_facts::tables::{
     AccessToken, Approval, Consumer, Leaving, LeavingKey, Project, RequestToken, ResourceKind, Reverse,
