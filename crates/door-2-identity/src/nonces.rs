@@ -20,6 +20,8 @@ pub(crate) struct Nonces(Mutex<Accepted>);
 struct Accepted {
     by_second: BTreeMap<i64, HashSet<MemoKey>>,
     count: usize,
+    /// The first second whose nonces were not forgotten. A clock that is set back brings no forgotten second back.
+    known_from: i64,
 }
 
 /// Why a request is not accepted.
@@ -43,6 +45,9 @@ impl Nonces {
         }
         let mut accepted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         accepted.forget_before(now.saturating_sub(REQUEST_SECONDS_MAX));
+        if second < accepted.known_from {
+            return Err(Unfit::Time);
+        }
         if accepted.by_second.get(&second).is_some_and(|nonces| nonces.contains(&nonce)) {
             return Err(Unfit::Again);
         }
@@ -58,6 +63,7 @@ impl Nonces {
 impl Accepted {
     fn forget_before(&mut self, second: i64) {
         while let Some(first) = self.by_second.first_entry().filter(|first| *first.key() < second) {
+            self.known_from = self.known_from.max(first.key().saturating_add(1));
             self.count -= first.remove().len();
         }
     }
@@ -90,12 +96,15 @@ mod tests {
             (1_000, 1_300, 3, Ok(())),
             (1_000, 1_301, 3, Err(Unfit::Time)),
             (1_600, 1_300, 3, Err(Unfit::Again)),
+            // The clock is set back: the nonces of these seconds are forgotten.
+            (1_000, 1_000, 1, Err(Unfit::Time)),
+            (1_000, 1_002, 1, Ok(())),
             (i64::MIN, i64::MAX, 3, Err(Unfit::Time)),
         ] {
             assert_eq!(nonces.accept(at(now), second, nonce(n)), expected, "{now} {second} {n}");
         }
-        // Only the nonce of second 1,300 is kept.
-        assert_eq!(nonces.0.lock().unwrap().count, 1);
+        // Only the nonces of seconds 1,002 and 1,300 are kept.
+        assert_eq!(nonces.0.lock().unwrap().count, 2);
     }
 
     #[test]
