@@ -43,7 +43,7 @@ fn held(server: &Server, token: &str, path: &str, many: &str) -> Vec<Value> {
     rows
 }
 
-const LISTS: [(&str, &str); 13] = [
+const LISTS: [(&str, &str); 17] = [
     ("/v3/domains", "domains"),
     ("/v3/projects", "projects"),
     ("/v3/users", "users"),
@@ -57,7 +57,30 @@ const LISTS: [(&str, &str); 13] = [
     ("/v3/limits", "limits"),
     ("/v3/policies", "policies"),
     ("/v3/OS-EP-FILTER/endpoint_groups", "endpoint_groups"),
+    ("/v3/OS-FEDERATION/mappings", "mappings"),
+    ("/v3/OS-FEDERATION/identity_providers", "identity_providers"),
+    ("/v3/OS-FEDERATION/identity_providers/a%20b/protocols", "protocols"),
+    ("/v3/OS-FEDERATION/service_providers", "service_providers"),
 ];
+
+/// Creates a record of each kind of federation.
+fn federation(server: &Server, token: &str, domain: &str) {
+    let rules = json!([{ "local": [{ "user": { "name": "{0}" } }], "remote": [{ "type": "REMOTE_USER" }] }]);
+    let provider =
+        json!({ "domain_id": domain, "enabled": true, "remote_ids": ["urn:a"], "authorization_ttl": 5 });
+    let service = json!({ "auth_url": "https://sp.example/v3", "sp_url": "https://sp.example/sp" });
+    for (path, body) in [
+        ("mappings/people", json!({ "mapping": { "rules": rules, "schema_version": "2.0" } })),
+        ("identity_providers/a%20b", json!({ "identity_provider": provider })),
+        (
+            "identity_providers/a%20b/protocols/saml2",
+            json!({ "protocol": { "mapping_id": "people", "remote_id_attribute": "Issuer" } }),
+        ),
+        ("service_providers/beta", json!({ "service_provider": service })),
+    ] {
+        call(server, token, "PUT", &format!("/v3/OS-FEDERATION/{path}"), &body);
+    }
+}
 
 /// Creates limits, a policy and endpoint filters for a project in the domain. Returns the paths of the associations and filters.
 fn for_services(server: &Server, token: &str, domain: &str, project: &str) -> Vec<String> {
@@ -131,6 +154,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
         call(&cloud, &token, "PUT", &path, &Value::Null);
     }
     let associated = for_services(&cloud, &token, &domain, &outer);
+    federation(&cloud, &token, &domain);
     let me = call(&cloud, &token, "GET", "/v3/users?name=admin&domain_id=default", &Value::Null);
     let me = me["users"][0]["id"].as_str().unwrap();
     let path = format!("/v3/users/{me}/application_credentials");
@@ -180,6 +204,10 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
         "endpoint filter endpoint https://store for project outer@d1",
         "endpoint filter endpoint group none here for project outer@d1",
         "configuration of domain d1",
+        "mapping people",
+        "identity provider a b",
+        "protocol a b/saml2",
+        "service provider beta",
     ] {
         assert!(named.contains(&expected), "{expected}: {named:#?}");
     }
@@ -330,6 +358,10 @@ fn keystone_itself_is_taken_over() {
                 (format!("/v3/users/{user}/application_credentials"), "application_credentials")
             }
             "endpoint_groups" => ("/v3/OS-EP-FILTER/endpoint_groups".to_owned(), "endpoint_groups"),
+            many @ ("identity_providers" | "mappings" | "service_providers") => {
+                (format!("/v3/OS-FEDERATION/{many}"), many)
+            }
+            "protocols" => ("/v3/OS-FEDERATION/identity_providers/acme/protocols".to_owned(), "protocols"),
             many => (format!("/v3/{many}"), many),
         };
         let ours = held(&here, &token, &path, many);

@@ -186,6 +186,17 @@ fn services_learn_who_signed_with_an_ec2_key() {
 }
 
 #[test]
+fn programs_act_for_a_user_by_oauth() {
+    let cloud = Cloud::start();
+    cloud.add_service();
+    let certificate = cloud.server.certificate();
+    let arguments = [&cloud.url(""), certificate.to_str().unwrap(), PASSWORD, "the service's"];
+    let told = cloud.python("keystone_oauth.py", &arguments);
+    assert_eq!(told[0]["held"], true);
+    assert!(cloud.server.log().contains("ID28"), "{}", cloud.server.log());
+}
+
+#[test]
 fn clients_and_services_of_openstack_work() {
     let cloud = Cloud::start();
     cloud.add_service();

@@ -100,6 +100,13 @@ associated = [f"/policies/{policy}/OS-ENDPOINT-POLICY/services/{service}/regions
               f"/OS-EP-FILTER/endpoint_groups/{group}/projects/{outer}"]
 for path in associated:
     call("PUT", path)
+federation = "/OS-FEDERATION"
+rules = [{"local": [{"user": {"name": "{0}"}, "group": {"id": "g"}}], "remote": [{"type": "REMOTE_USER", "any_one_of": ["a"], "regex": True}]}]
+call("PUT", f"{federation}/mappings/people", {"mapping": {"rules": rules, "schema_version": "2.0"}})
+call("PUT", f"{federation}/identity_providers/acme", {"identity_provider": {"remote_ids": ["urn:a", "urn:b"], "authorization_ttl": 5}})
+call("PUT", f"{federation}/identity_providers/acme/protocols/saml2", {"protocol": {"mapping_id": "people", "remote_id_attribute": "Issuer"}})
+call("PUT", f"{federation}/service_providers/beta", {"service_provider": {
+    "auth_url": "https://beta/v3", "sp_url": "https://beta/sp", "enabled": True}})
 made(f"/users/{me}/application_credentials", "application_credential", name="ci", roles=[{"name": "reader"}])
 
 lists = {}
@@ -108,6 +115,9 @@ for path in ["domains", "projects", "users", "groups", "roles", "regions", "serv
 lists["registered_limits"] = call("GET", "/registered_limits").json()["registered_limits"]
 lists["policies"] = call("GET", "/policies").json()["policies"]
 lists["endpoint_groups"] = call("GET", "/OS-EP-FILTER/endpoint_groups").json()["endpoint_groups"]
+for path in ["identity_providers", "mappings", "service_providers"]:
+    lists[path] = call("GET", f"{federation}/{path}").json()[path]
+lists["protocols"] = call("GET", f"{federation}/identity_providers/acme/protocols").json()["protocols"]
 # Keystone shows all limits only to a session for the system.
 login["auth"]["scope"] = {"system": {"all": True}}
 system = call("POST", "/auth/tokens", login).headers["X-Subject-Token"]

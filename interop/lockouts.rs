@@ -66,7 +66,7 @@ fn failures_on_all_faces_count_together_and_the_lock_holds_on_all() {
         assert_eq!(ann(server)["locked"], true);
     };
     is_locked(&server);
-    assert!(server.log().contains("\"ID29\""), "{}", server.log());
+    assert!(server.log().contains("\"ID30\""), "{}", server.log());
     // A restart does not end the lock.
     server.kill_and_restart();
     is_locked(&server);

@@ -356,7 +356,7 @@ fn commands_to_copy_name_any_domain() {
     cloud.made("/users", &json!({ "user": { "name": "a", "domain_id": domain, "password": LONG } }));
     for (what, name, next) in [
         ("domain", realm, r"enfilade domain disable 'it'\''s & co'"),
-        ("user", user, &format!("enfilade user passwd '{user}'")),
+        ("user", user, &format!("enfilade user passwd {user}")),
     ] {
         let mut command = std::process::Command::new(BINARY);
         command.arg("--data").arg(cloud.server.data()).args(["revoke", what, name, "--everything"]);

@@ -92,10 +92,10 @@ fn a_password_alone_is_refused_everywhere_and_a_passcode_counts_once_across_a_re
     let form = ["--data-urlencode", "username=ann@local", "--data-urlencode", "password=correct horse"];
     assert_eq!(curl(&server, "", "/api2/json/access/ticket", &form).status, 401);
     assert_eq!(curl(&server, &token, "/dav/main/", &PROPFIND_0).status, 207);
-    assert!(server.log().contains("\"ID28\""));
+    assert!(server.log().contains("\"ID29\""));
     let output = server.cli_output(&["explain", "ann@local", "main"], "");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("ID28") && said.contains("enfilade token create"), "{said}");
+    assert!(said.contains("ID29") && said.contains("enfilade token create"), "{said}");
 
     let ann = json!({ "id": id });
     let passcode = passcode();

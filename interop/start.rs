@@ -205,7 +205,7 @@ fn the_last_administrator_is_not_removed_by_mistake() {
     // No member is removed if one of the named users is no member.
     let (is_well, said) =
         enfilade(&data, &["group", "member", "remove", "admins", "ann@local", "admin@local"]);
-    assert!(!is_well && said.contains("admin@local is not in @admins directly"), "{said}");
+    assert!(!is_well && said.contains("admin@local is not in @admins@local directly"), "{said}");
     is_refused("group member remove admins ann@local");
     succeeds("user set ann@local --expires 30d --comment x");
     let said = succeeds("group member remove admins ann@local --force");

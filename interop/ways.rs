@@ -263,6 +263,9 @@ const SIBLING: [(&str, &str, &[&str]); 24] = [
     ("COPY", "a/shared/f", &["--header", "Destination: /dav/main/a/NAME/x"]),
 ];
 
+/// The names next to the shared folder.
+const NEIGHBOURS: [&str; 3] = ["secret", "veiled", "lent12"];
+
 #[test]
 fn who_has_one_shared_folder_learns_nothing_of_its_neighbours() {
     let server = Server::start();
@@ -279,19 +282,22 @@ fn who_has_one_shared_folder_learns_nothing_of_its_neighbours() {
         if method != "HEAD" {
             arguments.extend(["--request", method]);
         }
-        let answer = curl(&server, &bob, &format!("/dav/main/{}", path.replace("NAME", name)), &arguments);
-        let text = answer.text();
-        assert!(
-            ["secret", "veiled", "lent12"].iter().all(|name| !text.contains(name)),
-            "{method} {path}: {text}"
-        );
+        let mut answer =
+            curl(&server, &bob, &format!("/dav/main/{}", path.replace("NAME", name)), &arguments);
+        let mut text = answer.text();
+        if !name.is_empty() {
+            // An error can repeat the name that was asked for.
+            text = text.replace(name, "NAME");
+        }
+        assert!(NEIGHBOURS.iter().all(|other| !text.contains(other)), "{method} {path}: {text}");
+        answer.body = text.into_bytes();
         answer
     };
     // All names have the same length, so that a length of an answer cannot differ because of the name.
     for row in SIBLING {
         let absent = ask(row, "absent");
         assert!(absent.status >= 400 || row.0 == "OPTIONS", "{row:?}: {}", absent.status);
-        for name in ["secret", "veiled", "lent12"] {
+        for name in NEIGHBOURS {
             assert_eq!(ask(row, name), absent, "{row:?} {name}");
         }
     }

@@ -8,7 +8,7 @@ const METHODS: [&str; 12] = [
 ];
 
 /// Paths that need no credential, and paths without a route.
-const PUBLIC: [&str; 14] = [
+const PUBLIC: [&str; 15] = [
     "/",
     "/.well-known/enfilade",
     "/page.css",
@@ -21,6 +21,7 @@ const PUBLIC: [&str; 14] = [
     "/favicon.ico",
     "/v2.0",
     "/v3/nothing",
+    "/v3/auth/OS-FEDERATION/saml2",
     "/v3/OS-FEDERATION/identity_providers",
     "*",
 ];

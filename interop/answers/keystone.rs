@@ -294,8 +294,9 @@ fn changes(world: &mut World) {
     }
 }
 
-/// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates it.
-const VICTIMS: [(&str, &str, &str, &str, &str); 17] = [
+/// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates it. A path with
+/// a name is that of PUT.
+const VICTIMS: [(&str, &str, &str, &str, &str); 20] = [
     (
         "new user",
         "admin's session",
@@ -369,6 +370,27 @@ const VICTIMS: [(&str, &str, &str, &str, &str); 17] = [
         r#"{"endpoint_group":{"name":"NAME","filters":{"interface":"public"}}}"#,
     ),
     (
+        "new identity provider",
+        "admin's session",
+        "/v3/OS-FEDERATION/identity_providers/NAME",
+        "identity_provider",
+        r#"{"identity_provider":{"domain_id":"{{domain corp}}"}}"#,
+    ),
+    (
+        "new mapping",
+        "admin's session",
+        "/v3/OS-FEDERATION/mappings/NAME",
+        "mapping",
+        r#"{"mapping":{"rules":[{"local":[],"remote":[{"type":"REMOTE_USER"}]}]}}"#,
+    ),
+    (
+        "new service provider",
+        "admin's session",
+        "/v3/OS-FEDERATION/service_providers/NAME",
+        "service_provider",
+        r#"{"service_provider":{"auth_url":"https://new.example/v3","sp_url":"https://new.example/sp"}}"#,
+    ),
+    (
         "new credential",
         "admin's session",
         "/v3/credentials",
@@ -421,8 +443,10 @@ fn make_victims(world: &mut World, used: &str) {
                 .body(body.replace("NAME", &name));
             world.quietly(caller, ask);
         }
-        let ask =
-            Ask::new("POST", path).with("Content-Type", "application/json").body(body.replace("NAME", &name));
+        let method = if path.contains("NAME") { "PUT" } else { "POST" };
+        let ask = Ask::new(method, &path.replace("NAME", &name))
+            .with("Content-Type", "application/json")
+            .body(body.replace("NAME", &name));
         let got = world.quietly(caller, ask);
         assert_eq!(got.status, 201, "{what}: {}", String::from_utf8_lossy(&got.body));
         let made = &got.json()[kind];

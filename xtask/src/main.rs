@@ -36,6 +36,10 @@ cargo xtask COMMAND
   freshness             every order of every step of the freshness protocol
   fuzz [--n N]          mutated tokens, payloads and bodies: none is accepted as another one
   idle                  thousands of idle connections: other clients are served
+  judges identity [NAME…] [--binary PATH]
+                        OpenStack's own tests of the Identity API (tempest, Keystone's plugin for tempest), against this server and against Keystone,
+                        installed by itself: a case that passes there passes here, or interop/judges/identity_differences.txt says why not; kept in
+                        bench/runs; needs the network
   judges wire [NAME…] [--binary PATH]
                         conformance testers of other projects for TLS, HTTP and WebDAV servers (h2spec, litmus, rclone's tests, sslyze,
                         testssl, tlslite-ng, webdav4's tests), installed by itself; kept in bench/runs; needs go and the network
@@ -75,7 +79,7 @@ fn main() -> ExitCode {
         ["bench", options @ ..] => bench::run(options),
         ["certs", place] => bench::run(&["make-certs", place, "25000"]),
         ["certs", place, "--n", count] => bench::run(&["make-certs", place, count]),
-        ["judges", "wire", options @ ..] => judges::run(options),
+        ["judges", name, options @ ..] if judges::knows(name) => judges::run(name, options),
         ["messages"] => messages(false),
         ["messages", "--json"] => messages(true),
         ["mutants", options @ ..] => mutants::run(options),

@@ -1,4 +1,5 @@
-//! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts. The list also contains ways in that door 2
+//! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts, OAuth access
+//! tokens. The list also contains ways in that door 2
 //! refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
 use crate::change_context::random;
@@ -6,12 +7,13 @@ use crate::error::Error;
 use crate::keystone::{grantees_of, name_of_scope, userid_of};
 use crate::resolve::{dangling, domain_id, group_id, user_id};
 use enfilade_facts::tables::{
-    Assignment, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope, Grantee, Group,
-    Member, Membership, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User, Verifier, Who,
+    AccessToken, Assignment, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope,
+    Grantee, Group, Member, Membership, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User,
+    Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId, TrustId, Ugid,
-    UserId, Userid, word_of_id,
+    AccessTokenId, Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId,
+    TrustId, Ugid, UserId, Userid, word_of_id,
 };
 use enfilade_facts::{Clocks, View};
 use enfilade_identity::{Context, Opener, Refusal};
@@ -34,6 +36,8 @@ pub enum WayKind {
     TrustFromAnother,
     /// A trust by which this user lends roles to another user.
     TrustToAnother,
+    /// An access token with which an OAuth consumer acts for the user.
+    OAuthAccessToken,
 }
 
 /// The stored record of a [`Way`].
@@ -43,6 +47,7 @@ pub(crate) enum WayRecord {
     Token(CredentialId, Authid),
     Key(BlobId),
     Trust(TrustId),
+    AccessToken(AccessTokenId),
 }
 
 /// Something that a user can log in with, such as a password, an API token or a trust.
@@ -82,6 +87,7 @@ impl Way {
             }
             WayRecord::Key(id) => opens(Opener::Key(*id)),
             WayRecord::Trust(id) => opens(Opener::Trust(*id)),
+            WayRecord::AccessToken(id) => opens(Opener::AccessToken(*id)),
         }
     }
 }
@@ -116,11 +122,16 @@ pub fn ways_of(view: &View<'_>, user: &UserId) -> Result<Vec<Way>, Error> {
             ways.extend(by_trust(view, user, &id)?);
         }
     }
+    for (key, _) in view.list::<Reverse>(&ReverseKey::access_of(user))? {
+        if let ReverseKey::AccessOf(_, id) = key {
+            ways.extend(by_access_token(view, &id)?);
+        }
+    }
     ways.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
     Ok(ways)
 }
 
-/// Every application credential, EC2 key and trust for a project.
+/// Every application credential, EC2 key, trust and OAuth access token for a project.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -136,6 +147,11 @@ pub fn ways_for(view: &View<'_>, project: &ProjectId) -> Result<Vec<Way>, Error>
             && let Some(trust) = view.get::<Trust>(&id)?
         {
             ways.extend(by_trust(view, &trust.trustee, &id)?);
+        }
+    }
+    for (key, _) in view.list::<Reverse>(&ReverseKey::access_for(project))? {
+        if let ReverseKey::AccessFor(_, id) = key {
+            ways.extend(by_access_token(view, &id)?);
         }
     }
     // No index leads from a project to its EC2 keys, so all of them are read.
@@ -183,6 +199,14 @@ fn by_trust(view: &View<'_>, user: &UserId, id: &TrustId) -> Result<Option<Way>,
     };
     let (name, record) = (id.to_string(), WayRecord::Trust(*id));
     Ok(Some(Way { kind, user: *user, name, gives, expires: trust.expires, record }))
+}
+
+fn by_access_token(view: &View<'_>, id: &AccessTokenId) -> Result<Option<Way>, Error> {
+    let Some(access) = view.get::<AccessToken>(id)? else { return Ok(None) };
+    let roles = roles_on(view, &access.roles, &access.project)?;
+    let (gives, name) = (format!("{roles}, delegated to OAuth consumer {}", access.consumer), id.to_string());
+    let (kind, record) = (WayKind::OAuthAccessToken, WayRecord::AccessToken(*id));
+    Ok(Some(Way { kind, user: access.user, name, gives, expires: access.expires, record }))
 }
 
 /// What an application credential gives: of its roles only those that its owner still has, and nothing in datastores if it has access rules.

@@ -13,10 +13,10 @@ pub use describe::{
 pub use exposed::{Exposed, exposed, roots, roots_in_file};
 
 use crate::change_context::ChangeContext;
+use crate::comment::check_comment;
 use crate::error::Error;
 use crate::object_acl::open_to_roles;
 use crate::roles::remove_roles_on;
-use crate::users::check_comment;
 use enfilade_content::real_path;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
 use enfilade_facts::vocabulary::{

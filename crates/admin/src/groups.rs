@@ -1,9 +1,10 @@
 //! Groups and their members.
 
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::Error;
 use crate::resolve::{Names, Target, domain_id, group_id, user_id};
-use crate::users::{check_comment, choose_sid};
+use crate::users::choose_sid;
 use enfilade_facts::tables::{Group, Member, Membership, MembershipKey, Name, NameKey};
 use enfilade_facts::vocabulary::{GroupId, GroupName, Sid};
 use enfilade_facts::{At, Read, Source, View};

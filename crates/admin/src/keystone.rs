@@ -10,12 +10,14 @@ mod domain_configs;
 mod domains;
 mod endpoint_filters;
 mod extra;
+mod federation;
 mod grants;
 mod groups;
 mod import;
 mod leaving;
 mod made;
 mod names;
+mod oauth;
 mod policies;
 mod projects;
 mod resolve;
@@ -48,14 +50,21 @@ pub use endpoint_filters::{
 };
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
+pub use federation::create_identity_provider;
 pub(crate) use grants::name_of_scope;
 pub use grants::{GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, set_grant, take_role};
 pub use groups::{groups_of, set_member};
 pub use import::{
-    CloudCredential, CloudRecord, CloudRecordId, CloudUser, ServiceRecord, import_cloud, taken_names,
+    CloudCredential, CloudRecord, CloudRecordId, CloudUser, FederationRecord, ServiceRecord, import_cloud,
+    taken_names,
 };
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;
+pub(crate) use oauth::remove_access_tokens;
+pub use oauth::{
+    access_tokens_of, approve_request_token, create_access_token, create_request_token, delete_access_token,
+    new_shared_secret,
+};
 pub use policies::{endpoints_of_policy, policy_of_endpoint, set_association};
 pub(crate) use projects::full_name;
 pub use projects::{

@@ -5,6 +5,7 @@
 //! Most functions that change facts return the revision from which on the change is in effect.
 
 mod change_context;
+mod comment;
 mod write_through;
 mod access;
 mod activities;

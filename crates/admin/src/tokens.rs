@@ -2,9 +2,9 @@
 
 use crate::access::{maker_of, roles_on};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::Error;
 use crate::resolve::{Names, dangling, token_id, user_id};
-use crate::users::check_comment;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, Delegation, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };

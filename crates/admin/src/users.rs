@@ -3,10 +3,10 @@
 use crate::activities::{all_activities, put_activity};
 use crate::change_context::{ChangeContext, random};
 use crate::chosen::Chosen;
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
 use crate::passwords::ChosenBy;
 use crate::resolve::{Names, dangling, domain_id, user_id};
-use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Activity, Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant,
     GrantKey, Grantee, Member, Membership, Name, NameKey, Password, Profile, ResourceKind, Reverse,
@@ -475,6 +475,7 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
         }
     }
     crate::keystone::remove_trusts(view, change, &ReverseKey::trusts_of(id))?;
+    crate::keystone::remove_access_tokens(view, change, &ReverseKey::access_of(id))?;
     for (key, _) in view.list::<Membership>(&Member::User(*id).prefix())? {
         change.delete::<Membership>(&key);
     }
@@ -568,15 +569,4 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
         space.take(view.at().store).ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
-}
-
-pub(crate) fn check_comment(comment: Option<&str>) -> Result<(), Error> {
-    match comment {
-        Some(text) if text.len() > COMMENT_BYTES_MAX || text.chars().any(char::is_control) => {
-            Err(Error::Invalid(format!(
-                "the comment is longer than {COMMENT_BYTES_MAX} bytes or holds control characters"
-            )))
-        }
-        _ => Ok(()),
-    }
 }

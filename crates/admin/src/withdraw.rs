@@ -4,7 +4,7 @@
 use crate::access::{Way, WayRecord, ways_for, ways_of};
 use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
-use crate::keystone::{delete_blob, delete_trust, userid_of};
+use crate::keystone::{delete_access_token, delete_blob, delete_trust, userid_of};
 use crate::tokens::delete_token;
 use crate::users::remove_password;
 use enfilade_facts::tables::Blob;
@@ -15,7 +15,7 @@ use enfilade_facts::{Read, View};
 /// attempt takes milliseconds.
 const ATTEMPTS: usize = 16;
 
-/// Deletes the record of a way in (API token, application credential, EC2 key or trust), with all records that were made with it. If the way in is a
+/// Deletes the record of a way in (API token, application credential, EC2 key, trust or OAuth access token), with all records that were made with it. If the way in is a
 /// password, removes the password. A record that no longer exists is no error.
 ///
 /// # Errors
@@ -37,6 +37,7 @@ pub fn withdraw(ctx: &ChangeContext<'_>, way: &Way) -> Result<(), Error> {
             None => Ok(()),
         },
         WayRecord::Trust(id) => delete_trust(ctx, id).map(drop),
+        WayRecord::AccessToken(id) => delete_access_token(ctx, &way.user, id),
     };
     match done {
         Err(Error::Missing { .. }) => Ok(()),
@@ -52,7 +53,7 @@ pub fn withdraw_from(ctx: &ChangeContext<'_>, user: &UserId) -> Result<(), Error
     withdraw_all(ctx, |view| ways_of(view, user))
 }
 
-/// Takes back every application credential, EC2 key and trust for a project, until none is left.
+/// Takes back every application credential, EC2 key, trust and OAuth access token for a project, until none is left.
 ///
 /// # Errors
 /// As [`withdraw_from`].

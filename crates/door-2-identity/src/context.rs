@@ -3,6 +3,7 @@
 use crate::fernet::KeyRing;
 use crate::generated::HashKey;
 use crate::memo::IdentityMemo;
+use crate::nonces::Nonces;
 use crate::revocations::Revocations;
 use enfilade_facts::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +14,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub struct Context<'a> {
     /// The key of the fast hash of generated secrets.
     pub hash_key: &'a HashKey,
-    /// The keys of tokens, and the index of revocations.
+    /// The keys of tokens, the index of revocations, and the nonces of OAuth requests.
     pub sessions: &'a SessionState,
     /// The memos of the door.
     pub memo: &'a IdentityMemo,
 }
 
-/// The keys that sign and verify tokens, as they were last read, and the index of revocations.
+/// The keys that sign and verify tokens, as they were last read, the index of revocations, and the nonces of OAuth requests.
 pub struct SessionState {
     ring: RwLock<Option<Arc<Ring>>>,
     /// The generation of the ring; 0 when there is no ring. For a session whose verdict is cached, only the generation is read, without the lock of
@@ -28,6 +29,8 @@ pub struct SessionState {
     readings: AtomicU64,
     /// The index of revocations.
     pub revocations: Index<Revocations>,
+    /// The nonces of OAuth requests.
+    pub(crate) nonces: Nonces,
 }
 
 /// The keys as they were read at one time. A cached verdict on a session admits a request only if the session's token was opened with the current
@@ -43,7 +46,7 @@ pub struct Ring {
 impl Default for SessionState {
     fn default() -> Self {
         let (ring, generation, readings) = (RwLock::default(), AtomicU64::new(0), AtomicU64::new(1));
-        SessionState { ring, generation, readings, revocations: Index::new() }
+        SessionState { ring, generation, readings, revocations: Index::new(), nonces: Nonces::default() }
     }
 }
 

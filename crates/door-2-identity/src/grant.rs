@@ -82,7 +82,7 @@ pub(crate) fn grant_session(
     let mut granted = granted(view, now, &account, proof, u64::MAX, memo)?;
     view.check_over(&account.authid)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
-    let lent_until = session.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.last_second);
+    let lent_until = session.lent_until();
     let validity = &mut granted.validity;
     validity.first_second = good_from;
     validity.last_second = account.last_second().min(claim.expires_at - 1).min(lent_until);

@@ -1,11 +1,12 @@
-//! Issues sessions: for a password, an application credential, a signature, or another session. A session that is issued for another session cannot
-//! have more rights than the other session.
+//! Issues sessions: for the methods of a login, a signature, an OAuth access token, or another session. A session that is issued for another session
+//! cannot have more rights than the other session.
 
 use crate::account::AccountState;
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
 use crate::login::Login;
+use crate::oauth::{self, OAuthProof};
 use crate::refuse::Refusal;
 use crate::revocations;
 use crate::session::{Claim, Lent, Scope, Session};
@@ -26,7 +27,7 @@ pub enum Wanted {
     Trust(TrustId),
 }
 
-/// The login or signature that a session is issued for.
+/// The login or signed request that a session is issued for.
 #[derive(Clone, Copy, Debug)]
 pub enum Basis<'a> {
     /// A login, and the scope that the client wants.
@@ -35,6 +36,8 @@ pub enum Basis<'a> {
     Receipt(&'a Login),
     /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about the signature.
     Signature(&'a SignatureAsk),
+    /// A request that an OAuth consumer signed with an access token, and the scope that the consumer wants.
+    Access(&'a OAuthProof, Wanted),
 }
 
 /// Why no session was issued.
@@ -53,9 +56,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges a new session for a login, or for the user who signed a request. The login must be valid at this view ([`Login::again`]). The session lasts
-/// `lifetime` seconds at most; `own` is its audit id, which is random. The session is issued later than the second of every mark that is not timeless
-/// (`Revoked::is_timeless`). So none of these marks ends the session.
+/// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login must be valid at this view
+/// ([`Login::again`]). The session lasts `lifetime` seconds at most; `own` is its audit id, which is random. The session is issued later than the
+/// second of every mark that is not timeless (`Revoked::is_timeless`). So none of these marks ends the session.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -85,6 +88,14 @@ pub fn issue(
             judge_claim(view, now, &claim, revocations).map(until_the_account_ends)
         }
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
+        // An access token is for one project. A request that names another scope is refused, and not answered with a session for this project.
+        Basis::Access(proof, wanted) => {
+            match (oauth::judge(view, now, issued_at, proof, lifetime, own, revocations)?, wanted) {
+                (session, Wanted::Usual) => Ok(session),
+                (session, Wanted::Scope(scope)) if scope == session.claim.scope => Ok(session),
+                _ => Err(Refusal::Delegated("the OAuth access token is for another project")),
+            }
+        }
     };
     let judged = match judge(issuing.first) {
         // All sessions of an EC2 key have the same audit chain. So a mark on such a chain ends only the sessions that were issued up to the second of
@@ -138,31 +149,7 @@ fn claims(
     let user = claim.user;
     match (login.session(), login.token()) {
         (Some(before), _) => {
-            match before.claim.lent {
-                None if before.claim.methods.are_in_person() => {}
-                None => {
-                    return Err(Refusal::Delegated(
-                        "a session of an EC2 key cannot be exchanged for another session",
-                    ));
-                }
-                Some(Lent::Credential(_)) => {
-                    let why =
-                        "a session of an application credential cannot be exchanged for another session";
-                    return Err(Refusal::Delegated(why));
-                }
-                Some(Lent::Trust(_)) => {
-                    return Err(Refusal::Delegated(
-                        "a session of a trust cannot be exchanged for another session",
-                    ));
-                }
-            }
-            // In Keystone, a system-scoped session can be exchanged for an unscoped session, and the unscoped session for a session of any project.
-            // This server refuses to exchange a system-scoped session for a session with another scope.
-            if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
-                return Err(Refusal::Delegated(
-                    "a system-scoped session cannot be exchanged for a session with another scope",
-                ));
-            }
+            may_exchange(&before.claim, &wanted)?;
             claim.expires_at = before.claim.expires_at;
             claim.audit.chain = Some(before.claim.chain());
         }
@@ -198,4 +185,26 @@ fn claims(
             None => Ok((claim, None)),
         },
     }
+}
+
+/// Refuses to exchange the session of delegated rights, and a system-scoped session for one with another scope. In Keystone, a system-scoped session can
+/// be exchanged for an unscoped session, and the unscoped session for a session of any project.
+fn may_exchange(before: &Claim, wanted: &Wanted) -> Result<(), Refusal> {
+    let why = match before.lent {
+        None if !before.methods.are_in_person() => {
+            "a session of an EC2 key cannot be exchanged for another session"
+        }
+        None if before.scope == Scope::System && *wanted != Wanted::Scope(Scope::System) => {
+            "a system-scoped session cannot be exchanged for a session with another scope"
+        }
+        None => return Ok(()),
+        Some(Lent::Credential(_)) => {
+            "a session of an application credential cannot be exchanged for another session"
+        }
+        Some(Lent::Trust(_)) => "a session of a trust cannot be exchanged for another session",
+        Some(Lent::AccessToken(_)) => {
+            "a session of an OAuth access token cannot be exchanged for another session"
+        }
+    };
+    Err(Refusal::Delegated(why))
 }

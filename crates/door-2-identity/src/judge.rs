@@ -7,8 +7,10 @@ use crate::revocations::{self, Revocations};
 use crate::session::{Claim, HeldRole, Lent, Scope, Session, Trusted};
 use crate::view::View;
 use enfilade_facts::limits::{CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX};
-use enfilade_facts::tables::{GrantScope, Revoked, Trust};
-use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid};
+use enfilade_facts::tables::{AccessToken, GrantScope, Revoked, Trust};
+use enfilade_facts::vocabulary::{
+    AccessTokenId, Authid, CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid,
+};
 use enfilade_facts::{Clocks, Index, Revision};
 use std::collections::BTreeSet;
 
@@ -57,19 +59,32 @@ pub(crate) fn judge_claim(
     {
         return Err(Refusal::NoScope("the domain is deleted or disabled"));
     }
+    let access = match claim.access_token() {
+        Some(id) => Some(Box::new(accessed(view, now, &claim.user, claim.scope, &id)?)),
+        None => None,
+    };
     let trusted = match claim.lent {
         Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
         _ => None,
     };
     // The roles are read before the revocations, so that a user without a role in the scope gets the refusal about the scope.
-    let roles = match &trusted {
-        Some(trusted) => lent_roles(view, &trusted.trust)?,
-        None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
+    let roles = match (&trusted, &access) {
+        (Some(trusted), _) => lent_roles(view, &trusted.trust)?,
+        (None, Some(access)) => accessed_roles(view, access)?,
+        (None, None) => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
     };
     view.check_over(&authid)?;
     let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
-    let mut session =
-        Session { claim: *claim, roles, user_domain, scope_domain, delegation, trusted, rests_on: None };
+    let mut session = Session {
+        claim: *claim,
+        roles,
+        user_domain,
+        scope_domain,
+        delegation,
+        trusted,
+        access,
+        rests_on: None,
+    };
     let look = revocations::look(view.facts, revocations, &session, None)?;
     if let Some(by) = look.by {
         return Err(Refusal::TokenRevoked { authid, by: revocations::what_by(&by) });
@@ -79,6 +94,36 @@ pub(crate) fn judge_claim(
     }
     session.rests_on = look.others;
     Ok((account, session))
+}
+
+/// Returns the OAuth access token of a session. Checks that the access token exists for this user and this project, and that its consumer exists.
+fn accessed(
+    view: &View<'_>,
+    now: Clocks,
+    user: &UserId,
+    scope: Scope,
+    id: &AccessTokenId,
+) -> Result<AccessToken, Refusal> {
+    let is_meant = |row: &AccessToken| row.user == *user && scope == Scope::Project(row.project);
+    let row = view.access_token(id)?.filter(|row| is_meant(row) && now.unix_seconds < row.expires);
+    let row = row.ok_or(Refusal::NoScope(
+        "the OAuth access token is deleted, expired, or for another user or project",
+    ))?;
+    match view.consumer(&row.consumer)? {
+        Some(_) => Ok(row),
+        None => Err(Refusal::NoScope("the OAuth consumer is deleted")),
+    }
+}
+
+/// The roles of an OAuth access token, implied ones included, that its user still has on the project (Keystone's rule).
+fn accessed_roles(view: &View<'_>, access: &AccessToken) -> Result<Vec<HeldRole>, Refusal> {
+    let mut held = roles_on(view, &access.user, Scope::Project(access.project), None)?;
+    let given = view.with_implied(access.roles.iter().copied().collect())?;
+    held.retain(|role| given.contains(role));
+    match held.is_empty() {
+        true => Err(Refusal::NoScope("the user no longer has any role of the OAuth access token")),
+        false => Ok(held),
+    }
 }
 
 /// Returns the trust of a session. Checks that the trust exists for this user and this project. Checks that every user who lends roles through the

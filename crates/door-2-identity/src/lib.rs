@@ -1,7 +1,8 @@
 //! Door 2: who is this?
 //!
-//! Door 2 has four entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored facts.
-//! [`validate`] judges a session for a service that asks about it. [`issue`] judges a new session.
+//! Door 2 has these entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored facts.
+//! [`validate`] judges a session for a service that asks about it. [`issue`] judges a new session: for a login to Identity v3 ([`Login`]), a signed
+//! request, or an OAuth consumer whose signature [`prove`] checked.
 //!
 //! Read first what a client presents ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door needs
 //! ([`Context`]). Then read the decision (`open`). The result is a permit ([`IdentityPermit`]), which is valid under conditions ([`Validity`]), or
@@ -35,6 +36,8 @@ mod judge;
 mod login;
 mod issue;
 mod signature;
+mod nonces;
+mod oauth;
 mod standing;
 
 pub use account::user_named;
@@ -47,6 +50,7 @@ pub use judge::roles_of;
 pub use login::{Login, Receipt, read_receipt};
 pub use memo::IdentityMemo;
 pub use mfa::is_password_enough;
+pub use oauth::{OAuthAsk, OAuthProof, OAuthToken, Verifier, prove};
 pub use open::{open, reopen, validate};
 pub use passcode::{Passcode, check_passcode};
 pub use permit::{IdentityPermit, Unfinished, Validated};

@@ -170,10 +170,7 @@ impl Login {
 
     /// Checks that the methods satisfy the rules of the user.
     pub(crate) fn check_methods(&self, view: &View<'_>) -> Result<(), Refusal> {
-        match self.satisfies_rules(view.facts)? {
-            true => Ok(()),
-            false => Err(Refusal::MoreMethods { authid: self.authid.clone(), user: self.user }),
-        }
+        mfa::check(view, &self.authid, self.user, self.methods())
     }
 
     /// The rules that a further login with a receipt for this login can satisfy; `None` if no receipt is issued. A receipt says that its user was

@@ -1,6 +1,9 @@
 //! Rules for multi-factor authentication: which methods a login of a user needs.
 
+use crate::refuse::Refusal;
 use crate::session::Methods;
+use crate::view::View;
+use enfilade_facts::vocabulary::{Authid, UserId};
 
 /// The methods that a rule needs; `None` if the rule does not count. As in Keystone, words that are no method of this server are left out of a rule. A
 /// rule of which only the passcode is left does not count: a passcode is enough only if the rule contains nothing else.
@@ -17,6 +20,14 @@ pub(crate) fn suffice(rules: &[Vec<String>], given: Methods) -> bool {
     match all.peek() {
         None => given != Methods::TOTP && given != Methods(0),
         Some(_) => all.any(|needed| given.have(needed)),
+    }
+}
+
+/// Checks that these methods satisfy the rules of the user.
+pub(crate) fn check(view: &View<'_>, authid: &Authid, user: UserId, given: Methods) -> Result<(), Refusal> {
+    match suffice(&view.mfa_rules(&user)?, given) {
+        true => Ok(()),
+        false => Err(Refusal::MoreMethods { authid: authid.clone(), user }),
     }
 }
 
@@ -66,6 +77,11 @@ mod tests {
             (&[&["u2f"]], password, true),
             (&[&["u2f"], &["password", "totp"]], password, false),
             (&[&["mapped", "totp"]], totp, false),
+            (&[], Methods::OAUTH1, true),
+            (&[&["password", "totp"]], Methods::OAUTH1, false),
+            (&[&["password", "totp"], &["oauth1"]], Methods::OAUTH1, true),
+            (&[&["oauth1"]], password, false),
+            (&[&["password", "oauth1"]], password, false),
             (&[&["ec2credential"]], Methods::EC2_KEY, true),
         ] {
             assert_eq!(suffice(&rules(of), given), expected, "{of:?} {given:?}");

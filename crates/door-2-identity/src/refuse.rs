@@ -116,6 +116,9 @@ pub enum Refusal {
     /// The signature was not made with the named key, or the key does not exist.
     #[error("the signature was not made with the named EC2 key, or the key does not exist")]
     WrongSignature,
+    /// An OAuth 1.0a request that is not proven: its signature, token, verifier, time or nonce.
+    #[error("the OAuth request is not proven: {0}")]
+    NotProven(&'static str),
     /// A change that was requested with a login ticket, but without the ticket's CSRF token.
     #[error("the CSRF token is missing or does not belong to the ticket")]
     CsrfToken,
@@ -127,9 +130,9 @@ pub enum Refusal {
         /// The id of the user.
         user: UserId,
     },
-    /// The password is correct, but the rules of the user for multi-factor authentication need further methods.
+    /// The password or other credential is correct, but the rules of the user for multi-factor authentication need further methods.
     #[error(
-        "`{authid}` needs multi-factor authentication, so the password alone is not accepted: use an API token, or a session of Identity v3 that was issued for all methods"
+        "`{authid}` needs multi-factor authentication, so this method alone is not accepted: use an API token, or a session of Identity v3 that was issued for all methods"
     )]
     MoreMethods {
         /// The user.
@@ -185,7 +188,7 @@ impl Refusal {
                 "the password can only be used to set a new password".to_owned()
             }
             Refusal::MoreMethods { .. } => {
-                "it needs multi-factor authentication, so the password alone is not accepted".to_owned()
+                "it needs multi-factor authentication, so this method alone is not accepted".to_owned()
             }
             Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
             Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
@@ -205,7 +208,7 @@ impl Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 29] = [
+pub const CODES: [RefusalRow; 30] = [
     RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),
     RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
     RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
@@ -233,8 +236,9 @@ pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
     RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
-    RefusalRow::new("ID28", Fault::Client, "the password is right, and the user needs multi-factor authentication, so the password alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
-    RefusalRow::new("ID29", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
+    RefusalRow::new("ID28", Fault::Client, "an OAuth request is not proven: its signature, token, verifier, time or nonce is wrong", "the log says which; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
+    RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
+    RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
 ];
 
 impl Refusal {
@@ -256,6 +260,7 @@ impl Refusal {
                 | Refusal::Expired { .. }
                 | Refusal::Locked(_)
                 | Refusal::BadHash { .. }
+                | Refusal::NotProven(_)
         )
     }
 }
@@ -294,8 +299,9 @@ impl Refuse for Refusal {
             Refusal::PasswordExpired { .. } => "ID25",
             Refusal::TokenFromFuture { .. } => "ID26",
             Refusal::ClockBehind { .. } => "ID27",
-            Refusal::MoreMethods { .. } => "ID28",
-            Refusal::Locked(_) => "ID29",
+            Refusal::NotProven(_) => "ID28",
+            Refusal::MoreMethods { .. } => "ID29",
+            Refusal::Locked(_) => "ID30",
         }
     }
 
@@ -323,7 +329,8 @@ mod tests {
             ("ID06", Refusal::Disabled { authid: who(), what }),
             ("ID07", Refusal::Expired { authid: who(), what }),
             ("ID08", Refusal::BadHash { authid: who(), why: why().into() }),
-            ("ID29", Refusal::Locked(who())),
+            ("ID28", Refusal::NotProven("it")),
+            ("ID30", Refusal::Locked(who())),
         ];
         let others = [
             ("ID01", Refusal::NoCredential),
@@ -350,7 +357,7 @@ mod tests {
             ("ID25", Refusal::PasswordExpired { authid: who(), user: UserId::from_bytes([1; 16]) }),
             ("ID26", Refusal::TokenFromFuture { seconds: 1 }),
             ("ID27", Refusal::ClockBehind { seconds: 1 }),
-            ("ID28", Refusal::MoreMethods { authid: who(), user: UserId::from_bytes([1; 16]) }),
+            ("ID29", Refusal::MoreMethods { authid: who(), user: UserId::from_bytes([1; 16]) }),
         ];
         let mut codes = BTreeSet::new();
         for (are_failures, refusals) in [(true, &failures[..]), (false, &others)] {

@@ -122,6 +122,7 @@ pub(crate) fn what_by(by: &Revoked) -> &'static str {
         Revoked::Domain(_) => "all sessions of the domain were ended",
         Revoked::Trust(_) => "all sessions by the trust were ended",
         Revoked::Consumer(_) => "all sessions by the OAuth consumer were ended",
+        Revoked::AccessToken(_) => "all sessions by the OAuth access token were ended",
         Revoked::Credential(_) => "all sessions of the application credential were ended",
         Revoked::Group(_)
         | Revoked::Role(_)
@@ -159,11 +160,13 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
         claim.scope.project().map(Revoked::Project),
         scope_domain.map(Revoked::Domain),
         claim.trust().map(Revoked::Trust),
+        claim.access_token().map(Revoked::AccessToken),
+        session.access.as_ref().map(|access| Revoked::Consumer(access.consumer)),
     ];
     always.into_iter().chain(others.into_iter().flatten()).chain(by_trust)
 }
 
-/// The last second of issue that a mark covers. A mark of a token, chain or trust covers every second. The chain of an EC2 key is an exception,
+/// The last second of issue that a mark covers. A mark of a token, chain, trust, consumer or access token covers every second. The chain of an EC2 key is an exception,
 /// because sessions that are issued for a new secret of the key have the same chain. A mark on this chain covers only sessions that were issued up to
 /// the second of the mark.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {

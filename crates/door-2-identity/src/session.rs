@@ -7,8 +7,8 @@ use crate::fernet::{KeyRing, frame};
 use crate::principal::Reach;
 use crate::refuse::Refusal;
 use enfilade_facts::limits::{CLOCK_SKEW_SECONDS, TOKEN_SECONDS_MAX};
-use enfilade_facts::tables::{Delegation, Trust};
-use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, RoleId, TrustId, UserId};
+use enfilade_facts::tables::{AccessToken, Delegation, Trust};
+use enfilade_facts::vocabulary::{AccessTokenId, CredentialId, DomainId, ProjectId, RoleId, TrustId, UserId};
 use enfilade_facts::{Horizon, Revision};
 
 /// How a user authenticated: a bit for each method, in the default order of Keystone 30.
@@ -20,6 +20,8 @@ impl Methods {
     pub const PASSWORD: Methods = Methods(1 << 1);
     /// By another token.
     pub const TOKEN: Methods = Methods(1 << 2);
+    /// By a request that an OAuth 1.0a consumer signed with an access token.
+    pub const OAUTH1: Methods = Methods(1 << 3);
     /// By an application credential.
     pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
     /// By a request that was signed with an EC2 key.
@@ -32,8 +34,9 @@ impl Methods {
     const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 7;
 
     /// The methods with which a client can log in to this server.
-    const SERVED: Methods =
-        Methods(Self::PASSWORD.0 | Self::TOKEN.0 | Self::APPLICATION_CREDENTIAL.0 | Self::TOTP.0);
+    const SERVED: Methods = Methods(
+        Self::PASSWORD.0 | Self::TOKEN.0 | Self::OAUTH1.0 | Self::APPLICATION_CREDENTIAL.0 | Self::TOTP.0,
+    );
 
     const NAMES: [&'static str; 8] = [
         "external",
@@ -113,6 +116,8 @@ pub enum Lent {
     Credential(CredentialId),
     /// A trust, by which another user lends roles.
     Trust(TrustId),
+    /// An OAuth access token, by which a user delegates roles to a consumer.
+    AccessToken(AccessTokenId),
 }
 
 /// The content of a token. The content was true when the token was issued.
@@ -158,6 +163,8 @@ pub struct Session {
     pub delegation: Option<Delegation>,
     /// The trust for which the session was issued.
     pub trusted: Option<Box<Trusted>>,
+    /// The OAuth access token for which the session was issued.
+    pub access: Option<Box<AccessToken>>,
     /// When the session was judged, this was the revision of the last change that was not a revocation; `None` if that was not known.
     pub(crate) rests_on: Option<Revision>,
 }
@@ -184,6 +191,7 @@ impl Session {
             scope_domain: None,
             delegation: None,
             trusted: None,
+            access: None,
             rests_on: None,
         }
     }
@@ -207,6 +215,12 @@ impl Session {
     /// Whether access rules limit the session to certain requests of other services.
     pub fn has_rules(&self) -> bool {
         self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())
+    }
+
+    /// The last second in which the trust or the OAuth access token of the session is valid.
+    pub(crate) fn lent_until(&self) -> i64 {
+        let by_trust = self.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.last_second);
+        self.access.as_ref().map_or(by_trust, |access| by_trust.min(access.expires - 1))
     }
 
     /// Where the roles of the session grant rights on paths and datastores of this server. A session for a project reaches the datastores that are
@@ -246,6 +260,14 @@ impl Claim {
         }
     }
 
+    /// The OAuth access token for which the session was issued.
+    pub fn access_token(&self) -> Option<AccessTokenId> {
+        match self.lent {
+            Some(Lent::AccessToken(id)) => Some(id),
+            _ => None,
+        }
+    }
+
     /// The audit id of the first token of the session's audit chain.
     pub fn chain(&self) -> AuditId {
         self.audit.chain.unwrap_or(self.audit.own)
@@ -278,6 +300,10 @@ impl Claim {
             PayloadScope::Trust { project, trust } => (
                 Scope::Project(ProjectId::from_bytes(uuid(project)?)),
                 Some(Lent::Trust(TrustId::from_bytes(trust))),
+            ),
+            PayloadScope::AccessToken { project, token } => (
+                Scope::Project(ProjectId::from_bytes(uuid(project)?)),
+                Some(Lent::AccessToken(AccessTokenId::from_bytes(uuid(token)?))),
             ),
         };
         let claim = Claim {
@@ -321,6 +347,9 @@ impl Claim {
             },
             (Scope::Project(id), Some(Lent::Trust(trust))) => {
                 PayloadScope::Trust { project: Id::Uuid(*id.bytes()), trust: *trust.bytes() }
+            }
+            (Scope::Project(id), Some(Lent::AccessToken(token))) => {
+                PayloadScope::AccessToken { project: Id::Uuid(*id.bytes()), token: Id::Uuid(*token.bytes()) }
             }
         };
         let payload = Payload {

@@ -15,7 +15,7 @@ use crate::signature::chain_of;
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::tables::BlobId;
-use enfilade_facts::vocabulary::{Authid, CredentialId, TrustId, UserId};
+use enfilade_facts::vocabulary::{AccessTokenId, Authid, CredentialId, TrustId, UserId};
 
 /// Checks that a session with this claim is valid.
 ///
@@ -56,10 +56,9 @@ pub fn check_secret(
     for (verifier, _) in verifiers {
         match verifier.crypt().map(crypt::check) {
             None | Some(Ok(())) => {
-                return match credential.is_some() || mfa::suffice(&view.mfa_rules(&user)?, Methods::PASSWORD)
-                {
-                    true => Ok(()),
-                    false => Err(Refusal::MoreMethods { authid, user }),
+                return match credential {
+                    Some(_) => Ok(()),
+                    None => mfa::check(view, &authid, user, Methods::PASSWORD),
                 };
             }
             Some(Err(refused)) => why = refused.to_string(),
@@ -88,6 +87,8 @@ pub enum Opener {
     Trust(TrustId),
     /// An EC2 key.
     Key(BlobId),
+    /// An OAuth access token, used by its consumer.
+    AccessToken(AccessTokenId),
 }
 
 /// Checks that a session can be issued with this record. `own` is the audit id that the session would have. As for an issued session, it is random: a
@@ -121,6 +122,10 @@ pub fn check_opener(
             let (user, project, key) = found.ok_or(gone)?;
             (user, project, key.by.map(Lent::Credential), Methods::EC2_KEY, Some(chain_of(&id)))
         }
+        Opener::AccessToken(id) => {
+            let row = view.access_token(&id)?.ok_or(gone)?;
+            (row.user, row.project, Some(Lent::AccessToken(id)), Methods::OAUTH1, None)
+        }
     };
     let issued_at = revocations::issuing(view.facts, revocations, now.unix_seconds)?.later;
     let claim = Claim {
@@ -132,5 +137,10 @@ pub fn check_opener(
         expires_at: i64::MAX,
         audit: Audit { own, chain },
     };
-    judge_claim(view, now, &claim, revocations).map(drop)
+    let (account, _) = judge_claim(view, now, &claim, revocations)?;
+    match opener {
+        // The rules of the user concern the login of the consumer. A client with an application credential can also use it without a session.
+        Opener::AccessToken(_) => mfa::check(view, &account.authid, user, methods),
+        Opener::Credential(_) | Opener::Trust(_) | Opener::Key(_) => Ok(()),
+    }
 }

@@ -7,12 +7,14 @@ use enfilade_facts::limits::{
     CREDENTIALS_OF_LOGIN_MAX, GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX, TOTP_CREDENTIALS_MAX,
 };
 use enfilade_facts::tables::{
-    Activity, Blob, BlobId, Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope,
-    Grantee, Group, Member, Membership, MembershipKey, MirroredFile, Name, NameKey, NamedRole, Profile,
-    Project, Reverse, ReverseKey, Revoked, Trust, UsedPasscode, User,
+    AccessToken, Activity, Blob, BlobId, Consumer, Credential, Delegation, Domain, FileFault, FileName,
+    Grant, GrantKey, GrantScope, Grantee, Group, Member, Membership, MembershipKey, MirroredFile, Name,
+    NameKey, NamedRole, Profile, Project, RequestToken, Reverse, ReverseKey, Revoked, Trust, UsedPasscode,
+    User,
 };
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
+    AccessTokenId, Authid, ConsumerId, CredentialId, DomainId, GroupId, ProjectId, Realm, RequestTokenId,
+    RoleId, TokenName, TrustId, UserId,
 };
 use enfilade_facts::{At, Index, SourceError};
 use std::cell::Cell;
@@ -154,6 +156,18 @@ impl View<'_> {
     }
 
     pub(crate) fn trust(&self, id: &TrustId) -> Result<Option<Trust>, SourceError> {
+        self.facts.get(id)
+    }
+
+    pub(crate) fn consumer(&self, id: &ConsumerId) -> Result<Option<Consumer>, SourceError> {
+        self.facts.get(id)
+    }
+
+    pub(crate) fn request_token(&self, id: &RequestTokenId) -> Result<Option<RequestToken>, SourceError> {
+        self.facts.get(id)
+    }
+
+    pub(crate) fn access_token(&self, id: &AccessTokenId) -> Result<Option<AccessToken>, SourceError> {
         self.facts.get(id)
     }
 

@@ -54,8 +54,8 @@ enum Loan {
     Unrestricted(CredentialId),
     /// A trust that may be redelegated.
     Redelegable,
-    /// A credential that may not create other credentials: an EC2 key, an API token with roles of its own, or any other application credential or
-    /// trust.
+    /// A credential that may not create other credentials: an EC2 key, an OAuth access token, an API token with roles of its own, or any other
+    /// application credential or trust.
     Plain,
     /// An application credential for certain requests of other services.
     ForRequests,
@@ -63,6 +63,9 @@ enum Loan {
 
 impl Loan {
     fn of_session(session: &Session) -> Self {
+        if session.access.is_some() {
+            return Loan::Plain;
+        }
         match (&session.trusted, &session.delegation) {
             (Some(trusted), _) if trusted.trust.redelegations > 0 => Loan::Redelegable,
             (Some(_), _) => Loan::Plain,

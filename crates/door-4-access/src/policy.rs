@@ -177,6 +177,8 @@ pub static POLICY: &[Rule] = &[
     people("remove_user_from_group", MANAGES_PARTIES),
     reads("get_role", SEES_ROLES),
     reads("list_roles", SEES_ROLES),
+    reads("get_domain_role", READS),
+    reads("list_domain_roles", READS),
     people("create_role", ADMIN),
     people("update_role", ADMIN),
     people("delete_role", ADMIN),
@@ -258,6 +260,27 @@ pub static POLICY: &[Rule] = &[
     manages("remove_endpoint_group_from_project", ADMIN),
     manages("add_endpoint_to_project", ADMIN),
     manages("remove_endpoint_from_project", ADMIN),
+    reads("get_identity_provider", READS),
+    reads("list_identity_providers", READS),
+    // Identity providers, their protocols and mappings decide where users come from.
+    people("create_identity_provider", ADMIN),
+    people("update_identity_provider", ADMIN),
+    people("delete_identity_provider", ADMIN),
+    reads("get_protocol", READS),
+    reads("list_protocols", READS),
+    people("create_protocol", ADMIN),
+    people("update_protocol", ADMIN),
+    people("delete_protocol", ADMIN),
+    reads("get_mapping", READS),
+    reads("list_mappings", READS),
+    people("create_mapping", ADMIN),
+    people("update_mapping", ADMIN),
+    people("delete_mapping", ADMIN),
+    reads("get_service_provider", READS),
+    reads("list_service_providers", READS),
+    manages("create_service_provider", ADMIN),
+    manages("update_service_provider", ADMIN),
+    manages("delete_service_provider", ADMIN),
     keys("get_credential", SEES_OWN),
     keys("list_credentials", SEES_OWN),
     keys("create_credential", OWN),
@@ -272,10 +295,86 @@ pub static POLICY: &[Rule] = &[
     credentials("delete_access_rule", OWN),
     reads("ec2tokens_validate", SERVES),
     reads("s3tokens_validate", SERVES),
+    reads("get_consumer", READS),
+    reads("list_consumers", READS),
+    people("create_consumer", ADMIN),
+    people("update_consumer", ADMIN),
+    people("delete_consumer", ADMIN),
+    // Keystone refuses every delegated credential here, also for the calls that read.
+    people("authorize_request_token", ADMIN),
+    people("list_access_tokens", ADMIN),
+    people("get_access_token", ADMIN),
+    people("delete_access_token", ADMIN),
+    reads("list_access_token_roles", ADMIN),
+    reads("get_access_token_role", ADMIN),
     reads("get_auth_catalog", &[Who::Anybody]),
     reads("get_auth_projects", &[Who::Anybody]),
     reads("get_auth_domains", &[Who::Anybody]),
     reads("get_auth_system", &[Who::Anybody]),
+];
+
+/// The rules that a session for a domain can use, because `domain` is one of their `scope_types` in Keystone. All other rules refuse such a session, also
+/// with the role `admin` on the domain: otherwise an administrator of a domain would administer the whole cloud.
+pub(crate) static IN_DOMAIN_SESSIONS: &[&str] = &[
+    "get_auth_catalog",
+    "get_auth_projects",
+    "get_auth_domains",
+    "get_auth_system",
+    "validate_token",
+    "check_token",
+    "revoke_token",
+    "get_credential",
+    "list_credentials",
+    "create_credential",
+    "update_credential",
+    "delete_credential",
+    "ec2tokens_validate",
+    "s3tokens_validate",
+    "get_domain",
+    "list_domains",
+    "get_security_compliance_domain_config",
+    "get_project",
+    "list_projects",
+    "list_user_projects",
+    "create_project",
+    "update_project",
+    "delete_project",
+    "list_project_tags",
+    "get_project_tag",
+    "update_project_tags",
+    "create_project_tag",
+    "delete_project_tags",
+    "delete_project_tag",
+    "get_user",
+    "list_users",
+    "create_user",
+    "update_user",
+    "delete_user",
+    "get_group",
+    "list_groups",
+    "list_groups_for_user",
+    "create_group",
+    "update_group",
+    "delete_group",
+    "list_users_in_group",
+    "check_user_in_group",
+    "add_user_to_group",
+    "remove_user_from_group",
+    "get_role",
+    "list_roles",
+    "check_grant",
+    "list_grants",
+    "create_grant",
+    "revoke_grant",
+    "list_role_assignments",
+    "list_role_assignments_for_tree",
+    "get_region",
+    "list_regions",
+    "get_registered_limit",
+    "list_registered_limits",
+    "get_limit_model",
+    "get_limit",
+    "list_limits",
 ];
 
 /// The rule of this name.
@@ -286,23 +385,29 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 impl Rule {
     /// The alternative that permits a session to make the call; `None` if no alternative does.
     pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
+        if session.claim.scope.domain().is_some() && !self.is_for_domain_sessions() {
+            return None;
+        }
         let who = self.who.iter().copied().find(|who| is(*who, principal, session, about));
         who.filter(|_| lends(principal, session, self.lending, about))
+    }
+
+    /// Whether a session for a domain can use the rule.
+    pub fn is_for_domain_sessions(&self) -> bool {
+        IN_DOMAIN_SESSIONS.contains(&self.name)
+    }
+
+    /// The domain that a list is limited to, for a session that the alternative `who` permits. As in Keystone, a list that readers of a domain can
+    /// request contains only resources of the domain in every session for a domain, also in an administrator's.
+    pub(crate) fn only_domain(&self, who: Who, session: &Session) -> Option<DomainId> {
+        let reads_domain = |who: &Who| matches!(who, Who::DomainReader | Who::AnyDomainReader);
+        let is_limited = reads_domain(&who) || who == Who::Admin && self.who.iter().any(reads_domain);
+        session.claim.scope.domain().filter(|_| is_limited)
     }
 
     /// Whether the rule needs the facts, for the rights of the users and groups that the call changes.
     pub fn is_bounded(&self) -> bool {
         self.who.contains(&Who::BoundedManager)
-    }
-}
-
-impl Who {
-    /// The domain that a list is limited to, for a session that this alternative permits.
-    pub(crate) fn only_domain(self, session: &Session) -> Option<DomainId> {
-        match (self, session.claim.scope) {
-            (Who::DomainReader | Who::AnyDomainReader, Scope::Domain(domain)) => Some(domain),
-            _ => None,
-        }
     }
 }
 

@@ -43,7 +43,7 @@ pub fn use_api(
     }
     Ok(ApiPermit {
         who: principal.authid.clone(),
-        only_domain: who.only_domain(session),
+        only_domain: rule.only_domain(who, session),
         only_made_by: only_made_by(session, rule.lending),
         by: who,
         user: principal.user,

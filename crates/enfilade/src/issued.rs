@@ -1,6 +1,6 @@
 //! Converts the claim in the token of a session into the record of the session, and back. The record has everything that the token claims.
 
-use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, TrustId};
+use enfilade_facts::vocabulary::{AccessTokenId, CredentialId, DomainId, ProjectId, TrustId};
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, Lent, Methods, Scope};
 use enfilade_sources::files::issued::{IssuedBy, IssuedFor, IssuedSession};
@@ -17,6 +17,7 @@ pub(crate) fn record_of(claim: &Claim) -> IssuedSession {
         None => IssuedBy::Nothing,
         Some(Lent::Credential(id)) => IssuedBy::Credential(*id.bytes()),
         Some(Lent::Trust(id)) => IssuedBy::Trust(*id.bytes()),
+        Some(Lent::AccessToken(id)) => IssuedBy::AccessToken(*id.bytes()),
     };
     let Claim { user, methods: Methods(methods), issued_at, expires_at, .. } = *claim;
     let (own, chain) = (claim.audit.own, claim.chain());
@@ -36,6 +37,7 @@ pub(crate) fn claim_of(session: &IssuedSession) -> Claim {
         IssuedBy::Nothing => None,
         IssuedBy::Credential(id) => Some(Lent::Credential(CredentialId::from_bytes(id))),
         IssuedBy::Trust(id) => Some(Lent::Trust(TrustId::from_bytes(id))),
+        IssuedBy::AccessToken(id) => Some(Lent::AccessToken(AccessTokenId::from_bytes(id))),
     };
     let audit = Audit { own, chain: Some(chain).filter(|chain| *chain != own) };
     Claim { user, methods: Methods(methods), scope, lent, issued_at, expires_at, audit }
@@ -56,6 +58,7 @@ mod tests {
             (Scope::Domain(DomainId::from_bytes([4; 16])), None, None),
             (project, Some(Lent::Credential(credential)), None),
             (project, Some(Lent::Trust(trust)), Some([9; 16])),
+            (project, Some(Lent::AccessToken(AccessTokenId::from_bytes([6; 16]))), None),
         ] {
             let claim = Claim {
                 user: UserId::from_bytes([5; 16]),

@@ -28,7 +28,7 @@ struct Named {
 fn named(call: &mut Call) -> Result<Named, ApiError> {
     let path = call.route.path;
     let below = path.starts_with("/OS-INHERIT");
-    let said = |at: usize| plain(call.parameter(at));
+    let said = |at: usize| call.decoded(at);
     let is_system = path.starts_with("/system");
     let (scope_said, who_said) = if is_system { (String::new(), said(0)) } else { (said(0), said(1)) };
     let has_role = path.contains("{role_id}");

@@ -1,19 +1,20 @@
 //! `POST /v3/auth/tokens`: the user, the methods that prove it, and the requested scope.
 
+use super::oauth_signature::SignedRequest;
+use super::oauth1;
 use super::render::{Form, token_body};
 use super::{ApiError, ApiResponse, Outcome, query, receipts};
 use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ResourceRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_passcode, use_trust,
 };
-use enfilade_faces::{Connection, Faces, RequestError, Trace};
+use enfilade_faces::{Connection, Faces, Failure, RequestError, Trace, status_of};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{RequestId, Secret, TrustId, Word};
 use enfilade_passage::{
-    Credential, IdentityRefusal, Passcode, Refusal, Scope, SecretAsk, SessionAsk, Wanted,
+    Credential, House, IdentityRefusal, IssuedToken, Passcode, Refusal, Scope, SecretAsk, SessionAsk, Wanted,
 };
 use hyper::StatusCode;
-use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -30,11 +31,13 @@ enum Proof {
 /// A user and a passcode.
 type Given = (ResourceRef, Secret);
 
-/// The methods of a login: at most one proof, at most one passcode, and at least one of both.
+/// The methods of a login: at most one proof, at most one passcode, and at least one of both; or a signature alone.
 #[derive(Debug)]
 enum Proofs {
     Proof(Proof, Option<Given>),
     Passcode(Given),
+    /// A signature of an OAuth 1.0a consumer, in the header of the request.
+    OAuth1,
 }
 
 /// The requested scope, as it is in the request.
@@ -52,6 +55,7 @@ pub(super) async fn login(
     faces: &Faces,
     connection: &Connection,
     head: &Parts,
+    base: &str,
     body: &[u8],
     trace: &mut Trace,
 ) -> Outcome {
@@ -59,9 +63,17 @@ pub(super) async fn login(
     let receipt = receipts::receipt_of(head)?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let mut arrival = match proofs {
+        Proofs::OAuth1 => {
+            // The body of JSON is not signed (RFC 5849 §3.4.1.3.1).
+            let asked = SignedRequest::read(head, base, &[])?;
+            let wanted = wanted(house, scope)?;
+            let made = oauth1::Client { faces, connection, head }.session(asked, wanted, trace).await?;
+            return answer(faces, head, &made);
+        }
         Proofs::Proof(proof, given) => {
             let credential = credential_of(faces, proof, trace)?;
-            let arrival = trace.admitted(house.arrive(&credential, from)).await?;
+            let arrived = trace.admitted(house.arrive(&credential, from)).await;
+            let arrival = arrived.map_err(|refusal| not_admitted(refusal, &credential))?;
             match given {
                 Some(given) => arrival.with_passcode(passcode(faces, given, from, trace).await?.0)?,
                 None => arrival,
@@ -81,21 +93,7 @@ pub(super) async fn login(
         return receipts::answer(house.source(), &receipt, &arrival, trace);
     }
     connection.anonymous.release();
-    let nowhere = || {
-        ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
-    };
-    let wanted = match scope {
-        ScopeRef::Usual => Wanted::Usual,
-        ScopeRef::Unscoped => Wanted::Scope(Scope::Unscoped),
-        ScopeRef::System => Wanted::Scope(Scope::System),
-        ScopeRef::Trust(id) => Wanted::Trust(id.parse().map_err(|_| nowhere())?),
-        ScopeRef::Project(project) => {
-            Wanted::Scope(Scope::Project(project_of(house.source(), &project)?.ok_or_else(nowhere)?))
-        }
-        ScopeRef::Domain(domain) => {
-            Wanted::Scope(Scope::Domain(domain_of(house.source(), &domain)?.ok_or_else(nowhere)?))
-        }
-    };
+    let wanted = wanted(house, scope)?;
     let trust = match &wanted {
         Wanted::Trust(id) => {
             find_trust(house.source(), id)?.filter(|trust| trust.uses.is_some()).map(|_| *id)
@@ -108,13 +106,43 @@ pub(super) async fn login(
         count_use(faces, who, id, trace.event.id).await?;
     }
     let made = arrival.issue(wanted).await?;
+    answer(faces, head, &made)
+}
+
+/// As in Keystone, a bad token in the body is answered 404, like a bad `X-Subject-Token`; 401 is for a bad token of a caller and for other credentials.
+fn not_admitted(refusal: Refusal, credential: &Credential) -> ApiError {
+    let failure = Failure::from(refusal);
+    let is_unauthorized = status_of(&failure) == StatusCode::UNAUTHORIZED;
+    match (failure, credential) {
+        (Failure::Refused(refusal), Credential::Session(_)) if is_unauthorized => ApiError::Subject(refusal),
+        (failure, _) => ApiError::Failed(failure),
+    }
+}
+
+/// The response to a login.
+fn answer(faces: &Faces, head: &Parts, made: &IssuedToken) -> Outcome {
     let form = Form { with_catalog: query(head, "nocatalog").is_none() };
-    let (body, _) = token_body(house.source(), &made.session, faces.catalog(), form)?;
-    let subject = HeaderValue::from_str(&made.token).map(|mut value| {
-        value.set_sensitive(true);
-        value
-    });
-    Ok(ApiResponse { subject: subject.ok(), ..ApiResponse::of(StatusCode::CREATED, body) })
+    let (body, _) = token_body(faces.house().source(), &made.session, faces.catalog(), form)?;
+    Ok(ApiResponse::with_token(StatusCode::CREATED, body, &made.token))
+}
+
+/// The scope that a request names, with ids.
+fn wanted(house: &House, scope: ScopeRef) -> Result<Wanted, ApiError> {
+    let nowhere = || {
+        ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
+    };
+    Ok(match scope {
+        ScopeRef::Usual => Wanted::Usual,
+        ScopeRef::Unscoped => Wanted::Scope(Scope::Unscoped),
+        ScopeRef::System => Wanted::Scope(Scope::System),
+        ScopeRef::Trust(id) => Wanted::Trust(id.parse().map_err(|_| nowhere())?),
+        ScopeRef::Project(project) => {
+            Wanted::Scope(Scope::Project(project_of(house.source(), &project)?.ok_or_else(nowhere)?))
+        }
+        ScopeRef::Domain(domain) => {
+            Wanted::Scope(Scope::Domain(domain_of(house.source(), &domain)?.ok_or_else(nowhere)?))
+        }
+    })
 }
 
 /// The credential of a proof. The account of a name or id is looked up first.
@@ -213,7 +241,7 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
     let identity = auth.get("identity").ok_or_else(|| missing("auth.identity"))?;
     let methods =
         identity.get("methods").and_then(Value::as_array).ok_or_else(|| missing("auth.identity.methods"))?;
-    let (mut proof, mut passcode, mut seen) = (None, None, Vec::new());
+    let (mut proof, mut passcode, mut is_signed, mut seen) = (None, None, false, Vec::new());
     for method in methods {
         let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
         // As in Keystone, a method counts once.
@@ -225,16 +253,24 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
         if method == "totp" {
             let user = of_method()?.get("user").ok_or_else(|| missing("auth.identity.totp.user"))?;
             passcode = Some((thing(user, "auth.identity.totp.user")?, secret(user, "passcode")?));
+        } else if method == "oauth1" {
+            is_signed = true;
         } else if proof.replace(self::proof(method, of_method)?).is_some() {
             return Err(ApiError::invalid(
                 "auth.identity.methods: expected at most one of password, token and application_credential, and at most totp besides",
             ));
         }
     }
-    let proofs = match (proof, passcode) {
-        (Some(proof), passcode) => Proofs::Proof(proof, passcode),
-        (None, Some(passcode)) => Proofs::Passcode(passcode),
-        (None, None) => return Err(ApiError::invalid("auth.identity.methods: expected at least one method")),
+    let proofs = match (proof, passcode, is_signed) {
+        (Some(proof), passcode, false) => Proofs::Proof(proof, passcode),
+        (None, Some(passcode), false) => Proofs::Passcode(passcode),
+        (None, None, true) => Proofs::OAuth1,
+        (None, None, false) => {
+            return Err(ApiError::invalid("auth.identity.methods: expected at least one method"));
+        }
+        (_, _, true) => {
+            return Err(ApiError::invalid("auth.identity.methods: expected no other method besides oauth1"));
+        }
     };
     Ok((proofs, scope(auth.get("scope"))?))
 }
@@ -354,6 +390,8 @@ mod tests {
         for names in [r#""totp","token""#, r#""token","totp""#, r#""token","totp","token","totp""#] {
             assert!(matches!(with(names, token), Proofs::Proof(Proof::Token(_), Some(_))), "{names}");
         }
+        let signed = r#"{"auth":{"identity":{"methods":["oauth1"],"oauth1":{}}}}"#;
+        assert!(matches!(of(signed).ok().unwrap().0, Proofs::OAuth1));
         for wrong in [
             "",
             "[]",
@@ -363,6 +401,8 @@ mod tests {
             r#"{"auth":{"identity":{"methods":["password","token"],"password":{},"token":{}}}}"#,
             r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"a","password":"p"}}}}}"#,
             r#"{"auth":{"identity":{"methods":["token"],"token":{"id":1}}}}"#,
+            r#"{"auth":{"identity":{"methods":["oauth1","token"],"oauth1":{},"token":{"id":"t"}}}}"#,
+            r#"{"auth":{"identity":{"methods":["totp","oauth1"],"oauth1":{},"totp":{"user":{"id":"1","passcode":"123456"}}}}}"#,
             r#"{"auth":{"identity":{"methods":["totp"],"totp":{"user":{"id":"1"}}}}}"#,
             r#"{"auth":{"identity":{"methods":["totp"],"totp":{"passcode":"123456"}}}}"#,
             r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"secret":"s"}}}}"#,

@@ -297,7 +297,7 @@ pub(super) fn list_ec2(call: &mut Call) -> Outcome {
 
 /// The EC2 key in the path, if it belongs to the user in the path.
 fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), ApiError> {
-    let access = plain(call.parameter(1));
+    let access = call.decoded(1);
     let id = ec2_id(&access);
     let row = call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.kind == "ec2")))?;
     let (user, permit) = owner(call, Some(row.as_ref().map_or(&[], lineage_of)))?;

@@ -1,7 +1,6 @@
 //! The configuration of a domain. It is stored, checked and shown without secrets. It will configure the directory that the users of the domain come
 //! from; nothing reads it yet.
 
-use super::listing::plain;
 use super::resource::Resource as _;
 use super::{ApiError, ApiResponse, Call, Outcome};
 use enfilade_admin::Error;
@@ -94,7 +93,7 @@ fn known(group: &str, option: &str) -> Result<&'static Known, Error> {
 impl Part {
     /// The part in the path, whose parameters from `at` on are the group and the option.
     fn of(call: &Call, at: usize) -> Self {
-        let part = |at: usize| Some(plain(call.parameter(at))).filter(|text| !text.is_empty());
+        let part = |at: usize| Some(call.decoded(at)).filter(|text| !text.is_empty());
         Part { group: part(at), option: part(at + 1) }
     }
 

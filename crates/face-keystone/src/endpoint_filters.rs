@@ -1,6 +1,5 @@
 //! Endpoint filters (`OS-EP-FILTER`): groups of endpoints, and the endpoints and groups that the catalog of a project contains.
 
-use super::listing::plain;
 use super::policies::existing;
 use super::request_body::{RequestBody, invalid};
 use super::resource::{Record, Resource, Store, add, created, described, permitted};
@@ -177,7 +176,7 @@ pub(super) fn groups_for_project(call: &mut Call) -> Outcome {
 /// The filter that a path names, and whether it is set. Each record that the path names has to exist.
 fn filter(call: &mut Call, is_of_group: bool) -> Result<(EndpointFilterKey, bool, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
-    let [first, second] = [0, 1].map(|at| plain(call.parameter(at)));
+    let [first, second] = [0, 1].map(|at| call.decoded(at));
     let (key, is_set) = call.look(|view| {
         let key = if is_of_group {
             let project = existing::<Project>(view, &second)?.0;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
 
 /// Paths whose relation is not made of their words.
-const OTHERS: [(&str, &str); 21] = [
+const OTHERS: [(&str, &str); 24] = [
     ("/domains/config/default", "domain_config_default"),
     ("/domains/config/{group}/default", "domain_config_default_group"),
     ("/domains/config/{group}/{option}/default", "domain_config_default_option"),
@@ -27,6 +27,9 @@ const OTHERS: [(&str, &str); 21] = [
         "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}",
         "endpoint_group_to_project_association",
     ),
+    ("/OS-OAUTH1/request_token", "request_tokens"),
+    ("/OS-OAUTH1/access_token", "access_tokens"),
+    ("/OS-OAUTH1/authorize/{request_token_id}", "authorize_request_token"),
     ("/roles/{prior_role_id}/implies", "implied_roles"),
     ("/roles/{prior_role_id}/implies/{implied_role_id}", "implied_role"),
     ("/users/{user_id}/access_rules", "access_rules"),
@@ -70,6 +73,10 @@ fn parameter(name: &str) -> String {
         "value" => "param/tag_value".to_owned(),
         "prior_role_id" | "implied_role_id" => "param/role_id".to_owned(),
         "endpoint_group_id" => format!("ext/OS-EP-FILTER/1.0/param/{name}"),
+        "idp_id" | "protocol_id" | "mapping_id" | "service_provider_id" => {
+            format!("ext/OS-FEDERATION/1.0/param/{name}")
+        }
+        "consumer_id" | "request_token_id" | "access_token_id" => format!("ext/OS-OAUTH1/1.0/param/{name}"),
         "trust_id" => format!("ext/OS-TRUST/1.0/param/{name}"),
         name => format!("param/{name}"),
     }
@@ -122,7 +129,25 @@ mod tests {
             ),
             ("/users/{user_id}/credentials/OS-EC2", "ext/OS-EC2/1.0/rel/user_credentials"),
             ("/users/{user_id}/credentials/OS-EC2/{credential_id}", "ext/OS-EC2/1.0/rel/user_credential"),
+            ("/OS-OAUTH1/consumers/{consumer_id}", "ext/OS-OAUTH1/1.0/rel/consumer"),
+            ("/OS-OAUTH1/authorize/{request_token_id}", "ext/OS-OAUTH1/1.0/rel/authorize_request_token"),
+            (
+                "/users/{user_id}/OS-OAUTH1/access_tokens/{access_token_id}/roles/{role_id}",
+                "ext/OS-OAUTH1/1.0/rel/user_access_token_role",
+            ),
+            ("/OS-OAUTH2/token", "ext/OS-OAUTH2/1.0/rel/token"),
             ("/ec2tokens", "ext/OS-EC2/1.0/rel/ec2tokens"),
+            ("/OS-FEDERATION/projects", "ext/OS-FEDERATION/1.0/rel/projects"),
+            ("/OS-FEDERATION/identity_providers/{idp_id}", "ext/OS-FEDERATION/1.0/rel/identity_provider"),
+            (
+                "/OS-FEDERATION/identity_providers/{idp_id}/protocols",
+                "ext/OS-FEDERATION/1.0/rel/identity_provider_protocols",
+            ),
+            (
+                "/OS-FEDERATION/identity_providers/{idp_id}/protocols/{protocol_id}",
+                "ext/OS-FEDERATION/1.0/rel/identity_provider_protocol",
+            ),
+            ("/OS-FEDERATION/mappings/{mapping_id}", "ext/OS-FEDERATION/1.0/rel/mapping"),
             (
                 "/endpoints/{endpoint_id}/OS-ENDPOINT-POLICY/policy",
                 "ext/OS-ENDPOINT-POLICY/1.0/rel/endpoint_policy",

@@ -1,7 +1,7 @@
 //! Identity v3, as OpenStack's clients and services use it: tokens, the catalog and application credentials.
 //!
 //! Bodies, headers and status codes are those of Keystone 30. An invalid token of the caller is answered with 401, an invalid token in
-//! `X-Subject-Token` with 404. Only the log contains the reason why a token is invalid.
+//! `X-Subject-Token` or in the body of a login with 404. Only the log contains the reason why a token is invalid.
 
 mod acting_domains;
 mod application_credentials;
@@ -12,10 +12,15 @@ mod discovery;
 mod domain_configs;
 mod domains;
 mod endpoint_filters;
+mod federation;
 mod request_body;
 mod groups;
 mod json_home;
 mod listing;
+mod oauth1;
+mod oauth2;
+mod oauth_signature;
+mod mapping_rules;
 mod policies;
 mod projects;
 mod receipts;
@@ -34,6 +39,7 @@ mod users;
 
 pub use blobs::{access_key, ec2_id};
 pub use endpoint_filters::group_filters;
+pub use mapping_rules::check_mapping_rules;
 pub use request_body::mfa_rules;
 pub use routes::{V3, V3Need, V3Route};
 
@@ -42,15 +48,15 @@ use enfilade_admin::ChangeContext;
 use enfilade_faces::credential;
 use enfilade_faces::{
     Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route, Takes,
-    Trace, collect_json, status_of,
+    Trace, collect_form, collect_json, status_of,
 };
-use enfilade_facts::vocabulary::{DomainId, RequestId};
+use enfilade_facts::vocabulary::{DomainId, RequestId, percent_decoded_leniently};
 use enfilade_facts::{Read, SourceError, View};
 use enfilade_passage::{
     About, AccessRefusal, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
 };
 use hyper::header::{
-    CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
@@ -78,6 +84,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id")
 pub(crate) struct ApiResponse {
     status: StatusCode,
     body: Body,
+    content_type: HeaderValue,
     /// The token that was created or validated.
     subject: Option<HeaderValue>,
     /// The receipt of a login that is not complete.
@@ -85,17 +92,37 @@ pub(crate) struct ApiResponse {
 }
 
 impl ApiResponse {
-    fn of(status: StatusCode, body: impl Into<Body>) -> Self {
-        ApiResponse { status, body: body.into(), subject: None, receipt: None }
+    /// A response with a body of JSON.
+    fn new(status: StatusCode, body: Body) -> Self {
+        let content_type = HeaderValue::from_static("application/json");
+        ApiResponse { status, body, content_type, subject: None, receipt: None }
     }
 
     fn json(status: StatusCode, value: &Value) -> Self {
-        Self::of(status, Body::from(value.to_string()))
+        Self::new(status, Body::from(value.to_string()))
     }
 
     fn no_content() -> Self {
-        Self::of(StatusCode::NO_CONTENT, Body::empty())
+        Self::new(StatusCode::NO_CONTENT, Body::empty())
     }
+
+    /// The response to a login: the token in its header, and its session in the body.
+    fn with_token(status: StatusCode, body: Bytes, token: &str) -> Self {
+        ApiResponse { subject: secret_header(token), ..Self::new(status, body.into()) }
+    }
+
+    /// The response to a login that is not complete: the receipt in its header, and what it is good for in the body.
+    fn with_receipt(value: &Value, receipt: &str) -> Self {
+        ApiResponse { receipt: secret_header(receipt), ..Self::json(StatusCode::UNAUTHORIZED, value) }
+    }
+}
+
+/// The value of a header that is a secret.
+fn secret_header(secret: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(secret).ok().map(|mut value| {
+        value.set_sensitive(true);
+        value
+    })
 }
 
 /// The error of a call.
@@ -104,8 +131,10 @@ pub(crate) enum ApiError {
     Failed(Failure),
     /// A status and a text for the client.
     Message(StatusCode, String),
-    /// The token in `X-Subject-Token` is invalid. Only the log contains the reason why the token is invalid.
+    /// The token in `X-Subject-Token`, or in the body of a login, is invalid. Only the log contains the reason why the token is invalid.
     Subject(Refusal),
+    /// An OAuth 2.0 grant type that is not supported.
+    GrantType(String),
 }
 
 impl From<Refusal> for ApiError {
@@ -232,6 +261,11 @@ impl Call {
         self.parameters.get(at).map_or("", String::as_str)
     }
 
+    /// A path parameter without percent-encoding. In a path, a plus is a plus.
+    fn decoded(&self, at: usize) -> String {
+        percent_decoded_leniently(self.parameter(at))
+    }
+
     fn query(&self, name: &str) -> Option<&str> {
         query(&self.head, name)
     }
@@ -269,9 +303,9 @@ async fn answer<B: Incoming>(
             Err(ApiError::Message(StatusCode::NOT_FOUND, "The resource could not be found.".to_owned()))
         }
         Match::OtherMethod => Err(RequestError::Method.into()),
-        Match::NotYet => Err(ApiError::Message(
+        Match::NotServed(reason) => Err(ApiError::Message(
             StatusCode::NOT_IMPLEMENTED,
-            "This part of the Identity API is not served here.".to_owned(),
+            format!("This part of the Identity API is not served here: {reason}."),
         )),
         Match::Route(route, parameters) => {
             trace.event.route = route.path;
@@ -311,12 +345,26 @@ impl Asked<'_> {
             V3Call::Version => return Ok(discovery::version(&head, base)),
             V3Call::Login => {
                 let body = collect_json(body, &limits).await?;
-                return auth::login(faces, connection, &head, &body, trace).await;
+                return auth::login(faces, connection, &head, base, &body, trace).await;
             }
             V3Call::ChangePassword => {
                 let body = collect_json(body, &limits).await?;
                 let user = parameters.into_iter().next().unwrap_or_default();
                 return auth::change_password(faces, connection, &user, &body, trace).await;
+            }
+            V3Call::ClientCredentials => {
+                let body = collect_form(body, &limits).await?;
+                return oauth2::token(faces, connection, &head, &body, trace).await;
+            }
+            V3Call::RequestToken | V3Call::AccessToken => {
+                let body = collect_form(body, &limits).await?;
+                let is_request = matches!(route.call, V3Call::RequestToken);
+                let asked = oauth_signature::SignedRequest::read(&head, base, &body)?;
+                let from = oauth1::Client { faces, connection, head: &head };
+                return match is_request {
+                    true => from.request_token(asked, trace).await,
+                    false => from.access_token(asked, trace).await,
+                };
             }
             V3Call::Validate | V3Call::Check | V3Call::Ec2 | V3Call::S3 | V3Call::Do(_) => {}
         }
@@ -339,7 +387,12 @@ impl Asked<'_> {
                 });
                 done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
             }
-            V3Call::Version | V3Call::Login | V3Call::ChangePassword => Err(RequestError::NoRoute.into()),
+            V3Call::Version
+            | V3Call::Login
+            | V3Call::ChangePassword
+            | V3Call::ClientCredentials
+            | V3Call::RequestToken
+            | V3Call::AccessToken => Err(RequestError::NoRoute.into()),
         }
     }
 }
@@ -353,19 +406,25 @@ fn listed(call: &Call, many: &str, rows: Vec<Value>) -> ApiResponse {
 
 /// The HTTP response, with the headers of every response of Keystone.
 fn finish(base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
+    let is_oauth2 = trace.event.path.starts_with("/v3/OS-OAUTH2/");
     let (said, retry) = match outcome {
         Ok(said) => (said, None),
         Err(why) => {
-            let (status, why, retry) = shown_error(&why, &mut trace);
-            (ApiResponse::json(status, &error(status, &why)), retry)
+            let (status, text, retry) = shown_error(&why, &mut trace);
+            let body = if is_oauth2 { oauth2::error(&why, status, &text) } else { error(status, &text) };
+            (ApiResponse::json(status, &body), retry)
         }
     };
     let mut answer = Response::new(said.body);
     *answer.status_mut() = said.status;
     let headers = answer.headers_mut();
     if said.status != StatusCode::NO_CONTENT {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, said.content_type);
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if is_oauth2 {
+        // RFC 6749 §5.1.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     if let Some(subject) = said.subject {
         headers.insert(SUBJECT, subject);
@@ -403,6 +462,11 @@ fn shown_error(error: &ApiError, trace: &mut Trace) -> (StatusCode, String, Opti
         ApiError::Message(status, why) => {
             trace.invalid(why);
             (*status, why.clone(), None)
+        }
+        ApiError::GrantType(said) => {
+            let why = format!("The parameter grant_type {said} is not supported.");
+            trace.invalid(&why);
+            (StatusCode::BAD_REQUEST, why, None)
         }
         ApiError::Subject(refusal) => {
             trace.refused(refusal);

@@ -220,7 +220,7 @@ pub(super) fn answer(
     let asked = call.head.uri.query().unwrap_or_default().to_owned();
     if listing.is_over {
         listing.json.push_str(&end(&listing, &url, &asked));
-        return Ok(ApiResponse::of(StatusCode::OK, listing.json));
+        return Ok(ApiResponse::new(StatusCode::OK, Body::from(listing.json)));
     }
     let (sender, pieces) = mpsc::channel(1);
     let (mut visit, mut permit) = (call.visit.clone(), permit.clone());
@@ -252,7 +252,7 @@ pub(super) fn answer(
             }
         }
     });
-    Ok(ApiResponse::of(StatusCode::OK, Body::stream(pieces)))
+    Ok(ApiResponse::new(StatusCode::OK, Body::stream(pieces)))
 }
 
 /// An empty list.

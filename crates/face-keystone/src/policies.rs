@@ -1,6 +1,5 @@
 //! Policies that services store, and the endpoints, services and regions that they are for (`OS-ENDPOINT-POLICY`).
 
-use super::listing::plain;
 use super::request_body::{RequestBody, invalid};
 use super::resource::{Record, Resource, Store, created, described, permitted};
 use super::schema::{Schema, Type};
@@ -77,7 +76,7 @@ struct Association {
 /// Finds the association in the path. Each record that the path names has to exist.
 fn association(call: &mut Call, kind: Kind) -> Result<(Association, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
-    let [policy, target, region] = [0, 1, 2].map(|at| plain(call.parameter(at)));
+    let [policy, target, region] = [0, 1, 2].map(|at| call.decoded(at));
     let found = call.look(|view| {
         let policy = existing::<Policy>(view, &policy)?.0;
         let target = match kind {
@@ -102,7 +101,7 @@ pub(super) fn existing<R: Resource>(view: &View<'_>, said: &str) -> Result<(R::K
 fn check(call: &mut Call, kind: Kind) -> Outcome {
     match association(call, kind)?.0.is_set {
         true => Ok(ApiResponse::no_content()),
-        false => Err(ApiError::missing("policy association", &plain(call.parameter(0)))),
+        false => Err(ApiError::missing("policy association", &call.decoded(0))),
     }
 }
 

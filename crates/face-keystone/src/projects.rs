@@ -246,7 +246,9 @@ pub(super) fn of_user(call: &mut Call) -> Outcome {
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
     users::existing(call, &user)?;
     let mut projects = scopes_of(call.faces.house().source(), &user)?.projects;
-    projects.retain(|(_, row)| permit.only_domain().is_none_or(|only| only == row.domain));
+    // As in Keystone, an administrator's session for a domain is told all projects of a user.
+    let only = permit.only_domain().filter(|_| !permit.is_administrators());
+    projects.retain(|(_, row)| only.is_none_or(|only| only == row.domain));
     let filters = Filters::of(&call.head, &[]);
     let rows: Vec<Value> = call.look(|view| {
         projects
@@ -284,7 +286,7 @@ pub(super) fn list_tags(call: &mut Call) -> Outcome {
 
 pub(super) fn has_tag(call: &mut Call) -> Outcome {
     let (Record { row, .. }, _) = Project::found(call)?;
-    let tag = listing::plain(call.parameter(1));
+    let tag = call.decoded(1);
     if row.tags.contains(&tag) {
         Ok(ApiResponse::no_content())
     } else {
@@ -295,7 +297,7 @@ pub(super) fn has_tag(call: &mut Call) -> Outcome {
 fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<Vec<String>, ApiError> {
     let (project, permit) = Project::found(call)?;
     unless_immutable(&project, None)?;
-    let tag = listing::plain(call.parameter(1));
+    let tag = call.decoded(1);
     let saved = call.save(&permit, |ctx| {
         save(ctx, &RecordId::Existing(project.id), &|before: Option<(&Project, &str)>| {
             let (row, extra) = before.ok_or_else(|| invalid("the project was removed"))?;
@@ -326,18 +328,18 @@ pub(super) fn put_tags(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn put_tag(call: &mut Call) -> Outcome {
-    let tag = listing::plain(call.parameter(1));
+    let tag = call.decoded(1);
     set_tags(call, |own| {
         if !own.contains(&tag) {
             own.push(tag.clone());
         }
         true
     })?;
-    Ok(ApiResponse::of(StatusCode::CREATED, enfilade_faces::Body::empty()))
+    Ok(ApiResponse::new(StatusCode::CREATED, enfilade_faces::Body::empty()))
 }
 
 pub(super) fn delete_tag(call: &mut Call) -> Outcome {
-    let tag = listing::plain(call.parameter(1));
+    let tag = call.decoded(1);
     set_tags(call, |own| {
         let before = own.len();
         own.retain(|one| *one != tag);

@@ -7,8 +7,6 @@ use enfilade_facts::tables::{Domain, User};
 use enfilade_facts::vocabulary::Secret;
 use enfilade_facts::{Read as _, Source};
 use enfilade_passage::{Arrival, IdentityRefusal, IssuedReceipt, Refusal, SessionAsk};
-use hyper::StatusCode;
-use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use serde_json::json;
 
@@ -51,9 +49,5 @@ pub(super) fn answer(
         },
         "required_auth_methods": receipt.required,
     });
-    let header = HeaderValue::from_str(&receipt.receipt).ok().map(|mut value| {
-        value.set_sensitive(true);
-        value
-    });
-    Ok(ApiResponse { receipt: header, ..ApiResponse::json(StatusCode::UNAUTHORIZED, &body) })
+    Ok(ApiResponse::with_receipt(&body, &receipt.receipt))
 }

@@ -64,12 +64,24 @@ pub(super) fn token_body(
             "},\"impersonation\":false}"
         });
     }
+    if let (Some(id), Some(access)) = (claim.access_token(), &session.access) {
+        json.raw(",\"OS-OAUTH1\":{\"access_token_id\":").text(&id.to_string());
+        json.raw(",\"consumer_id\":").text(&access.consumer.to_string()).raw("}");
+    }
     if described.scope != DescribedScope::Unscoped {
         json.raw(",\"roles\":[");
         json.list(&session.roles, |json, role| json.named(&role.id.to_string(), &role.name)).raw("]");
         if form.with_catalog {
             json.raw(",\"catalog\":").catalog(&catalog, session);
         }
+    }
+    if !catalog.providers().is_empty() {
+        json.raw(",\"service_providers\":[");
+        json.list(catalog.providers(), |json, (id, row)| {
+            json.raw("{\"auth_url\":").text(&row.auth_url).raw(",\"id\":").text(&id.0);
+            json.raw(",\"sp_url\":").text(&row.sp_url).raw("}")
+        });
+        json.raw("]");
     }
     if let (Some((name, restricted)), Some(id)) = (&described.credential, claim.credential()) {
         json.raw(",\"application_credential\":{\"id\":").text(&id.to_string()).raw(",\"name\":").text(name);

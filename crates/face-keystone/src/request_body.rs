@@ -4,6 +4,7 @@ use super::Call;
 use super::schema::Schema;
 use enfilade_admin::Error;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 /// The object and its name in the body.
@@ -196,6 +197,22 @@ impl RequestBody {
         self.limit(name)?.ok_or_else(|| self.wrong(name, "a number from -1 to 2147483647"))
     }
 
+    /// A number that is not negative: `None` if the attribute is absent, `Some(None)` if it is null.
+    pub(super) fn count_or_null(&self, name: &str) -> Result<Option<Option<u32>>, Error> {
+        let Some(value) = self.object.get(name) else { return Ok(None) };
+        if value.is_null() {
+            return Ok(Some(None));
+        }
+        let count = value.as_i64().and_then(|number| i32::try_from(number).ok());
+        let count = count.and_then(|number| u32::try_from(number).ok());
+        count.map(|count| Some(Some(count))).ok_or_else(|| self.wrong(name, "a number from 0 to 2147483647"))
+    }
+
+    /// An attribute of any type.
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+        self.object.get(name)
+    }
+
     /// An object.
     pub(super) fn object(&self, name: &str) -> Result<Option<&Map<String, Value>>, Error> {
         let Some(value) = self.object.get(name) else { return Ok(None) };
@@ -209,6 +226,19 @@ impl RequestBody {
             all.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
         });
         all.map(Some).ok_or_else(|| self.wrong(name, "a list of strings"))
+    }
+
+    /// A list of texts, each of which is there once; null is an empty list.
+    pub(super) fn distinct_texts(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+        if self.object.get(name).is_some_and(Value::is_null) {
+            return Ok(Some(Vec::new()));
+        }
+        let all = self.texts(name)?;
+        let count = all.iter().flatten().collect::<BTreeSet<_>>().len();
+        match all.as_ref().is_none_or(|all| all.len() == count) {
+            true => Ok(all),
+            false => Err(self.wrong(name, "no text more than once")),
+        }
     }
 
     /// The additional attributes to store: the previous ones, overwritten by those of the body. A null removes the attribute or option.

@@ -11,8 +11,8 @@ use enfilade_faces::percent::push_name;
 use enfilade_facts::View;
 use enfilade_facts::tables::{BlobId, Domain, Key, Name, NameKey, NameKind, RegionId, ResourceKind, Row};
 use enfilade_facts::vocabulary::{
-    DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId, RegisteredLimitId, RoleId,
-    ServiceId, UserId,
+    ConsumerId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId,
+    RegisteredLimitId, RoleId, ServiceId, UserId,
 };
 use enfilade_passage::{About, ApiPermit, Party};
 use hyper::StatusCode;
@@ -40,6 +40,7 @@ macro_rules! hexadecimal {
 }
 hexadecimal!(
     BlobId,
+    ConsumerId,
     EndpointGroupId,
     EndpointId,
     GroupId,
@@ -212,11 +213,15 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(exists.then_some((id, row)))
     }
 
+    /// The id in the path.
+    fn said(call: &Call) -> String {
+        if Self::DECODES_ID { call.decoded(0) } else { call.parameter(0).to_owned() }
+    }
+
     /// The record in the path, and the permit for the call. The authorization rule is checked before a 404 response, so that an unauthorized caller
     /// does not learn whether the record exists.
     fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
-        let said = call.parameter(0);
-        let said = if Self::DECODES_ID { plain(said) } else { said.to_owned() };
+        let said = Self::said(call);
         let now = call.now();
         let found = call.look(|view| {
             let Some((id, mut row)) = Self::find(view, &said)? else { return Ok(None) };
@@ -355,7 +360,8 @@ pub(super) fn edited<R: Resource>(
         .ok_or_else(|| invalid("the record no longer exists: another request removed it"))?;
     let mut row = row.clone();
     row.change(given)?;
-    Ok((row, given.extra(&R::SCHEMA, extra)?))
+    let extra = R::KIND.map(|_| given.extra(&R::SCHEMA, extra)).transpose()?.unwrap_or_default();
+    Ok((row, extra))
 }
 
 /// Refuses to change an immutable record, unless the change removes the option `immutable`.

@@ -2,7 +2,7 @@
 
 use super::listing::plain;
 use super::request_body::{RequestBody, invalid};
-use super::resource::{Record, Resource, Selection, Store, created, link, permitted};
+use super::resource::{Record, Resource, Selection, Store, answer, created, link, list, permitted};
 use super::schema::{Schema, Type};
 use super::{ApiError, ApiResponse, Call, Outcome, query};
 use enfilade_admin::Error;
@@ -71,6 +71,22 @@ impl Resource for NamedRole {
         let new = NamedRole { name: given.needed("name")?, domain, description: None, implies: Vec::new() };
         created(call, (permit, given), &RecordId::New, &new)
     }
+
+    /// As in Keystone, the roles of a domain have a rule of their own. A session that the rule refuses gets the answer for an absent role.
+    fn show(call: &mut Call) -> Outcome {
+        let (found, permit) = Self::found(call)?;
+        if found.row.domain.is_some() && call.allow_by("get_domain_role", &About::default()).is_err() {
+            return Err(ApiError::missing(Self::SCHEMA.one, &Self::said(call)));
+        }
+        Ok(answer(call, StatusCode::OK, found, &permit))
+    }
+
+    fn list(call: &mut Call) -> Outcome {
+        if query(&call.head, "domain_id").is_some_and(|text| !text.is_empty()) {
+            call.allow_by("list_domain_roles", &About::default())?;
+        }
+        list::<Self>(call)
+    }
 }
 
 fn short(base: &str, id: &RoleId, row: &NamedRole) -> Value {
@@ -94,7 +110,8 @@ pub(super) fn inferences(call: &mut Call) -> Outcome {
         let implying = roles.iter().filter(|(_, row)| !row.implies.is_empty());
         implying.map(|(id, row)| inference(&call.base, view, (id, row))).collect()
     })?;
-    Ok(super::listed(call, "role_inferences", rows))
+    // As in Keystone, this list has no links.
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "role_inferences": rows })))
 }
 
 pub(super) fn list_implied(call: &mut Call) -> Outcome {
@@ -134,10 +151,20 @@ pub(super) fn show_implied(call: &mut Call) -> Outcome {
     }
 }
 
+/// As in Keystone, the answer has no content. The caller of HEAD needs a rule of its own.
+pub(super) fn check_implied(call: &mut Call) -> Outcome {
+    show_implied(call).map(|_| ApiResponse::no_content())
+}
+
 pub(super) fn imply(call: &mut Call) -> Outcome {
     let (prior, implied, permit) = both(call)?;
-    call.save(&permit, |ctx| set_implied(ctx, &prior.0, &implied.0, true))?;
-    Ok(ApiResponse::json(StatusCode::CREATED, &told(call, &prior, &implied)))
+    match call.save(&permit, |ctx| set_implied(ctx, &prior.0, &implied.0, true))? {
+        true => Ok(ApiResponse::json(StatusCode::CREATED, &told(call, &prior, &implied))),
+        false => {
+            let why = format!("Conflict: role {} implies {} already.", prior.0, implied.0);
+            Err(ApiError::Message(StatusCode::CONFLICT, why))
+        }
+    }
 }
 
 pub(super) fn delete_implied(call: &mut Call) -> Outcome {

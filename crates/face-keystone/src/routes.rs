@@ -36,6 +36,12 @@ pub(super) enum V3Call {
     Ec2,
     /// Validates a signed request to S3 and shows the owner of the key.
     S3,
+    /// Creates a token for the client credentials of OAuth 2.0.
+    ClientCredentials,
+    /// Creates a request token for an OAuth 1.0a consumer that signed the request.
+    RequestToken,
+    /// Exchanges an approved request token for an access token.
+    AccessToken,
     /// Any other handler, which may wait for a disk.
     Do(fn(&mut Call) -> Outcome),
 }
@@ -57,8 +63,15 @@ pub struct V3Route {
     pub says: &'static str,
 }
 
-/// Extensions of Keystone that answer 501 here.
-const NOT_YET: [&str; 4] = ["OS-FEDERATION", "OS-OAUTH1", "OS-OAUTH2", "OS-SIMPLE-CERT"];
+const SIGN_IN: &str = "signing in by federation comes with a directory";
+
+/// Paths of Keystone that answer 501 here, each with the paths below it, and the reason.
+const NOT_SERVED: [(&str, &str); 4] = [
+    ("/OS-FEDERATION/identity_providers/{idp_id}/protocols/{protocol_id}/auth", SIGN_IN),
+    ("/OS-FEDERATION/saml2", SIGN_IN),
+    ("/auth/OS-FEDERATION", SIGN_IN),
+    ("/OS-SIMPLE-CERT", "PKI tokens are not supported"),
+];
 
 /// The result of routing a request.
 pub(super) enum Match<'p> {
@@ -66,8 +79,8 @@ pub(super) enum Match<'p> {
     Route(&'static V3Route, Vec<&'p str>),
     /// The path exists, but not with this method.
     OtherMethod,
-    /// Keystone has this path; it is not implemented here.
-    NotYet,
+    /// Keystone has this path; it is not served here, for this reason.
+    NotServed(&'static str),
     /// The path does not exist.
     Nothing,
 }
@@ -83,9 +96,18 @@ pub(super) fn find<'p>(method: &Method, path: &'p str) -> Match<'p> {
     match found {
         Some((route, parameters)) => Match::Route(route, parameters),
         None if !of_path.is_empty() => Match::OtherMethod,
-        None if NOT_YET.contains(&path.split('/').nth(1).unwrap_or_default()) => Match::NotYet,
-        None => Match::Nothing,
+        None => NOT_SERVED
+            .iter()
+            .find(|(above, _)| is_below(above, path))
+            .map_or(Match::Nothing, |(_, reason)| Match::NotServed(reason)),
     }
+}
+
+/// Whether a path begins with the segments of a template.
+fn is_below(template: &str, path: &str) -> bool {
+    let mut given = path.split('/');
+    let is_like = |part: &str, given: &str| part == given || part.starts_with('{') && !given.is_empty();
+    template.split('/').all(|part| given.next().is_some_and(|given| is_like(part, given)))
 }
 
 fn parameters<'p>(template: &str, path: &'p str) -> Option<Vec<&'p str>> {

@@ -9,9 +9,9 @@ pub(super) enum Type {
     TextOrNull,
     Flag,
     Number,
+    NumberOrNull,
     Texts,
     Object,
-    #[cfg(test)]
     List,
 }
 

@@ -14,7 +14,7 @@ pub(super) fn catalog(call: &mut Call) -> Outcome {
     let session = session.ok_or_else(|| forbidden("identity:get_auth_catalog"))?;
     let catalog = catalog_of(call.faces.house().source(), call.faces.catalog(), &session.claim.scope)?;
     let body = catalog_body(&catalog, session, &format!("{}/v3/auth/catalog", call.base));
-    Ok(ApiResponse::of(StatusCode::OK, body))
+    Ok(ApiResponse::new(StatusCode::OK, body.into()))
 }
 
 pub(super) fn projects(call: &mut Call) -> Outcome {

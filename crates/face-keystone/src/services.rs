@@ -1,8 +1,7 @@
 //! Services, their endpoints, and the regions of the endpoints.
 
-use super::listing::plain;
 use super::request_body::{RequestBody, invalid};
-use super::resource::{Resource, Store, add, created, permitted};
+use super::resource::{Resource, Store, add, created, permitted, update};
 use super::schema::{Schema, Type};
 use super::{ApiError, Call, Outcome};
 use enfilade_admin::Error;
@@ -89,7 +88,7 @@ impl Resource for Endpoint {
         self.service = service.unwrap_or(self.service);
         self.interface = interface.unwrap_or(self.interface);
         if let Some(region) = given.text("region_id")?.or(given.text("region")?) {
-            self.region = region;
+            self.region = old_region(given)?.or(region);
         }
         given.set("url", &mut self.url)?;
         given.set_flag("enabled", &mut self.enabled)
@@ -97,15 +96,7 @@ impl Resource for Endpoint {
 
     fn create(call: &mut Call) -> Outcome {
         let (permit, given) = permitted::<Endpoint>(call)?;
-        // With the old parameter `region` a missing region is created (as in Keystone).
-        if let (Some(Some(region)), false) = (given.text("region")?, given.has("region_id")) {
-            let id = RecordId::NewWith(RegionId(region));
-            let new = |_: Option<(&Region, &str)>| Ok((Region::default(), String::new()));
-            match call.change(&permit, |ctx| save(ctx, &id, &new)) {
-                Ok(_) | Err(Error::Exists { .. }) => {}
-                Err(why) => return Err(why.into()),
-            }
-        }
+        create_old_region(call, &permit, &given)?;
         let (service, interface) = (service(&given)?, interface(&given)?);
         let needed = |name: &str| {
             invalid(format!("Invalid input for field/attribute {name} of endpoint: it is required."))
@@ -118,6 +109,32 @@ impl Resource for Endpoint {
             enabled: true,
         };
         created(call, (permit, given), &RecordId::New, &new)
+    }
+
+    fn update(call: &mut Call) -> Outcome {
+        let (_, permit) = Self::found(call)?;
+        let given = RequestBody::of(call, Self::SCHEMA.one)?;
+        create_old_region(call, &permit, &given)?;
+        update::<Self>(call)
+    }
+}
+
+/// The region in the old parameter `region`, which counts only without `region_id`, as in Keystone.
+fn old_region(given: &RequestBody) -> Result<Option<String>, Error> {
+    match given.text("region_id")?.flatten() {
+        Some(_) => Ok(None),
+        None => Ok(given.text("region")?.flatten()),
+    }
+}
+
+/// Creates the region in the old parameter `region` if it does not exist, as in Keystone.
+fn create_old_region(call: &Call, permit: &ApiPermit, given: &RequestBody) -> Result<(), ApiError> {
+    let Some(region) = old_region(given)? else { return Ok(()) };
+    let id = RecordId::NewWith(RegionId(region));
+    let new = |_: Option<(&Region, &str)>| Ok((Region::default(), String::new()));
+    match call.change(permit, |ctx| save(ctx, &id, &new)) {
+        Ok(_) | Err(Error::Exists { .. }) => Ok(()),
+        Err(why) => Err(why.into()),
     }
 }
 
@@ -170,7 +187,7 @@ impl Resource for Region {
 /// Creates a region with the id in the path.
 pub(super) fn put_region(call: &mut Call) -> Outcome {
     let permitted: (ApiPermit, RequestBody) = permitted::<Region>(call)?;
-    let id = plain(call.parameter(0));
+    let id = call.decoded(0);
     if permitted.1.text("id")?.flatten().is_some_and(|said| said != id) {
         return Err(ApiError::from(invalid("the id in the body differs from the id in the path")));
     }

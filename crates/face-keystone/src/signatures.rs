@@ -10,7 +10,6 @@ use enfilade_facts::tables::Blob;
 use enfilade_facts::vocabulary::{from_hex, from_rfc3339};
 use enfilade_passage::{AWS4_HMAC_SHA256, About, IdentityRefusal, Refusal, SignatureAsk, Signed, Signing};
 use hyper::StatusCode;
-use hyper::header::HeaderValue;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -44,11 +43,10 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let made = call.visit.issue_signed(&permit, &ask).await?;
     let form = Form { with_catalog: true };
     let (body, _) = token_body(call.faces.house().source(), &made.session, call.faces.catalog(), form)?;
-    let subject = HeaderValue::from_str(&made.token).ok().filter(|_| with_token).map(|mut value| {
-        value.set_sensitive(true);
-        value
-    });
-    Ok(ApiResponse { subject, ..ApiResponse::of(StatusCode::OK, body) })
+    Ok(match with_token {
+        true => ApiResponse::with_token(StatusCode::OK, body, &made.token),
+        false => ApiResponse::new(StatusCode::OK, body.into()),
+    })
 }
 
 fn missing(name: &str) -> ApiError {
@@ -189,7 +187,8 @@ fn query(parameters: &Map<String, Value>) -> String {
     names.into_iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-fn encoded(text: &str) -> String {
+/// Percent-encodes all bytes but the unreserved ones (RFC 3986 §2.3).
+pub(super) fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut to, byte| {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => to.push(byte.into()),

@@ -80,13 +80,13 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
             text
         }
     };
-    Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::of(StatusCode::OK, text) })
+    Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::new(StatusCode::OK, text.into()) })
 }
 
 pub(super) fn check(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     call.allow(&of(found.session()?))?;
-    Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::of(StatusCode::OK, super::Body::empty()) })
+    Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::new(StatusCode::OK, super::Body::empty()) })
 }
 
 /// Revokes a token and, unless `cascade` is `false`, all tokens issued for it.
@@ -124,7 +124,6 @@ pub(super) fn events(call: &mut Call) -> Outcome {
 /// A revocation event in Keystone's form. Returns `None` for a revocation that Keystone's events cannot express. Services notice the revocation when
 /// they validate the token again.
 fn event(event: &RevocationSummary) -> Option<Value> {
-    let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
     let (name, id) = match &event.mark {
         Revoked::Token(id) => ("audit_id", audit_id_to_text(id)),
         Revoked::Chain(id) => ("audit_chain_id", audit_id_to_text(id)),
@@ -132,7 +131,8 @@ fn event(event: &RevocationSummary) -> Option<Value> {
         Revoked::Project(id) => ("project_id", id.to_string()),
         Revoked::Domain(id) => ("domain_id", id.to_keystone()),
         Revoked::Trust(id) => ("OS-TRUST:trust_id", id.to_string()),
-        Revoked::Consumer(id) => ("OS-OAUTH1:consumer_id", hex(id)),
+        Revoked::Consumer(id) => ("OS-OAUTH1:consumer_id", id.to_string()),
+        Revoked::AccessToken(id) => ("OS-OAUTH1:access_token_id", id.to_string()),
         Revoked::Credential(_)
         | Revoked::Group(_)
         | Revoked::Role(_)

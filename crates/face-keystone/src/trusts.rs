@@ -122,19 +122,13 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, ApiError> {
             })?
         }
     };
-    let roles = given.get("roles").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let role = |role: &Value| {
-        let said = ["id", "name"].into_iter().find_map(|name| role.get(name)?.as_str());
-        said.map(str::to_owned)
-            .ok_or_else(|| ApiError::invalid("trust.roles: expected the id or the name of each role"))
-    };
     Ok(NewTrust {
         trustor: user("trustor_user_id")?,
         trustee: user("trustee_user_id")?,
         project: text("project_id")
             .and_then(|id| id.parse::<ProjectId>().ok())
             .ok_or_else(|| wrong("project_id"))?,
-        roles: roles.iter().map(role).collect::<Result<_, _>>()?,
+        roles: said_roles(given, "trust.roles")?,
         impersonation,
         expires,
         uses: number("remaining_uses")?,
@@ -142,6 +136,17 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, ApiError> {
         parent: None,
         by: None,
     })
+}
+
+/// The ids or names of the roles in a list named `roles`. `place` is the place of the list in the body.
+pub(super) fn said_roles(given: &Value, place: &str) -> Result<Vec<String>, ApiError> {
+    let roles = given.get("roles").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let role = |role: &Value| {
+        let said = ["id", "name"].into_iter().find_map(|name| role.get(name)?.as_str());
+        let expected = || ApiError::invalid(format!("{place}: expected the id or the name of each role"));
+        said.map(str::to_owned).ok_or_else(expected)
+    };
+    roles.iter().map(role).collect()
 }
 
 fn body(call: &Call, id: &TrustId, trust: &Trust) -> Result<Value, ApiError> {
@@ -176,7 +181,8 @@ pub(super) fn show_role(call: &mut Call) -> Outcome {
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "role": role(call, id, &named) })))
 }
 
-fn role(call: &Call, id: &RoleId, named: &[(RoleId, NamedRole)]) -> Value {
+/// A delegated role.
+pub(super) fn role(call: &Call, id: &RoleId, named: &[(RoleId, NamedRole)]) -> Value {
     let name = named.iter().find(|(known, _)| known == id).map(|(_, row)| row.name.as_str());
     json!({ "id": id.to_string(), "name": name, "links": { "self": format!("{}/v3/roles/{id}", call.base) } })
 }

@@ -1,6 +1,6 @@
 //! Parameters of a call, from the query and from a form or JSON body. A key may have several values.
 
-use enfilade_facts::vocabulary::percent_decoded;
+use enfilade_faces::percent::form_decoded;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use zeroize::Zeroize;
@@ -33,7 +33,7 @@ impl Params {
     fn form(&mut self, text: &[u8]) -> Result<(), ParameterError> {
         for pair in text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
-            let mut half = || decoded(halves.next().unwrap_or_default());
+            let mut half = || form_decoded(halves.next().unwrap_or_default());
             let (key, value) = (half(), half());
             let (key, value) = key.zip(value).ok_or("a parameter is not percent-encoded UTF-8")?;
             self.add(&key, value);
@@ -119,12 +119,6 @@ impl Params {
             _ => Err(format!("parameter '{key}': expected a boolean")),
         }
     }
-}
-
-/// `application/x-www-form-urlencoded`: a plus is a space; a `%` without two hexadecimal digits is refused.
-fn decoded(text: &[u8]) -> Option<String> {
-    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    String::from_utf8(percent_decoded(&spaced)?).ok()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     if headers.contains_key(&SUBJECT_TOKEN) {
         return Err(malformed(MORE_THAN_ONE));
     }
-    beside_a_subject(headers)
+    only_one(headers)
 }
 
 /// A login ticket in a cookie: a credential of the Proxmox API only.
@@ -95,11 +95,29 @@ pub fn ticket_text(user: &Authid, token: &str) -> String {
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
 
-/// The credential of a request to the Identity API, in which `X-Subject-Token` is not a credential but the token to examine.
+/// The credential of a request to the Identity API, in which `X-Subject-Token` is not a credential but the token to examine. keystoneauth's plugin
+/// `v3oauth2clientcredential` sends a token in `X-Auth-Token` and another one in `Authorization: Bearer`: then `X-Auth-Token` counts, as in Keystone.
 ///
 /// # Errors
 /// When there is no credential, or more than one.
 pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
+    let of = |wanted: HeaderName| headers.iter().filter(move |(name, _)| **name == wanted);
+    let (mut tokens, mut others) = (of(AUTH_TOKEN), of(AUTHORIZATION));
+    let is_bearer = |value: &HeaderValue| {
+        value.as_bytes().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
+    };
+    match (tokens.next(), tokens.next(), others.next(), others.next()) {
+        (Some((name, token)), None, Some((_, other)), None)
+            if is_bearer(other) && !headers.contains_key(COOKIE) =>
+        {
+            Ok(Carried::Header(name, token))
+        }
+        _ => only_one(headers),
+    }
+}
+
+/// The credential of a request with exactly one.
+fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
         if name == AUTHORIZATION || name == AUTH_TOKEN {
@@ -111,6 +129,43 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
         Some(_) if !is_one || headers.contains_key(COOKIE) => Err(malformed(MORE_THAN_ONE)),
         found => found.ok_or(Refusal::NoCredential),
     }
+}
+
+/// What follows the scheme in the one `Authorization` header of a login. A login is not judged by its `X-Auth-Token`, which some clients also send.
+fn login_header<'h>(headers: &'h HeaderMap, scheme: &str) -> Result<&'h str, Refusal> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or(Refusal::NoCredential)?;
+    if values.next().is_some() {
+        return Err(malformed(MORE_THAN_ONE));
+    }
+    let parts = value.to_str().ok().and_then(|value| value.split_once(' '));
+    match parts {
+        Some((said, rest)) if said.eq_ignore_ascii_case(scheme) => Ok(rest),
+        _ => Err(malformed(&format!("expected the scheme `{scheme}` in the Authorization header"))),
+    }
+}
+
+/// The parameters of `Authorization: OAuth` (RFC 5849 §3.5.1), which are not parsed yet.
+///
+/// # Errors
+/// When there is no such header, or more than one.
+pub fn oauth(headers: &HeaderMap) -> Result<&str, Refusal> {
+    login_header(headers, "OAuth")
+}
+
+/// The id and the secret of an OAuth 2.0 client in `Authorization: Basic`. Neither is percent-encoded, as in Keystone.
+///
+/// # Errors
+/// When there is no such header, or more than one, or it cannot be read.
+pub fn client(headers: &HeaderMap) -> Result<(String, Secret), Refusal> {
+    let decoded = STANDARD.decode(login_header(headers, "Basic")?);
+    let decoded = Zeroizing::new(decoded.map_err(|_| malformed("the Basic credential is not base64"))?);
+    let mut parts = decoded.splitn(2, |byte| *byte == b':');
+    let (Some(id), Some(secret)) = (parts.next(), parts.next()) else {
+        return Err(malformed("the Basic credential has no `:` between id and secret"));
+    };
+    let secret = Secret::new(secret).ok_or(Refusal::NoCredential)?;
+    Ok((String::from_utf8_lossy(id).into_owned(), secret))
 }
 
 impl Carried<'_> {
@@ -314,6 +369,16 @@ mod tests {
             let Ok(Credential::Session(ask)) = extract(&headers(&[(name, value)])) else { panic!("{value}") };
             assert_eq!(ask.token.reveal(), b"abc");
         }
+        // The Identity API reads only `X-Auth-Token` if there is also a bearer token.
+        let bearer = ("authorization", "Bearer def");
+        let both = headers(&[("x-auth-token", "abc"), bearer]);
+        assert!(matches!(extract(&both), Err(Refusal::Malformed(_))));
+        let Ok(Credential::Session(ask)) = beside_a_subject(&both).unwrap().read() else { panic!() };
+        assert_eq!(ask.token.reveal(), b"abc");
+        for more in [("x-auth-token", "abc"), bearer, ("cookie", "a=b"), ("authorization", "Basic YTph")] {
+            let more = headers(&[("x-auth-token", "abc"), bearer, more]);
+            assert!(matches!(beside_a_subject(&more), Err(Refusal::Malformed(_))), "{more:?}");
+        }
         let subject = headers(&[("x-auth-token", "abc"), ("x-subject-token", "def")]);
         assert!(matches!(extract(&subject), Err(Refusal::Malformed(_))));
         assert!(matches!(beside_a_subject(&subject).unwrap().read(), Ok(Credential::Session(_))));
@@ -389,6 +454,28 @@ mod tests {
         }
         // In other protocols a cookie is not a credential.
         assert_eq!(extract(&headers(&[("cookie", good)])).err(), Some(Refusal::NoCredential));
+    }
+
+    #[test]
+    fn a_login_has_one_header_of_its_scheme() {
+        for (value, expected) in [
+            ("Basic YTE6czox", Ok(("a1".to_owned(), b"s:1".to_vec()))),
+            ("basic YTE6JTQx", Ok(("a1".to_owned(), b"%41".to_vec()))),
+            ("Basic YTE6", Err(Refusal::NoCredential)),
+        ] {
+            let found = client(&headers(&[("authorization", value), ("x-auth-token", "t")]));
+            assert_eq!(found.map(|(id, secret)| (id, secret.reveal().to_vec())), expected, "{value}");
+        }
+        for wrong in ["Bearer abc", "Basic", "Basic YTE", "Basic YTE=", "OAuth a=\"b\""] {
+            assert!(
+                matches!(client(&headers(&[("authorization", wrong)])), Err(Refusal::Malformed(_))),
+                "{wrong}"
+            );
+        }
+        let two = headers(&[("authorization", "OAuth a"), ("authorization", "OAuth b")]);
+        assert!(matches!(oauth(&two), Err(Refusal::Malformed(_))));
+        assert_eq!(oauth(&headers(&[("authorization", "oauth a=\"b\"")])).unwrap(), "a=\"b\"");
+        assert_eq!(oauth(&HeaderMap::new()).err(), Some(Refusal::NoCredential));
     }
 
     #[test]

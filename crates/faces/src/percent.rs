@@ -1,6 +1,24 @@
 //! Percent-encoding (RFC 3986 §2.1) of names in URLs.
 
+use enfilade_facts::vocabulary::percent_decoded;
 use std::fmt::Write as _;
+
+/// Decodes a name or value of `application/x-www-form-urlencoded`: a plus is a space. `None` for a `%` without two hexadecimal digits, and for bytes
+/// that are not UTF-8.
+pub fn form_decoded(text: &[u8]) -> Option<String> {
+    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    String::from_utf8(percent_decoded(&spaced)?).ok()
+}
+
+/// The names and values of `application/x-www-form-urlencoded`; `None` if one cannot be decoded.
+pub fn form_pairs(text: &[u8]) -> Option<Vec<(String, String)>> {
+    let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
+    let pair = |part: &[u8]| {
+        let mut halves = part.splitn(2, |byte| *byte == b'=').map(form_decoded);
+        Some((halves.next()??, halves.next().unwrap_or(Some(String::new()))?))
+    };
+    parts.map(pair).collect()
+}
 
 /// Writes one name, percent-encoded (RFC 3986 §3.3). Characters that XML would escape again, such as `'` and `&`, are encoded too.
 pub fn push_name(url: &mut String, name: &str) {

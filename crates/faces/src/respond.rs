@@ -125,9 +125,9 @@ fn is_locked(refusal: &Refusal) -> bool {
 pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
-        // Only a client with the right password gets this refusal.
+        // Only a client with a right credential gets this refusal.
         Refusal::Identity(Identity::MoreMethods { .. }) => Some(
-            "this account needs multi-factor authentication, so the password alone is not accepted: use an API token".to_owned(),
+            "this account needs multi-factor authentication, so this method alone is not accepted: use an API token".to_owned(),
         ),
         // Only a user with a role in the datastore gets this refusal, so its reason discloses nothing.
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
@@ -184,7 +184,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
         StatusCode::UNAUTHORIZED,
         &[
             "ID01", "ID03", "ID04", "ID05", "ID06", "ID07", "ID08", "ID15", "ID16", "ID17", "ID18", "ID19",
-            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29",
+            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29", "ID30",
         ],
     ),
     (

@@ -22,8 +22,9 @@ use crate::tables::{Key as _, MirroredFile, Name, NameKey, Row, Table};
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
 /// | 4 | each mark has a second record, by its last second (older marks get it at the first purge); the log has large lists of keys in pieces |
 /// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; names of imported records |
-/// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, activities of users, and used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
-pub const FORMAT: u32 = 6;
+/// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
+/// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
+pub const FORMAT: u32 = 7;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -47,7 +48,7 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         (2, Table::Files) => Some((key, kept_file_of_2(&value)?)),
         (5, Table::Names) => name_of_5(&key, &value),
         // The options that exempt a user from locks and from inactivity.
-        (5, Table::Profiles) => Some((key, [value.as_slice(), &[0, 0]].concat())),
+        (6, Table::Profiles) => Some((key, [value.as_slice(), &[0, 0]].concat())),
         _ => Some((key, value)),
     }
 }
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (6, 38), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (7, 46), "see \"When the format changes\" in format.rs");
     }
 
     #[test]
@@ -136,19 +137,22 @@ mod tests {
     }
 
     #[test]
-    fn profiles_of_format_5_exempt_nobody() {
+    fn profiles_of_earlier_formats_exempt_nobody() {
         let mut old = Writer::default();
         old.option(None::<()>, |_, ()| {});
         old.option(Some("a@b.example"), |to, email| {
             to.text(email);
         });
         old.flag(true).flag(false);
-        let (_, value) = bring_up(5, Table::Profiles, &[7; 16], &old.into_bytes()).unwrap();
-        let mut from = Reader::new(&value);
+        let old = old.into_bytes();
         let email = Some("a@b.example".to_owned());
-        let expected = Profile { email, keeps_password: true, ..Profile::default() };
-        assert_eq!(Profile::decode(&mut from), Some(expected));
-        assert!(from.is_empty());
+        let expected = Some(Profile { email, keeps_password: true, ..Profile::default() });
+        for format in [FORMAT_OLDEST, 6] {
+            let (_, value) = bring_up(format, Table::Profiles, &[7; 16], &old).unwrap();
+            let mut from = Reader::new(&value);
+            assert_eq!(Profile::decode(&mut from), expected, "{format}");
+            assert!(from.is_empty());
+        }
     }
 
     /// If the list of imports were lost, an import would bring back what was removed.

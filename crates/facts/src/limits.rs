@@ -39,6 +39,10 @@ fixed! {
     /// Longest id of a region, in bytes. Keystone's limit is 255 characters, of up to 4 bytes each; a key of LMDB cannot hold all of these. The longest
     /// key with the id of a region also has the id of a service: that of the policy of a service in a region.
     pub const REGION_ID_BYTES_MAX: usize = 490;
+    /// Longest id of an identity provider, protocol, mapping or service provider, in characters (Keystone's columns).
+    pub const FEDERATION_ID_CHARS_MAX: usize = 64;
+    /// Longest id of an identity provider, protocol, mapping or service provider, in bytes. A key of LMDB holds two of them.
+    pub const FEDERATION_ID_BYTES_MAX: usize = 250;
     /// Shortest `user@realm`, in bytes (Proxmox `userid` schema).
     pub const USERID_BYTES_MIN: usize = 3;
     /// Longest `user@realm`, in bytes (Proxmox `userid` schema).
@@ -69,6 +73,8 @@ fixed! {
     pub const GROUP_DEPTH_MAX: usize = 32;
     /// How many times a trust can be delegated further (Keystone's `max_redelegation_count`).
     pub const REDELEGATIONS_MAX: u8 = 3;
+    /// How many request tokens an OAuth consumer may have that have not expired.
+    pub const REQUEST_TOKENS_MAX: usize = 1000;
     /// Longest chain of application credentials. Each credential in a chain was created with the previous credential of the chain.
     pub const CREDENTIAL_CHAIN_MAX: usize = 8;
     /// Deepest nesting of projects in projects (Keystone's `max_project_tree_depth`, without the domain).

@@ -76,15 +76,31 @@ pub enum Table {
     EndpointFilters = 34,
     /// The configuration of domains.
     DomainConfigs = 35,
+    /// OAuth 1.0a consumers.
+    Consumers = 36,
+    /// OAuth 1.0a request tokens.
+    RequestTokens = 37,
+    /// OAuth 1.0a access tokens.
+    AccessTokens = 38,
+    /// Identity providers.
+    IdentityProviders = 39,
+    /// The identity provider of each remote id.
+    RemoteIds = 40,
+    /// Protocols of identity providers.
+    Protocols = 41,
+    /// Mappings, which make users of the answers of identity providers.
+    Mappings = 42,
+    /// Service providers.
+    ServiceProviders = 43,
     /// When users last logged in, and until when they are locked.
-    Activities = 36,
+    Activities = 44,
     /// The last time step of which a passcode of a credential was used.
-    UsedPasscodes = 37,
+    UsedPasscodes = 45,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 38] = [
+    pub const ALL: [Table; 46] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -121,6 +137,14 @@ impl Table {
         Table::EndpointGroups,
         Table::EndpointFilters,
         Table::DomainConfigs,
+        Table::Consumers,
+        Table::RequestTokens,
+        Table::AccessTokens,
+        Table::IdentityProviders,
+        Table::RemoteIds,
+        Table::Protocols,
+        Table::Mappings,
+        Table::ServiceProviders,
         Table::Activities,
         Table::UsedPasscodes,
     ];
@@ -174,6 +198,14 @@ impl Table {
             Table::EndpointGroups => "endpoint-groups",
             Table::EndpointFilters => "endpoint-filters",
             Table::DomainConfigs => "domain-configs",
+            Table::Consumers => "consumers",
+            Table::RequestTokens => "request-tokens",
+            Table::AccessTokens => "access-tokens",
+            Table::IdentityProviders => "identity-providers",
+            Table::RemoteIds => "remote-ids",
+            Table::Protocols => "protocols",
+            Table::Mappings => "mappings",
+            Table::ServiceProviders => "service-providers",
             Table::Activities => "activities",
             Table::UsedPasscodes => "used-passcodes",
         }

@@ -14,6 +14,7 @@ mod endings;
 mod endpoint_filter_key;
 mod endpoint_filters;
 mod extras;
+mod federation;
 mod files;
 mod grant_key;
 mod grants;
@@ -22,6 +23,7 @@ mod leaving;
 mod log;
 mod memberships;
 mod names;
+mod oauth;
 mod parties;
 mod passcodes;
 mod policies;
@@ -44,6 +46,10 @@ pub use endings::{ENDINGS, Ends};
 pub use endpoint_filter_key::{EndpointFilterKey, Selected};
 pub use endpoint_filters::{EndpointFilter, EndpointGroup, GroupFilters, GroupRegion};
 pub use extras::{Extra, ExtraKey, ResourceKind};
+pub use federation::{
+    IdentityProvider, IdentityProviderId, Mapping, MappingId, Protocol, ProtocolKey, RemoteId, RemoteIdOwner,
+    ServiceProvider, ServiceProviderId,
+};
 pub use files::{FileFault, FileName, FileVersion, Mirrored, MirroredFile};
 pub use grant_key::{GrantKey, GrantScope, Grantee};
 pub use grants::{Grant, NamedRole};
@@ -52,6 +58,7 @@ pub use leaving::{Leaving, LeavingKey};
 pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind, called};
+pub use oauth::{AccessToken, Approval, Consumer, RequestToken, SharedSecret};
 pub use parties::{Member, Who};
 pub use passcodes::UsedPasscode;
 pub use policies::{Policy, PolicyAssociation, PolicyTarget};
@@ -179,6 +186,14 @@ facts!(
     EndpointGroup,
     EndpointFilter,
     DomainConfig,
+    Consumer,
+    RequestToken,
+    AccessToken,
+    IdentityProvider,
+    RemoteIdOwner,
+    Protocol,
+    Mapping,
+    ServiceProvider,
     Activity,
     UsedPasscode
 );
@@ -216,5 +231,8 @@ id_key!(
     RegisteredLimitId,
     LimitId,
     PolicyId,
-    EndpointGroupId
+    EndpointGroupId,
+    ConsumerId,
+    RequestTokenId,
+    AccessTokenId
 );

@@ -25,8 +25,8 @@ pub use datastore_name::DatastoreName;
 pub use date::{LAST_SECOND, date_of, days_of, from_rfc3339, to_rfc3339};
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};
 pub use id::{
-    CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId,
-    RegisteredLimitId, RoleId, ServiceId, TrustId, UserId,
+    AccessTokenId, ConsumerId, CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId,
+    PolicyId, ProjectId, RegisteredLimitId, RequestTokenId, RoleId, ServiceId, TrustId, UserId,
 };
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
 pub use mask::AccessMask;
@@ -91,7 +91,10 @@ as_text!(
     RegisteredLimitId,
     LimitId,
     PolicyId,
-    EndpointGroupId
+    EndpointGroupId,
+    ConsumerId,
+    RequestTokenId,
+    AccessTokenId
 );
 as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName, AclDialect);
 

@@ -7,7 +7,9 @@ use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::vocabulary::Word;
 use enfilade_facts::{MemoKey, Read as _, View};
-use enfilade_identity::{Ask, Closed, IdentityPermit, Outcome, Passcode, SecretAsk, Unfinished};
+use enfilade_identity::{
+    Ask, Closed, IdentityPermit, OAuthAsk, OAuthProof, Outcome, Passcode, SecretAsk, Unfinished,
+};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
@@ -62,40 +64,41 @@ impl House {
         named: Option<&Word>,
         from: IpAddr,
     ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
-        let proven = self.prove_by_hash(ask, closed, from).await;
-        if let Err(refusal) = &proven {
-            self.count_failure(ask, refusal, named, from).await?;
+        match self.prove_by_hash(ask, closed, from).await {
+            Ok(proven) => Ok(proven),
+            Err(refusal) => {
+                let locking = self.lock_after_failure(ask, &refusal)?;
+                let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
+                Err(self.count_failure(refusal, locking, &named, from).await)
+            }
         }
-        proven
     }
 
-    /// Counts a failed login, and waits for as long as the answer is delayed.
-    ///
-    /// # Errors
-    /// When the address is blocked.
+    /// Counts a refusal that is a failed login, for the address and for the name that the client sent, and waits as long as the answer is delayed.
+    /// `locking` stores a lock of the user. Returns the refusal of the request.
     async fn count_failure(
         &self,
-        ask: &SecretAsk,
-        refusal: &Refusal,
-        named: Option<&Word>,
+        refusal: Refusal,
+        locking: Option<JoinHandle<()>>,
+        named: &Word,
         from: IpAddr,
-    ) -> Result<(), Refusal> {
-        if let Refusal::Identity(identity) = refusal
-            && identity.is_failure()
-        {
-            let locking = self.lock_after_failure(ask, identity)?;
-            self.refuse_blocked(from)?;
-            let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
-            let delay = self.parts.penalties.failed(from, &named, self.now());
-            // If the delay is zero, there is no sleep: even the shortest sleep waits for a tick of the timer.
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
-            }
-            if let Some(locking) = locking {
-                let _ = locking.await;
-            }
+    ) -> Refusal {
+        let is_failure = matches!(&refusal, Refusal::Identity(identity) if identity.is_failure());
+        if !is_failure {
+            return refusal;
         }
-        Ok(())
+        if let Err(blocked) = self.refuse_blocked(from) {
+            return blocked;
+        }
+        let delay = self.parts.penalties.failed(from, named, self.now());
+        // If the delay is zero, there is no sleep: even the shortest sleep waits for a tick of the timer.
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        if let Some(locking) = locking {
+            let _ = locking.await;
+        }
+        refusal
     }
 
     /// Counts a wrong password or passcode for the user. If the user must be locked now, the lock is stored while the answer is delayed, so that the
@@ -103,11 +106,12 @@ impl House {
     fn lock_after_failure(
         &self,
         ask: &SecretAsk,
-        refusal: &enfilade_identity::Refusal,
+        refusal: &Refusal,
     ) -> Result<Option<JoinHandle<()>>, Refusal> {
         use enfilade_identity::Refusal::{WrongPasscode, WrongSecret};
         let accounts = Arc::clone(&self.parts.accounts);
-        let is_guess = ask.authid.token.is_none() && matches!(refusal, WrongSecret(_) | WrongPasscode { .. });
+        let is_wrong = matches!(refusal, Refusal::Identity(WrongSecret(_) | WrongPasscode { .. }));
+        let is_guess = is_wrong && ask.authid.token.is_none();
         if !accounts.counts() || !is_guess {
             return Ok(None);
         }
@@ -136,10 +140,36 @@ impl House {
             Ok::<_, Refusal>(house.source().read(check)??)
         });
         let judged = judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()));
-        if let Err(refusal) = &judged {
-            self.count_failure(ask, refusal, Some(named), from).await?;
+        match judged {
+            Ok(passcode) => Ok(passcode),
+            Err(refusal) => {
+                let locking = self.lock_after_failure(ask, &refusal)?;
+                Err(self.count_failure(refusal, locking, named, from).await)
+            }
         }
-        judged
+    }
+
+    /// Asks door 2 whether an OAuth consumer signed a request. A failure counts and is delayed like a failed login, under the name `named` of the
+    /// consumer.
+    ///
+    /// # Errors
+    /// The refusal of door 2, or that the address is blocked.
+    pub async fn prove_oauth(
+        &self,
+        ask: &OAuthAsk,
+        named: &Word,
+        from: IpAddr,
+    ) -> Result<OAuthProof, Refusal> {
+        self.refuse_blocked(from)?;
+        let context = self.identity_context();
+        let proven = self.parts.source.read(|view| enfilade_identity::prove(view, self.now(), ask, &context));
+        match proven.unwrap_or_else(|why| Err(why.into())) {
+            Ok(proof) => {
+                self.parts.penalties.succeeded(|| named.clone(), self.now());
+                Ok(proof)
+            }
+            Err(refusal) => Err(Box::pin(self.count_failure(refusal.into(), None, named, from)).await),
+        }
     }
 
     /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match

@@ -57,8 +57,9 @@ pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledg
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
-    AWS4_HMAC_SHA256, CertificateAsk, Claim, HashKey, HeldRole, Lent, Passcode, Refusal as IdentityRefusal,
-    Scope, SecretAsk, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Wanted,
+    AWS4_HMAC_SHA256, CertificateAsk, Claim, HashKey, HeldRole, Lent, OAuthAsk, OAuthProof, OAuthToken,
+    Passcode, Refusal as IdentityRefusal, Scope, SecretAsk, Session, SessionAsk, SignatureAsk, Signed,
+    Signing, Upgrade, Validated, Verifier, Wanted,
 };
 
 pub use accounts::{Accounts, LockUser};

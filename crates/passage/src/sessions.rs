@@ -9,8 +9,8 @@ use enfilade_facts::{Clocks, CommitError, Read, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
-    Basis, Login, Refusal as IdentityRefusal, Revocations, Session, SessionAsk, SignatureAsk, Unissued,
-    Validated, Wanted,
+    Basis, Login, OAuthProof, Refusal as IdentityRefusal, Revocations, Session, SessionAsk, SignatureAsk,
+    Unissued, Validated, Wanted,
 };
 use std::sync::Arc;
 
@@ -57,6 +57,25 @@ impl House {
     pub fn revocations(&self) -> Result<u64, Refusal> {
         let count = self.parts.source.read(|view| self.sessions.revocations.read(view, Revocations::count));
         count?.or(Ok(0))
+    }
+
+    /// Issues a session for an OAuth consumer that signed the request with an access token: a session of the user who delegated roles to it.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn issue_for_access(
+        self: &Arc<Self>,
+        proof: &OAuthProof,
+        wanted: Wanted,
+    ) -> Result<IssuedToken, Refusal> {
+        let judge = |view: &View<'_>, now, own| {
+            let (lifetime, context) = (self.session_terms().token_seconds, self.identity_context());
+            let basis = Basis::Access(proof, wanted);
+            Ok(enfilade_identity::issue(view, now, basis, lifetime, own, &context))
+        };
+        let made = self.make(Purpose::Token, judge).await?;
+        self.parts.accounts.logged_in(&made.session.claim.user);
+        Ok(made)
     }
 
     /// Moves the horizon: commits that sessions may be issued up to this second.

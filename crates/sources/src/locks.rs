@@ -49,10 +49,10 @@ impl LmdbLocks {
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         new_map::make_where_missing(directory, |place| open(&options, place)).map_err(unavailable)?;
+        let env = open(&options, directory).map_err(unavailable)?;
         for name in ["data.mdb", "lock.mdb", "writer.lock"] {
             share_file(&directory.join(name), group).map_err(failed)?;
         }
-        let env = open(&options, directory).map_err(unavailable)?;
         // The reader slots of dead processes are freed, because they would prevent LMDB from reusing old pages.
         env.clear_stale_readers().map_err(unavailable)?;
         let turn = turns.take(WAIT).map_err(no_turn)?;

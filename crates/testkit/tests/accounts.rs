@@ -168,10 +168,10 @@ async fn a_user_is_locked_after_the_last_failure_for_as_long_as_is_configured() 
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     world.fail(3).await;
     // The right password is remembered and refused nevertheless, and looks like a wrong one.
-    assert_eq!([world.password(RIGHT).await, world.password("wrong").await], ["ID29"; 2]);
+    assert_eq!([world.password(RIGHT).await, world.password("wrong").await], ["ID30"; 2]);
     assert_eq!((world.api_token().await, world.by_session(&session)), ("permit", "permit"));
     world.house.clock.advance_seconds(59);
-    assert_eq!(world.password(RIGHT).await, "ID29", "failures during a lock do not prolong it");
+    assert_eq!(world.password(RIGHT).await, "ID30", "failures during a lock do not prolong it");
     world.house.clock.advance_seconds(1);
     world.fail(2).await;
     assert_eq!(world.password(RIGHT).await, "permit", "after a lock, failures are counted anew");
@@ -185,7 +185,7 @@ async fn a_lock_ends_no_request_that_runs_already() {
     let visit = world.house.come_in(ask("alice@local", RIGHT)).await.unwrap();
     let mut inside = visit.enter(&main, OperationKind::Read, Blocking).unwrap();
     world.fail(3).await;
-    assert_eq!(world.password(RIGHT).await, "ID29");
+    assert_eq!(world.password(RIGHT).await, "ID30");
     assert!(inside.find(&StorePath::root(), AccessMask::LIST, Blocking).is_ok());
 }
 
@@ -196,7 +196,7 @@ async fn every_spelling_of_the_name_counts_for_the_same_user() {
         assert_eq!(world.code(name, "wrong").await, "ID05", "{name}");
     }
     for name in ["alice@local", "alice@%local"] {
-        assert_eq!(world.code(name, RIGHT).await, "ID29", "{name}");
+        assert_eq!(world.code(name, RIGHT).await, "ID30", "{name}");
     }
     world.house.clock.advance_seconds(60);
     // The Identity API counts under the id or the name that the client sent.
@@ -206,7 +206,7 @@ async fn every_spelling_of_the_name_counts_for_the_same_user() {
         let refused = world.house.house.admit(&credential, [127, 0, 0, 1].into()).await.err().unwrap();
         assert_eq!(refused.code(), "ID05");
     }
-    assert_eq!(world.password(RIGHT).await, "ID29");
+    assert_eq!(world.password(RIGHT).await, "ID30");
 }
 
 #[tokio::test]
@@ -225,14 +225,14 @@ async fn names_that_do_not_exist_and_secrets_of_tokens_are_not_counted() {
 async fn an_option_of_the_user_forbids_the_lock_and_ends_it() {
     let world = World::new(lock());
     world.fail(3).await;
-    assert_eq!(world.password(RIGHT).await, "ID29");
+    assert_eq!(world.password(RIGHT).await, "ID30");
     world.exempt(Profile { is_never_locked: true, ..Profile::default() });
     assert_eq!(world.password(RIGHT).await, "permit");
     world.fail(7).await;
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     world.exempt(Profile::default());
     world.fail(3).await;
-    assert_eq!(world.password(RIGHT).await, "ID29");
+    assert_eq!(world.password(RIGHT).await, "ID30");
 }
 
 #[tokio::test]
@@ -242,7 +242,7 @@ async fn an_administrator_ends_a_lock() {
     let comment = UserEdit { comment: Some("a comment".to_owned()), ..UserEdit::default() };
     world.fail(3).await;
     enfilade_admin::set_user(&world.ctx(), &alice(), &comment).unwrap();
-    assert_eq!(world.password(RIGHT).await, "ID29");
+    assert_eq!(world.password(RIGHT).await, "ID30");
     enfilade_admin::set_user(&world.ctx(), &alice(), &enabled).unwrap();
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     world.fail(3).await;

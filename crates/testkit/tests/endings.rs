@@ -6,9 +6,13 @@
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
 use enfilade_admin::{NewUser, Target, TokenEdit, TokenTerms, UserEdit};
 use enfilade_facts::limits::CLOCK_SKEW_SECONDS;
-use enfilade_facts::tables::{Blob, BlobId, Domain, ENDINGS, Ec2Key, Name, NameKey, Project, Revoked, Trust};
+use enfilade_facts::tables::{
+    AccessToken, Blob, BlobId, Consumer, Domain, ENDINGS, Ec2Key, Name, NameKey, Project, Reverse,
+    ReverseKey, Revoked, SharedSecret, Trust,
+};
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, GroupName, ProjectId, Realm, Secret, TrustId, UserId, Userid,
+    AccessTokenId, ConsumerId, CredentialId, DomainId, GroupName, ProjectId, Realm, Secret, TrustId, UserId,
+    Userid,
 };
 use enfilade_facts::{AuditRecord, Change, MemoSeed, Read as _, View};
 use enfilade_identity::fernet::frame;
@@ -20,6 +24,8 @@ use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
 
 const KEY: BlobId = BlobId([9; 32]);
+const CONSUMER: ConsumerId = ConsumerId::from_bytes([10; 16]);
+const ACCESS: AccessTokenId = AccessTokenId::from_bytes([11; 16]);
 
 /// Ann has two roles on a project of her domain: `own` herself, and `given` through a group in a group. `given` implies `implied`.
 struct World {
@@ -95,6 +101,7 @@ impl World {
         };
         let (trust, ..) = admin::create_trust(&ctx, &new).unwrap();
         admin::create_blob(&ctx, &KEY, &blob(ann.1, project, "secret")).unwrap();
+        add_access(&house, ann.1, project);
         let [domain, _] = domains;
         World { ann, bea, domain, groups, project, credential: made.id, trust, house }
     }
@@ -116,6 +123,7 @@ impl World {
                 (methods, lent) = (Methods::APPLICATION_CREDENTIAL, Some(Lent::Credential(self.credential)));
             }
             "by a trust" => (user, lent) = (self.bea, Some(Lent::Trust(self.trust))),
+            "by an access token" => (methods, lent) = (Methods::OAUTH1, Some(Lent::AccessToken(ACCESS))),
             "by a key" => (methods, chain) = (Methods::EC2_KEY, Some(chain_of(&KEY))),
             _ => {}
         }
@@ -171,6 +179,26 @@ impl World {
     fn revoke(&self, mark: Revoked) {
         admin::revoke(&self.house.change_context(), &[mark], None, "a test").unwrap();
     }
+}
+
+/// An access token with which a consumer acts for the user, with the role `own`.
+fn add_access(house: &TestHouse, user: UserId, project: ProjectId) {
+    let roles = admin::list_named_roles(house.facts()).unwrap();
+    let roles = roles.into_iter().filter(|(_, row)| row.name == "own").map(|(id, _)| id).collect();
+    let secret = SharedSecret::from_random([12; 16]);
+    let row =
+        AccessToken { consumer: CONSUMER, secret: secret.clone(), user, project, roles, expires: i64::MAX };
+    let record = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None };
+    let mut change = Change::new(record);
+    change.put(&CONSUMER, &Consumer { description: None, secret }).put(&ACCESS, &row);
+    for key in [
+        ReverseKey::AccessBy(CONSUMER, ACCESS),
+        ReverseKey::AccessOf(user, ACCESS),
+        ReverseKey::AccessFor(project, ACCESS),
+    ] {
+        change.put(&key, &Reverse);
+    }
+    house.facts().commit(&change).unwrap();
 }
 
 fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
@@ -311,6 +339,14 @@ fn take(what: &str, world: &World) -> Taken {
             admin::update_blob(&ctx, &KEY, &before, &after).unwrap();
             ("by a key", &[], undo(|_| {}))
         }
+        "an OAuth access token is deleted" => {
+            admin::delete_access_token(&ctx, &world.ann.1, &ACCESS).unwrap();
+            ("by an access token", &[], None)
+        }
+        "an OAuth consumer is deleted" => {
+            admin::delete::<Consumer>(&ctx, &CONSUMER).unwrap();
+            ("by an access token", &[], None)
+        }
         "a token is revoked (`revoke session`)" => {
             world.revoke(Revoked::Token([1; 16]));
             ("in person", &[], undo(|_| {}))
@@ -347,7 +383,7 @@ fn take(what: &str, world: &World) -> Taken {
 fn what_ended_does_not_come_back() {
     for (what, ..) in ENDINGS {
         let world = World::new();
-        let kinds = ["in person", "by a credential", "by a trust", "by a key"];
+        let kinds = ["in person", "by a credential", "by a trust", "by a key", "by an access token"];
         let sessions = kinds.map(|kind| world.session(kind, 1));
         let whole = sessions.clone().map(|token| world.roles(&token));
         assert!(whole.iter().all(|roles| !roles.is_empty()), "{what}: {whole:?}");
@@ -369,7 +405,7 @@ type MarkOf = fn(&World) -> Revoked;
 
 #[test]
 fn a_refusal_says_what_was_revoked() {
-    let marks: [(&str, MarkOf, &str); 9] = [
+    let marks: [(&str, MarkOf, &str); 11] = [
         ("in person", |_| Revoked::Token([1; 16]), "the token itself was revoked"),
         ("in person", |_| Revoked::Chain([1; 16]), "the audit chain of the session was revoked"),
         ("in person", |world| Revoked::User(world.ann.1), "all sessions of the user were ended"),
@@ -377,6 +413,16 @@ fn a_refusal_says_what_was_revoked() {
         ("in person", |world| Revoked::Domain(world.domain.1), "all sessions of the domain were ended"),
         ("by a trust", |world| Revoked::Trust(world.trust), "all sessions by the trust were ended"),
         ("by a trust", |world| Revoked::User(world.ann.1), "all sessions of the user were ended"),
+        (
+            "by an access token",
+            |_| Revoked::AccessToken(ACCESS),
+            "all sessions by the OAuth access token were ended",
+        ),
+        (
+            "by an access token",
+            |_| Revoked::Consumer(CONSUMER),
+            "all sessions by the OAuth consumer were ended",
+        ),
         (
             "by a credential",
             |world| Revoked::Credential(world.credential),
@@ -432,7 +478,11 @@ fn ways_in_are_refused_as_logins_are() {
     let set_domain = |enabled| admin::set_domain(&ctx, &world.domain.0, enabled).unwrap();
     set_domain(false);
     let all = of(&[session]);
-    assert_eq!(all.len(), 6, "password, token, application credential, key, trust, session: {all:?}");
+    assert_eq!(
+        all.len(),
+        7,
+        "password, token, application credential, key, trust, access token, session: {all:?}"
+    );
     assert!(all.iter().filter(|why| why.contains("its realm")).count() >= 2, "{all:?}");
     set_domain(true);
     let ended = of(&[session]);
@@ -456,6 +506,21 @@ fn ways_in_are_refused_as_logins_are() {
         world.house.facts().commit(&change).unwrap();
         assert_eq!(of(&[]).len(), refused, "{uses:?}: {:?}", of(&[]));
     }
+}
+
+/// The roles of an access token are those that its user still has, as in Keystone.
+#[test]
+fn an_access_token_gives_the_roles_that_its_user_has() {
+    let world = World::new();
+    let (ctx, on) = (world.house.change_context(), On::Project(world.project));
+    assert_eq!(world.roles(&world.session("by an access token", 1)), ["own"]);
+    admin::take_role(&ctx, &world.ann(), &on, "own").unwrap();
+    world.house.clock.advance_seconds(CLOCK_SKEW_SECONDS.unsigned_abs() + 1);
+    assert!(world.roles(&world.session("by an access token", 2)).is_empty());
+    admin::grant_role(&ctx, &world.ann(), &on, "own").unwrap();
+    assert_eq!(world.roles(&world.session("by an access token", 3)), ["own"]);
+    let other = Claim { user: world.bea, ..world.claim("by an access token", 4) };
+    assert!(world.roles(&world.seal(&other)).is_empty(), "the session of another user");
 }
 
 #[test]

@@ -4,9 +4,9 @@ use super::delegations::{end_within, forget};
 use super::made::forget_made;
 use super::projects::full_name;
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::Error;
 use crate::resolve::{dangling, role_id};
-use crate::users::check_comment;
 use enfilade_facts::tables::{
     AccessRule, Credential, Delegation, Domain, Name, NameKey, Project, Reverse, ReverseKey, User, Verifier,
 };

@@ -6,8 +6,8 @@ use super::policies::{forget_associations, regions_in};
 use super::resource::{Saving, StoredResource, claim, delete};
 use super::unified_limits::unless_limited;
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
-use crate::users::check_comment;
 use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Endpoint, Extra, ExtraKey, Interface, PolicyTarget, Region, RegionId, ResourceKind, Selected, Service,

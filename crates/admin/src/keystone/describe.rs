@@ -5,7 +5,7 @@ use crate::resolve::dangling;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Grant,
     GrantKey, GrantScope, Grantee, Group, Interface, Member, Membership, Name, NameKey, NameKind, Project,
-    Selected, Service, User,
+    Selected, Service, ServiceProvider, ServiceProviderId, User,
 };
 use enfilade_facts::vocabulary::{DomainId, EndpointGroupId, EndpointId, ProjectId, Realm, UserId};
 use enfilade_facts::{At, Index, IndexError, Indexed, Read, Source, SourceError, Table, View};
@@ -84,11 +84,12 @@ pub struct CatalogEndpoint {
     pub url: String,
 }
 
-/// The enabled services, by type and name, with their enabled endpoints. The catalog is built again when a service, an endpoint or a group of
-/// endpoints changes.
+/// The enabled services, by type and name, with their enabled endpoints, and the enabled service providers. The catalog is built again when a service,
+/// an endpoint, a group of endpoints or a service provider changes.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     services: Arc<Vec<CatalogService>>,
+    providers: Arc<Vec<(ServiceProviderId, ServiceProvider)>>,
     filters: Arc<CatalogFilters>,
     /// Whether any project has a filter. Only then the filters of a project are looked up.
     has_filters: bool,
@@ -105,6 +106,11 @@ impl Catalog {
     /// The services.
     pub fn services(&self) -> &[CatalogService] {
         &self.services
+    }
+
+    /// The enabled service providers, by id. They are the same for every scope.
+    pub fn providers(&self) -> &[(ServiceProviderId, ServiceProvider)] {
+        &self.providers
     }
 
     /// The catalog for a scope. If filters of the project select endpoints, the catalog contains only those, and only services that have any of them.
@@ -131,8 +137,13 @@ impl Catalog {
 }
 
 impl Indexed for Catalog {
-    const TABLES: &'static [Table] =
-        &[Table::Services, Table::Endpoints, Table::EndpointGroups, Table::EndpointFilters];
+    const TABLES: &'static [Table] = &[
+        Table::Services,
+        Table::Endpoints,
+        Table::EndpointGroups,
+        Table::EndpointFilters,
+        Table::ServiceProviders,
+    ];
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
         let endpoints = view.list::<Endpoint>(&[])?;
@@ -160,7 +171,10 @@ impl Indexed for Catalog {
         let groups = groups.into_iter().map(|(id, row)| (id, of_group(&row))).collect();
         let filters = CatalogFilters { endpoints: endpoints.iter().map(|(id, _)| *id).collect(), groups };
         let has_filters = view.any::<EndpointFilter>(&[])?;
-        Ok(Catalog { services: Arc::new(services), filters: Arc::new(filters), has_filters })
+        let mut providers = view.list::<ServiceProvider>(&[])?;
+        providers.retain(|(_, row)| row.enabled);
+        let (services, providers) = (Arc::new(services), Arc::new(providers));
+        Ok(Catalog { services, providers, filters: Arc::new(filters), has_filters })
     }
 
     fn update(&mut self, view: &View<'_>, table: Table, _: &[u8]) -> Result<(), SourceError> {

@@ -1,10 +1,11 @@
 //! Domains: a domain's name is the realm of its users and groups.
 
+use super::federation::forget_providers_of;
 use super::resource::{Saving, StoredResource, put_and_end};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::Error;
 use crate::resolve::{dangling, domain_id};
-use crate::users::check_comment;
 use enfilade_facts::tables::{
     Domain, DomainConfig, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, NameKind, ResourceKind,
 };
@@ -30,21 +31,21 @@ impl StoredResource for Domain {
     }
 
     /// Only a disabled domain is deleted. Everything in the domain is inaccessible at once, and is deleted in the background.
-    fn forget(&self, _: &View<'_>, change: &mut Change, id: &DomainId) -> Result<(), Error> {
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<(), Error> {
         if self.enabled {
             let why = "Cannot delete a domain that is enabled, please disable it first.";
             return Err(Error::Refused(why.to_owned()));
         }
-        forget_domain(change, id, self);
-        Ok(())
+        forget_domain(view, change, id, self)
     }
 }
 
-/// Adds the deletion of a domain to a change. The records in the domain are deleted in the background.
-fn forget_domain(change: &mut Change, id: &DomainId, row: &Domain) {
+/// Adds the deletion of a domain and its identity providers to a change. The records in the domain are deleted in the background.
+fn forget_domain(view: &View<'_>, change: &mut Change, id: &DomainId, row: &Domain) -> Result<(), Error> {
     change.expect_same(id, row).remove::<Domain>(id).delete::<Name>(&NameKey::domain(&row.name));
     change.delete::<Extra>(&ExtraKey::of(ResourceKind::Domain, id)).put(&LeavingKey::Domain(*id), &Leaving);
     change.delete::<DomainConfig>(id);
+    forget_providers_of(view, change, id)
 }
 
 /// A domain, for listing.
@@ -135,8 +136,7 @@ pub fn remove_domain(ctx: &ChangeContext<'_>, name: &Realm) -> Result<At, Error>
             )));
         }
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
-        forget_domain(change, &id, &row);
-        Ok(())
+        forget_domain(view, change, &id, &row)
     })?;
     // The domain's own roles, and the role assignments on the domain, are deleted.
     super::leaving::sweep_all(ctx)?;

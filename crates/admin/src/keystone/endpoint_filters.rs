@@ -3,8 +3,8 @@
 use super::names::check_name_with_blanks;
 use super::resource::{Saving, StoredResource};
 use crate::change_context::ChangeContext;
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
-use crate::users::check_comment;
 use enfilade_facts::tables::{
     Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Leaving, LeavingKey, Project, ResourceKind,
     Reverse, ReverseKey, Selected,

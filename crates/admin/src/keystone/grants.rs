@@ -67,6 +67,20 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
     Ok(GrantKey { who, scope, role: role_id(view, role)? })
 }
 
+/// Refuses a role of one domain on a project of another domain, as Keystone does.
+fn check_domains(view: &View<'_>, key: &GrantKey) -> Result<(), Error> {
+    let (GrantScope::Project(id) | GrantScope::BelowProject(id)) = &key.scope else { return Ok(()) };
+    let of_role = view.get::<NamedRole>(&key.role)?.and_then(|row| row.domain);
+    let of_project = view.get::<Project>(id)?.map(|row| row.domain);
+    match of_role.is_some() && of_role != of_project {
+        true => Err(Error::Refused(format!(
+            "role {} and project {id} are in different domains; assign a role of the project's domain, or a role without a domain",
+            key.role
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The existing assignment of a role, which is named by its id or by its name. A role of a domain is found, too.
 fn held_key(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {
     let (grantee, scope) = grantee_and_scope(view, who, on)?;
@@ -120,11 +134,13 @@ fn grantee_and_scope(view: &View<'_>, who: &Target, on: &On) -> Result<(Grantee,
 /// Assigns a role; assigning it again is no error.
 ///
 /// # Errors
-/// When the user, group, scope or role does not exist, or the facts cannot be changed.
+/// When the user, group, scope or role does not exist, the role and the project are in different domains, or the facts cannot be changed.
 pub fn grant_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
     let on_it = ctx.facts.read(|view| on.said(view))??;
     let ((), at) = ctx.commit(&format!("role assign {role} to {who} on {on_it}"), |view, change| {
-        change.put(&key_of(view, who, on, role)?, &Grant);
+        let key = key_of(view, who, on, role)?;
+        check_domains(view, &key)?;
+        change.put(&key, &Grant);
         Ok(())
     })?;
     Ok(at)
@@ -153,6 +169,7 @@ pub fn set_grant(ctx: &ChangeContext<'_>, key: &GrantKey, is_so: bool) -> Result
         let was = view.get::<Grant>(key)?.is_some();
         match is_so {
             true => {
+                check_domains(view, key)?;
                 change.expect_present::<NamedRole>(&key.role);
                 match &key.who {
                     Grantee::User(id) => change.expect_present::<User>(id),

@@ -4,8 +4,9 @@ use super::leaving::of_group;
 use super::names::check_name;
 use super::resource::{Saving, StoredResource};
 use crate::change_context::ChangeContext;
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
-use crate::users::{check_comment, choose_sid};
+use crate::users::choose_sid;
 use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Domain, Group, Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, ResourceKind, User,

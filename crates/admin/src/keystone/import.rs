@@ -1,12 +1,15 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
+mod federation;
 mod for_services;
 mod record;
 mod spelled;
 mod taken;
 mod ways;
 
-pub use self::record::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, ServiceRecord};
+pub use self::record::{
+    CloudCredential, CloudRecord, CloudRecordId, CloudUser, FederationRecord, ServiceRecord,
+};
 use self::spelled::{Spell, names_of, spelled};
 pub use self::taken::taken_names;
 use self::taken::{Plan, has_other};
@@ -180,6 +183,7 @@ impl Taking<'_, '_> {
                 ("endpoint", row.url.clone(), left)
             }
             CloudRecord::ForServices(record) => return self.for_services(record),
+            CloudRecord::Federation(record) => return self.federation(record),
             CloudRecord::Credential(id, row) => {
                 let left = self.credential(id, row)?;
                 let owner = self.called(row.owner.bytes(), &row.owner);

@@ -2,6 +2,8 @@
 
 use super::delegations::forget;
 use super::endpoint_filters::{take_filters_of, take_selected};
+use super::federation::forget_providers_of;
+use super::oauth::{remove_access_tokens, take_tokens_of};
 use super::trusts::remove_trusts;
 use super::unified_limits::remove_limits_of;
 use crate::change_context::ChangeContext;
@@ -47,6 +49,7 @@ pub fn sweep(ctx: &ChangeContext<'_>) -> Result<bool, Error> {
                         of_group(view, change, &id, ended.as_ref())?
                     }
                     LeavingKey::Selected(selected) => take_selected(view, change, &selected)?,
+                    LeavingKey::Consumer(id) => take_tokens_of(view, change, &id)?,
                     LeavingKey::Role(_) => true,
                 };
                 if is_done {
@@ -114,6 +117,8 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
             .remove_as_of::<NamedRole>(&name.role(), ended)
             .put(&LeavingKey::Role(name.role()), &Leaving);
     }
+    // A provider may have been created while the domain was deleted.
+    forget_providers_of(view, change, id)?;
     let has_no_limits = remove_limits_of(view, change, &LimitOwner::Domain(*id), AT_ONCE)?;
     let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty() && has_no_limits;
     Ok(is_empty && take_grants_on(view, change, &[GrantScope::Domain(*id), GrantScope::BelowDomain(*id)])?)
@@ -150,6 +155,7 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
         }
     }
     remove_trusts(view, change, &ReverseKey::trusts_for(id))?;
+    remove_access_tokens(view, change, &ReverseKey::access_for(id))?;
     let has_no_limits = remove_limits_of(view, change, &LimitOwner::Project(*id), AT_ONCE)?;
     let has_no_filters = take_filters_of(view, change, id)?;
     Ok(credentials.len() < AT_ONCE && has_no_limits && has_no_filters)

@@ -5,9 +5,9 @@ use super::leaving::{forget_project, of_project};
 use super::names::check_name;
 use super::resource::{Saving, StoredResource, put_and_end};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, domain_id, user_id};
-use crate::users::check_comment;
 use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
     Binding, Datastore, Domain, GrantScope, Leaving, LeavingKey, Name, NameKey, Profile, Project,

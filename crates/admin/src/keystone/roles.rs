@@ -5,9 +5,9 @@ use super::leaving::sweep_all;
 use super::names::check_role_name;
 use super::resource::{Saving, StoredResource, delete, put_and_end};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, role_id};
-use crate::users::check_comment;
 use enfilade_facts::tables::{Domain, Grant, Leaving, LeavingKey, Name, NameKey, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::RoleId;
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -53,6 +53,19 @@ impl StoredResource for NamedRole {
     }
 }
 
+/// The role that no role implies (as by default in Keystone): otherwise every user with the other role is an administrator.
+const NEVER_IMPLIED: &str = "admin";
+
+/// Refuses to let a role imply [`NEVER_IMPLIED`].
+fn check_implied(view: &View<'_>, implied: &RoleId) -> Result<(), Error> {
+    match view.get::<NamedRole>(implied)?.is_some_and(|row| row.name == NEVER_IMPLIED) {
+        true => {
+            Err(Error::Refused(format!("{NEVER_IMPLIED} cannot be an implied role; assign the role itself")))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Creates a role that implies no other role.
 ///
 /// # Errors
@@ -68,7 +81,7 @@ pub fn add_role(
 /// Creates a role that implies these roles, in one change.
 ///
 /// # Errors
-/// When the name is taken, an implied role does not exist, or the facts cannot be changed.
+/// When the name is taken, an implied role does not exist or is `admin`, or the facts cannot be changed.
 pub fn define_role(
     ctx: &ChangeContext<'_>,
     name: &str,
@@ -90,6 +103,7 @@ pub fn define_role(
         implied.sort();
         implied.dedup();
         for role in &implied {
+            check_implied(view, role)?;
             change.expect_present::<NamedRole>(role);
         }
         let row = NamedRole { name: name.to_owned(), domain: None, description, implies: implied };
@@ -101,10 +115,11 @@ pub fn define_role(
 /// Makes a role imply another.
 ///
 /// # Errors
-/// When one of the roles does not exist, or the facts cannot be changed.
+/// When one of the roles does not exist, the implied role is `admin`, or the facts cannot be changed.
 pub fn add_implication(ctx: &ChangeContext<'_>, role: &str, implied: &str) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("role {role} implies {implied}"), |view, change| {
         let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
+        check_implied(view, &implied)?;
         let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
         let mut edited = row.clone();
         if !edited.implies.contains(&implied) {
@@ -158,7 +173,7 @@ pub fn remove_named_role(ctx: &ChangeContext<'_>, name: &str) -> Result<At, Erro
 /// Makes a role imply another role, or removes the implication; returns whether that changed anything.
 ///
 /// # Errors
-/// When one of the roles does not exist, the role would imply itself or a role of another domain, or the facts cannot be changed.
+/// When one of the roles does not exist, the role would imply itself or `admin`, or without a domain a role of a domain, or the facts cannot be changed.
 pub fn set_implied(
     ctx: &ChangeContext<'_>,
     role: &RoleId,
@@ -168,8 +183,12 @@ pub fn set_implied(
     let (changed, _) = ctx.commit(&format!("role {role} implies {implied}: {is_so}"), |view, change| {
         let row = view.get::<NamedRole>(role)?.ok_or_else(|| missing("role", role))?;
         let other = view.get::<NamedRole>(implied)?.ok_or_else(|| missing("role", implied))?;
-        if is_so && (role == implied || other.domain.is_some() && row.domain != other.domain) {
-            return Err(Error::Refused("a role cannot imply itself or a role of another domain".to_owned()));
+        if is_so {
+            check_implied(view, implied)?;
+        }
+        if is_so && (role == implied || other.domain.is_some() && row.domain.is_none()) {
+            let why = "a role cannot imply itself, and only a role of a domain can imply a role of a domain";
+            return Err(Error::Refused(why.to_owned()));
         }
         let mut edited = row.clone();
         edited.implies.retain(|one| one != implied);

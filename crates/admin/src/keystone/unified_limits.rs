@@ -3,9 +3,9 @@
 use super::names::check_name_with_blanks;
 use super::resource::{RecordId, Saved, Saving, StoredResource, claim, in_brackets, save};
 use crate::change_context::{ChangeContext, random};
+use crate::comment::check_comment;
 use crate::error::Error;
 use crate::limit_model::LimitModel;
-use crate::users::check_comment;
 use enfilade_facts::tables::{
     Domain, Limit, LimitOwner, Project, Region, RegionId, RegisteredLimit, ResourceKind, Reverse, ReverseKey,
     Service,

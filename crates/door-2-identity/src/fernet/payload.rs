@@ -6,6 +6,7 @@
 //! 1 domain                  user, methods, domain, expires, [audit]
 //! 2 project                 user, methods, project, expires, [audit]
 //! 3 trust                   user, methods, project, expires, [audit], trust
+//! 7 OAuth access token      user, methods, project, access token, expires, [audit]
 //! 8 system                  user, methods, "all", expires, [audit]
 //! 9 application credential  user, methods, project, expires, [audit], credential
 //! ```
@@ -60,6 +61,13 @@ pub enum Scope<'p> {
         /// The trust.
         trust: [u8; 16],
     },
+    /// A project on which an OAuth access token delegates roles.
+    AccessToken {
+        /// The project.
+        project: Id<'p>,
+        /// The access token.
+        token: Id<'p>,
+    },
     /// The whole system.
     System,
     /// The project of an application credential.
@@ -105,13 +113,8 @@ pub enum Unread {
     TooLong,
 }
 
-const UNSUPPORTED: [(u64, &str); 5] = [
-    (4, "federated, unscoped"),
-    (5, "federated, project"),
-    (6, "federated, domain"),
-    (7, "OAuth 1"),
-    (10, "OAuth 2, mTLS"),
-];
+const UNSUPPORTED: [(u64, &str); 4] =
+    [(4, "federated, unscoped"), (5, "federated, project"), (6, "federated, domain"), (10, "OAuth 2, mTLS")];
 
 impl<'p> Payload<'p> {
     /// Parses a payload. The parser must not allocate memory, because it runs in every request with a new token.
@@ -132,7 +135,7 @@ impl<'p> Payload<'p> {
         let expected = match kind {
             0 => 5,
             1 | 2 | 8 => 6,
-            3 | 9 => 7,
+            3 | 7 | 9 => 7,
             _ => return None,
         };
         if length != expected {
@@ -145,6 +148,7 @@ impl<'p> Payload<'p> {
             // The id of a domain is the only id without a tag. An id of 16 bytes is a UUID, unless it was packed as valid text.
             1 => Scope::Domain(from.bare_id()?),
             8 => Scope::System.given(from.text()? == "all")?,
+            7 => Scope::AccessToken { project: from.id()?, token: from.id()? },
             _ => Scope::Project(from.id()?),
         };
         let expires = from.float()?;
@@ -165,6 +169,7 @@ impl<'p> Payload<'p> {
             Scope::Domain(_) => (1, 6),
             Scope::Project(_) => (2, 6),
             Scope::Trust { .. } => (3, 7),
+            Scope::AccessToken { .. } => (7, 7),
             Scope::System => (8, 6),
             Scope::ApplicationCredential { .. } => (9, 7),
         };
@@ -175,6 +180,7 @@ impl<'p> Payload<'p> {
             Scope::Project(project)
             | Scope::Trust { project, .. }
             | Scope::ApplicationCredential { project, .. } => to.id(project),
+            Scope::AccessToken { project, token } => to.id(project).id(token),
             Scope::System => to.text("all"),
         };
         to.float(self.expires);
@@ -429,6 +435,15 @@ mod tests {
                 ),
             ),
             (
+                "970792c3c4108f31531b70c84526a562354ae8d557b30892c3c410cbc033744f0142f88eaf9484082c142092c3c410f26759fb4a074b368e3aceab5bc1d706cb41dac0344140000091c4101cd7b42c0850482894e36e801c1ea18f",
+                payload(
+                    Scope::AccessToken { project, token: Id::Uuid(uuid("f26759fb4a074b368e3aceab5bc1d706")) },
+                    8,
+                    "1cd7b42c0850482894e36e801c1ea18f",
+                    None,
+                ),
+            ),
+            (
                 "960292c3c4108f31531b70c84526a562354ae8d557b30692c3c410cbc033744f0142f88eaf9484082c1420cb41dac0344140000092c41062767fc33c0344b792d16a149d557e71c41067fac1f6fd174244b0466e3eceb343f9",
                 payload(Scope::Project(project), 6, "62767fc33c0344b792d16a149d557e71", Some(root)),
             ),
@@ -542,7 +557,7 @@ mod tests {
         #[test]
         fn a_written_payload_is_read(
             (user, scope, other) in (id(), id(), id()),
-            kind in 0..6,
+            kind in 0..7,
             methods: u64,
             seconds in 0_u32..u32::MAX,
             own: [u8; 16],
@@ -557,6 +572,7 @@ mod tests {
                 2 => Scope::Project(of(&scope)),
                 3 => Scope::Trust { project: of(&scope), trust: other.1 },
                 4 => Scope::System,
+                5 => Scope::AccessToken { project: of(&scope), token: of(&other) },
                 _ => Scope::ApplicationCredential { project: of(&scope), credential: of(&other) },
             };
             let audit = Audit { own, chain };

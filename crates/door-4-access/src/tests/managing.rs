@@ -7,7 +7,7 @@ use crate::ask::ObjectId;
 use crate::bounds::{Party, beyond};
 use crate::lending::{Lending, lends, only_made_by};
 use crate::permit::{AccessPermit, AdminPermit, ApiPermit, PropagationBy, PropagationPermit};
-use crate::policy::{POLICY, Who as As, rule_named};
+use crate::policy::{IN_DOMAIN_SESSIONS, POLICY, Who as As, rule_named};
 use crate::view::View;
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, FileName, Grant, GrantKey, GrantScope, Grantee, Group, Member,
@@ -338,7 +338,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
     let of_alice = About { user: Some(&ALICE), ..nothing };
     let of_bob = About { user: Some(&BOB), ..nothing };
     let and = |other| About { other, ..of_local };
-    let cases: [(&str, &str, Scope, About<'_>, Option<As>); 44] = [
+    let cases: [(&str, &str, Scope, About<'_>, Option<As>); 50] = [
         ("get_region", "any", Scope::Unscoped, nothing, Some(As::Anybody)),
         ("list_services", "admin", project, nothing, Some(As::Admin)),
         ("list_services", "reader", Scope::System, nothing, Some(As::SystemReader)),
@@ -361,6 +361,13 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         ("create_user", "manager", other, of_local, None),
         ("create_user", "admin", project, of_local, Some(As::Admin)),
         ("create_domain", "manager", domain, of_local, None),
+        // A session for a domain administers no records of the whole cloud.
+        ("create_domain", "admin", domain, of_local, None),
+        ("list_services", "admin", domain, nothing, None),
+        ("create_system_grant_for_user", "admin", domain, of_alice, None),
+        ("list_application_credentials", "any", domain, of_alice, None),
+        ("create_user", "admin", domain, of_local, Some(As::Admin)),
+        ("list_credentials", "any", domain, of_alice, Some(As::Owner)),
         ("get_group", "reader", domain, of_local, Some(As::DomainReader)),
         ("get_group", "reader", other, of_local, None),
         ("get_group", "manager", domain, of_local, None),
@@ -400,6 +407,25 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
     assert_eq!(["create_user", "create_project", "list_users"].map(bounded), [true, false, false]);
 }
 
+#[test]
+fn each_rule_for_sessions_for_a_domain_exists() {
+    for name in IN_DOMAIN_SESSIONS {
+        assert!(rule_named(name).is_some(), "{name}");
+    }
+    // An alternative that only a session for a domain fulfils is in no other rule.
+    let of_domain = [
+        As::DomainManager,
+        As::BoundedManager,
+        As::DomainReader,
+        As::AnyDomainManager,
+        As::AnyDomainReader,
+        As::DomainMember,
+    ];
+    for rule in POLICY.iter().filter(|rule| rule.who.iter().any(|who| of_domain.contains(who))) {
+        assert!(rule.is_for_domain_sessions(), "{}", rule.name);
+    }
+}
+
 /// On the page of the routes, no two alternatives look the same.
 #[test]
 fn each_alternative_has_words_of_its_own() {
@@ -435,15 +461,20 @@ fn each_kind_of_call_says_what_a_lent_credential_may_do() {
 
 #[test]
 fn a_list_is_cut_down_to_the_domain_of_its_reader() {
-    for (who, scope, expected) in [
-        (As::DomainReader, Scope::Domain(LOCAL), Some(LOCAL)),
-        (As::AnyDomainReader, Scope::Domain(LOCAL), Some(LOCAL)),
-        (As::SystemReader, Scope::Domain(LOCAL), None),
-        (As::DomainReader, Scope::Project(INSIDE), None),
+    for (rule, who, scope, expected) in [
+        ("get_group", As::DomainReader, Scope::Domain(LOCAL), Some(LOCAL)),
+        ("list_users", As::AnyDomainReader, Scope::Domain(LOCAL), Some(LOCAL)),
+        ("list_users", As::Admin, Scope::Domain(LOCAL), Some(LOCAL)),
+        ("list_users", As::Admin, Scope::Project(INSIDE), None),
+        ("list_users", As::SystemReader, Scope::System, None),
+        ("list_roles", As::Admin, Scope::Domain(LOCAL), None),
+        ("list_credentials", As::Owner, Scope::Domain(LOCAL), None),
+        ("get_group", As::DomainReader, Scope::Project(INSIDE), None),
     ] {
         let mut session = session(Methods::PASSWORD, None);
         session.claim.scope = scope;
-        assert_eq!(who.only_domain(&session), expected, "{who:?} {scope:?}");
+        let only = rule_named(rule).unwrap().only_domain(who, &session);
+        assert_eq!(only, expected, "{rule} {who:?} {scope:?}");
     }
 }
 

@@ -71,8 +71,8 @@ pub(crate) enum Revoke {
 /// What a revocation covers.
 #[derive(Debug, Args)]
 pub(crate) struct Extent {
-    /// Also delete permanently the passwords, API tokens, application credentials, EC2 keys, trusts and WebDAV locks of the users. For a project,
-    /// delete only the application credentials, EC2 keys and trusts for the project
+    /// Also delete permanently the passwords, API tokens, application credentials, EC2 keys, trusts, OAuth access tokens and WebDAV locks of the users.
+    /// For a project, delete only the application credentials, EC2 keys, trusts and OAuth access tokens for the project
     #[arg(long)]
     pub(crate) everything: bool,
 }

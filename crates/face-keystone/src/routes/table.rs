@@ -2,13 +2,13 @@
 
 use super::super::resource::Resource;
 use super::super::{
-    application_credentials, assignments, blobs, domain_configs, endpoint_filters, groups, policies,
+    application_credentials, assignments, blobs, domain_configs, endpoint_filters, groups, oauth1, policies,
     projects, roles, scopes, services, tokens, trusts, unified_limits,
 };
 use super::{V3Call, V3Need, V3Route};
 use enfilade_facts::tables::{
-    Blob, Domain, Endpoint, EndpointGroup, Group, Limit, NamedRole, Policy, Project, Region, RegisteredLimit,
-    Service, User,
+    Blob, Consumer, Domain, Endpoint, EndpointGroup, Group, IdentityProvider, Limit, Mapping, NamedRole,
+    Policy, Project, Protocol, Region, RegisteredLimit, Service, ServiceProvider, User,
 };
 use std::sync::LazyLock;
 
@@ -46,6 +46,28 @@ macro_rules! resource {
             call("GET", COLLECTION, <$kind>::list, concat!("list_", $many), concat!("List ", $many)),
             call("POST", COLLECTION, <$kind>::create, concat!("create_", $created), concat!("Create ", $created)),
             call("GET", ONE, <$kind>::show, concat!("get_", $one), concat!("Show ", $one)),
+            call("PATCH", ONE, <$kind>::update, concat!("update_", $one), concat!("Update ", $one)),
+            call("DELETE", ONE, <$kind>::delete, concat!("delete_", $one), concat!("Delete ", $one)),
+        ]
+    }};
+}
+
+/// The five calls of a kind of federation resource. Clients choose the ids of these kinds.
+macro_rules! federation {
+    ($path:literal, $id:literal, $kind:ty, $one:literal, $many:literal) => {{
+        const COLLECTION: &str = concat!("/OS-FEDERATION/", $path);
+        const ONE: &str = concat!("/OS-FEDERATION/", $path, "/{", $id, "}");
+        let call = |method, path, call, rule, says| session(method, path, V3Call::Do(call), rule, says);
+        [
+            call("GET", COLLECTION, <$kind>::list, concat!("list_", $many), concat!("List ", $many)),
+            call("GET", ONE, <$kind>::show, concat!("get_", $one), concat!("Show ", $one)),
+            call(
+                "PUT",
+                ONE,
+                <$kind>::create,
+                concat!("create_", $one),
+                concat!("Create ", $one, " with this id"),
+            ),
             call("PATCH", ONE, <$kind>::update, concat!("update_", $one), concat!("Update ", $one)),
             call("DELETE", ONE, <$kind>::delete, concat!("delete_", $one), concat!("Delete ", $one)),
         ]
@@ -148,7 +170,8 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &resource!(NamedRole, "role", "roles"),
         &[
             session("GET", "/roles/{prior_role_id}/implies", V3Call::Do(roles::list_implied), "list_implied_roles", "List roles that a role implies"),
-            session("GET", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::show_implied), "get_implied_role", "Check whether a role implies another"),
+            session("GET", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::show_implied), "get_implied_role", "Show role implication"),
+            session("HEAD", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::check_implied), "check_implied_role", "Check whether a role implies another; answers 204"),
             session("PUT", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply), "create_implied_role", "Create role implication"),
             session("DELETE", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::delete_implied), "delete_implied_role", "Delete role implication"),
             session("GET", "/role_inferences", V3Call::Do(roles::inferences), "list_role_inference_rules", "List all role implications"),
@@ -205,6 +228,14 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
             session("PUT", "/OS-EP-FILTER/projects/{project_id}/endpoints/{endpoint_id}", V3Call::Do(endpoint_filters::add_endpoint), "add_endpoint_to_project", "Add endpoint to the catalog of a project"),
             session("DELETE", "/OS-EP-FILTER/projects/{project_id}/endpoints/{endpoint_id}", V3Call::Do(endpoint_filters::remove_endpoint), "remove_endpoint_from_project", "Remove endpoint from the catalog of a project"),
         ],
+        &federation!("identity_providers", "idp_id", IdentityProvider, "identity_provider", "identity_providers"),
+        &federation!("identity_providers/{idp_id}/protocols", "protocol_id", Protocol, "protocol", "protocols"),
+        &federation!("mappings", "mapping_id", Mapping, "mapping", "mappings"),
+        &federation!("service_providers", "service_provider_id", ServiceProvider, "service_provider", "service_providers"),
+        &[
+            session("GET", "/OS-FEDERATION/projects", V3Call::Do(scopes::projects), "get_auth_projects", "List projects on which the user has a role; use /v3/auth/projects"),
+            session("GET", "/OS-FEDERATION/domains", V3Call::Do(scopes::domains), "get_auth_domains", "List domains on which the user has a role; use /v3/auth/domains"),
+        ],
         &resource!(Blob, "credential", "credentials"),
         &[
             session("GET", "/users/{user_id}/credentials/OS-EC2", V3Call::Do(blobs::list_ec2), "ec2_list_credentials", "List EC2 keys of a user"),
@@ -213,6 +244,18 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
             session("DELETE", "/users/{user_id}/credentials/OS-EC2/{credential_id}", V3Call::Do(blobs::delete_ec2), "ec2_delete_credential", "Delete EC2 key"),
             session("POST", "/ec2tokens", V3Call::Ec2, "ec2tokens_validate", "Validate an EC2 signature and create a token for its user"),
             session("POST", "/s3tokens", V3Call::S3, "s3tokens_validate", "Validate an S3 signature and show its user"),
+        ],
+        &resource!(under "/OS-OAUTH1", Consumer, "consumer", "consumers"),
+        &[
+            nobody("POST", "/OS-OAUTH1/request_token", V3Call::RequestToken, "Create request token; needs the signature of a consumer, no session"),
+            nobody("POST", "/OS-OAUTH1/access_token", V3Call::AccessToken, "Exchange an approved request token for an access token; needs the signature of a consumer, no session"),
+            session("PUT", "/OS-OAUTH1/authorize/{request_token_id}", V3Call::Do(oauth1::approve), "authorize_request_token", "Approve request token: delegate own roles to its consumer"),
+            session("GET", "/users/{user_id}/OS-OAUTH1/access_tokens", V3Call::Do(oauth1::list), "list_access_tokens", "List access tokens that a user authorized"),
+            session("GET", "/users/{user_id}/OS-OAUTH1/access_tokens/{access_token_id}", V3Call::Do(oauth1::show), "get_access_token", "Show access token without its secret"),
+            session("DELETE", "/users/{user_id}/OS-OAUTH1/access_tokens/{access_token_id}", V3Call::Do(oauth1::delete), "delete_access_token", "Delete access token and end its sessions"),
+            session("GET", "/users/{user_id}/OS-OAUTH1/access_tokens/{access_token_id}/roles", V3Call::Do(oauth1::list_roles), "list_access_token_roles", "List roles that an access token delegates"),
+            session("GET", "/users/{user_id}/OS-OAUTH1/access_tokens/{access_token_id}/roles/{role_id}", V3Call::Do(oauth1::show_role), "get_access_token_role", "Show role that an access token delegates"),
+            nobody("POST", "/OS-OAUTH2/token", V3Call::ClientCredentials, "Create a token for an application credential (OAuth 2.0 client credentials); needs no session"),
         ],
     ];
     rows.concat()

@@ -26,7 +26,7 @@ use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, Trus
 /// Every change that ends sessions: the change, the sessions that end in the same commit, and the behaviour of Keystone 30. An ended session does not
 /// become valid again when a right is given again or a record is enabled again. `cargo xtask pages` writes `docs/endings.md` from this table, and
 /// `testkit/tests/endings.rs` makes each change.
-pub const ENDINGS: [(&str, &str, &str); 27] = [
+pub const ENDINGS: [(&str, &str, &str); 29] = [
     ("a user is disabled", "the sessions that depend on the user", "the same"),
     ("a user is deleted", "the sessions that depend on the user", "the same"),
     ("a user gets another password", "all sessions of the user", "the same"),
@@ -112,6 +112,12 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
         "the sessions that were issued for the key",
         "the sessions last until the token expires",
     ),
+    ("an OAuth access token is deleted", "the sessions that were issued for the access token", "the same"),
+    (
+        "an OAuth consumer is deleted",
+        "the sessions that were issued for access tokens of the consumer",
+        "the same",
+    ),
     (
         "a token is revoked (`revoke session`)",
         "that token, and with `cascade` or `--chain` the tokens issued for it",
@@ -134,12 +140,12 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     ),
     (
         "everything of a user is revoked (`revoke user --everything`)",
-        "the sessions that depend on the user; password, API tokens, keys and trusts are deleted",
+        "the sessions that depend on the user; password, API tokens, keys, trusts and OAuth access tokens are deleted",
         "no API call revokes everything of a user",
     ),
     (
         "everything for a project is revoked (`revoke project --everything`)",
-        "the sessions for the project; application credentials, keys and trusts for it are deleted",
+        "the sessions for the project; application credentials, keys, trusts and OAuth access tokens for it are deleted",
         "no API call revokes everything for a project",
     ),
 ];

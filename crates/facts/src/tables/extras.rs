@@ -35,10 +35,20 @@ pub enum ResourceKind {
     Policy = 12,
     /// A group of endpoints.
     EndpointGroup = 13,
+    /// An OAuth consumer.
+    Consumer = 14,
+    /// An identity provider.
+    IdentityProvider = 15,
+    /// A protocol of an identity provider.
+    Protocol = 16,
+    /// A mapping.
+    Mapping = 17,
+    /// A service provider.
+    ServiceProvider = 18,
 }
 
 impl ResourceKind {
-    const ALL: [ResourceKind; 13] = [
+    const ALL: [ResourceKind; 18] = [
         ResourceKind::Domain,
         ResourceKind::Project,
         ResourceKind::User,
@@ -52,6 +62,11 @@ impl ResourceKind {
         ResourceKind::Limit,
         ResourceKind::Policy,
         ResourceKind::EndpointGroup,
+        ResourceKind::Consumer,
+        ResourceKind::IdentityProvider,
+        ResourceKind::Protocol,
+        ResourceKind::Mapping,
+        ResourceKind::ServiceProvider,
     ];
 }
 

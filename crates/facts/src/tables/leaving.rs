@@ -2,7 +2,7 @@
 
 use super::{Key, Row, Selected, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{DomainId, EndpointGroupId, EndpointId, GroupId, ProjectId, RoleId};
+use crate::vocabulary::{ConsumerId, DomainId, EndpointGroupId, EndpointId, GroupId, ProjectId, RoleId};
 use serde::{Deserialize, Serialize};
 
 /// The resource that was removed.
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum LeavingKey {
     /// A domain, with its users, groups and projects.
     Domain(DomainId),
-    /// A project, with the roles on it and its bindings, application credentials, trusts, limits and endpoint filters.
+    /// A project, with the roles on it and its bindings, application credentials, trusts, access tokens, limits and endpoint filters.
     Project(ProjectId),
     /// A group, with its members and roles.
     Group(GroupId),
@@ -18,6 +18,8 @@ pub enum LeavingKey {
     Role(RoleId),
     /// An endpoint or a group of endpoints, with the filters of projects that select it.
     Selected(Selected),
+    /// An OAuth consumer, with its request tokens and access tokens.
+    Consumer(ConsumerId),
 }
 
 impl Key for LeavingKey {
@@ -29,6 +31,7 @@ impl Key for LeavingKey {
             LeavingKey::Role(id) => (4, id.bytes()),
             LeavingKey::Selected(Selected::Endpoint(id)) => (5, id.bytes()),
             LeavingKey::Selected(Selected::Group(id)) => (6, id.bytes()),
+            LeavingKey::Consumer(id) => (7, id.bytes()),
         };
         [&[kind], id.as_slice()].concat()
     }
@@ -43,6 +46,7 @@ impl Key for LeavingKey {
             4 => LeavingKey::Role(RoleId::from_bytes(id)),
             5 => LeavingKey::Selected(Selected::Endpoint(EndpointId::from_bytes(id))),
             6 => LeavingKey::Selected(Selected::Group(EndpointGroupId::from_bytes(id))),
+            7 => LeavingKey::Consumer(ConsumerId::from_bytes(id)),
             _ => return None,
         };
         from.is_empty().then_some(key)

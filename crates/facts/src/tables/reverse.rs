@@ -5,7 +5,8 @@
 use super::{BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{
-    CredentialId, GroupId, LimitId, ProjectId, RegisteredLimitId, RoleId, RolePath, TrustId, UserId,
+    AccessTokenId, ConsumerId, CredentialId, GroupId, LimitId, ProjectId, RegisteredLimitId, RequestTokenId,
+    RoleId, RolePath, TrustId, UserId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,14 @@ pub enum ReverseKey {
     LimitFrom(RegisteredLimitId, LimitId),
     /// The catalog of the project contains this endpoint, or the endpoints of this group.
     Selected(Selected, ProjectId),
+    /// The consumer got this request token.
+    RequestedBy(ConsumerId, RequestTokenId),
+    /// The consumer got this access token.
+    AccessBy(ConsumerId, AccessTokenId),
+    /// The user authorized this access token.
+    AccessOf(UserId, AccessTokenId),
+    /// The access token is for this project.
+    AccessFor(ProjectId, AccessTokenId),
 }
 
 const GRANTED: u8 = 1;
@@ -54,6 +63,10 @@ const ENDS: u8 = 10;
 const LIMIT_OF: u8 = 11;
 const LIMIT_FROM: u8 = 12;
 const SELECTED: u8 = 13;
+const REQUESTED_BY: u8 = 14;
+const ACCESS_BY: u8 = 15;
+const ACCESS_OF: u8 = 16;
+const ACCESS_FOR: u8 = 17;
 
 impl ReverseKey {
     /// The prefix of the grants on a scope.
@@ -122,6 +135,26 @@ impl ReverseKey {
         [&[SELECTED], selected.to_bytes().as_slice()].concat()
     }
 
+    /// The prefix of the request tokens of a consumer.
+    pub fn requested_by(consumer: &ConsumerId) -> Vec<u8> {
+        [&[REQUESTED_BY], consumer.bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the access tokens of a consumer.
+    pub fn access_by(consumer: &ConsumerId) -> Vec<u8> {
+        [&[ACCESS_BY], consumer.bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the access tokens that a user authorized.
+    pub fn access_of(user: &UserId) -> Vec<u8> {
+        [&[ACCESS_OF], user.bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the access tokens for a project.
+    pub fn access_for(project: &ProjectId) -> Vec<u8> {
+        [&[ACCESS_FOR], project.bytes().as_slice()].concat()
+    }
+
     /// The prefix of the records of all marks, in the order of the seconds at which their last tokens expire.
     pub fn ends() -> Vec<u8> {
         vec![ENDS]
@@ -167,6 +200,10 @@ impl Key for ReverseKey {
             ReverseKey::Selected(selected, project) => {
                 [Self::selecting(selected).as_slice(), project.bytes()].concat()
             }
+            ReverseKey::RequestedBy(by, id) => [Self::requested_by(by).as_slice(), id.bytes()].concat(),
+            ReverseKey::AccessBy(by, id) => [Self::access_by(by).as_slice(), id.bytes()].concat(),
+            ReverseKey::AccessOf(user, id) => [Self::access_of(user).as_slice(), id.bytes()].concat(),
+            ReverseKey::AccessFor(project, id) => [Self::access_for(project).as_slice(), id.bytes()].concat(),
         }
     }
 
@@ -216,6 +253,18 @@ impl Key for ReverseKey {
             }
             SELECTED => {
                 ReverseKey::Selected(Selected::read(&mut from)?, ProjectId::from_bytes(from.fixed()?))
+            }
+            REQUESTED_BY => {
+                let consumer = ConsumerId::from_bytes(from.fixed()?);
+                ReverseKey::RequestedBy(consumer, RequestTokenId::from_bytes(from.fixed()?))
+            }
+            kind @ (ACCESS_BY | ACCESS_OF | ACCESS_FOR) => {
+                let (first, id) = (from.fixed()?, AccessTokenId::from_bytes(from.fixed()?));
+                match kind {
+                    ACCESS_BY => ReverseKey::AccessBy(ConsumerId::from_bytes(first), id),
+                    ACCESS_OF => ReverseKey::AccessOf(UserId::from_bytes(first), id),
+                    _ => ReverseKey::AccessFor(ProjectId::from_bytes(first), id),
+                }
             }
             _ => return None,
         };

@@ -4,7 +4,9 @@
 use super::{GrantKey, GrantScope, Grantee, Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::limits::TOKEN_SECONDS_MAX;
-use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
+use crate::vocabulary::{
+    AccessTokenId, ConsumerId, CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId,
+};
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
@@ -24,10 +26,12 @@ pub enum Revoked {
     Domain(DomainId),
     /// Everything that was issued for a trust.
     Trust(TrustId),
-    /// Everything that was issued for an OAuth 1 consumer.
-    Consumer(#[serde(with = "super::names::as_hex")] [u8; 16]),
+    /// Everything that was issued for an OAuth 1.0a consumer.
+    Consumer(ConsumerId),
     /// Everything that was made with an application credential.
     Credential(CredentialId),
+    /// Everything that was issued for an OAuth 1.0a access token.
+    AccessToken(AccessTokenId),
     /// Everything of the members of a group, and of the groups in it.
     Group(GroupId),
     /// Everything that depends on a role: the role is among the roles of the session, or implies one of them.
@@ -61,10 +65,11 @@ impl Revoked {
         Revoked::Link(hasher.finish128().as_bytes())
     }
 
-    /// Whether a revocation of the subject is final, independent of the clocks: true for a token, a chain or a trust. No later session can belong to a
-    /// revoked token, chain or trust.
+    /// Whether a revocation of the subject is final, independent of the clocks: true for a token, a chain, a trust, an OAuth consumer or an OAuth
+    /// access token. No later session can belong to such a subject.
     pub fn is_timeless(&self) -> bool {
-        matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
+        use Revoked::{AccessToken, Chain, Consumer, Token, Trust};
+        matches!(self, Token(_) | Chain(_) | Trust(_) | Consumer(_) | AccessToken(_))
     }
 
     /// Whether the record ends sessions. The records `Horizon`, `Passed` and `Last` hold times: see [`Revocation`].
@@ -81,7 +86,7 @@ impl Revoked {
             Revoked::Project(id) => (4, id.bytes()),
             Revoked::Domain(id) => (5, id.bytes()),
             Revoked::Trust(id) => (6, id.bytes()),
-            Revoked::Consumer(id) => (7, id),
+            Revoked::Consumer(id) => (7, id.bytes()),
             Revoked::Credential(id) => (8, id.bytes()),
             Revoked::Group(id) => (9, id.bytes()),
             Revoked::Role(id) => (10, id.bytes()),
@@ -89,6 +94,7 @@ impl Revoked {
             Revoked::Horizon => (12, &NO_ID),
             Revoked::Passed => (13, &NO_ID),
             Revoked::Last => (14, &NO_ID),
+            Revoked::AccessToken(id) => (15, id.bytes()),
         }
     }
 
@@ -116,7 +122,7 @@ impl Key for Revoked {
             4 => Revoked::Project(ProjectId::from_bytes(id)),
             5 => Revoked::Domain(DomainId::from_bytes(id)),
             6 => Revoked::Trust(TrustId::from_bytes(id)),
-            7 => Revoked::Consumer(id),
+            7 => Revoked::Consumer(ConsumerId::from_bytes(id)),
             8 => Revoked::Credential(CredentialId::from_bytes(id)),
             9 => Revoked::Group(GroupId::from_bytes(id)),
             10 => Revoked::Role(RoleId::from_bytes(id)),
@@ -124,6 +130,7 @@ impl Key for Revoked {
             12 if id == NO_ID => Revoked::Horizon,
             13 if id == NO_ID => Revoked::Passed,
             14 if id == NO_ID => Revoked::Last,
+            15 => Revoked::AccessToken(AccessTokenId::from_bytes(id)),
             _ => return None,
         })
     }
@@ -244,13 +251,13 @@ mod tests {
 
     #[test]
     fn every_kind_of_mark_is_read_back() {
-        for kind in 1..=11 {
+        for kind in (1..=11).chain([15]) {
             let bytes = [&[kind], [kind; 16].as_slice()].concat();
             assert_eq!(Revoked::from_bytes(&bytes).unwrap().bytes(), bytes);
         }
         for of_time in [Revoked::Horizon, Revoked::Passed, Revoked::Last] {
             assert_eq!(Revoked::from_bytes(&of_time.bytes()), Some(of_time));
         }
-        assert_eq!([Revoked::from_bytes(&[12; 17]), Revoked::from_bytes(&[15; 17])], [None, None]);
+        assert_eq!([Revoked::from_bytes(&[12; 17]), Revoked::from_bytes(&[16; 17])], [None, None]);
     }
 }

@@ -81,6 +81,12 @@ ids! {
     PolicyId = "policy id",
     /// A group of endpoints.
     EndpointGroupId = "endpoint group id",
+    /// An OAuth 1.0a consumer.
+    ConsumerId = "consumer id",
+    /// An OAuth 1.0a request token.
+    RequestTokenId = "request token id",
+    /// An OAuth 1.0a access token.
+    AccessTokenId = "access token id",
 }
 
 impl DomainId {

@@ -5,7 +5,7 @@
 //! ```text
 //! audit id 16 | audit id of the chain 16 | user 16 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
 //! ```
-//! The field `lent` identifies the application credential or trust of the session. A slot of an older version, which has no `lent` and no `methods`,
+//! The field `lent` identifies the application credential, trust or OAuth access token of the session. A slot of an older version, which has no `lent` and no `methods`,
 //! is read as empty. A session is stored in one of four slots that its audit id selects. If all four are in use, the session that expires first is
 //! overwritten.
 
@@ -36,15 +36,17 @@ pub enum IssuedFor {
     System,
 }
 
-/// The application credential or trust for which the session was issued, if any.
+/// The application credential, trust or OAuth access token for which the session was issued, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IssuedBy {
-    /// Neither: the session was issued to the user in person, or for an EC2 key that the user created in person.
+    /// None of these: the session was issued to the user in person, or for an EC2 key that the user created in person.
     Nothing,
     /// An application credential.
     Credential([u8; 16]),
     /// A trust.
     Trust([u8; 16]),
+    /// An OAuth access token.
+    AccessToken([u8; 16]),
 }
 
 /// An issued session: all data of its token's payload.
@@ -58,7 +60,7 @@ pub struct IssuedSession {
     pub user: UserId,
     /// The scope of the session.
     pub scope: IssuedFor,
-    /// The application credential or trust for which the session was issued, if any.
+    /// The application credential, trust or OAuth access token for which the session was issued, if any.
     pub lent: IssuedBy,
     /// The methods with which the user authenticated, encoded as in the token.
     pub methods: u64,
@@ -111,6 +113,7 @@ fn encode(session: &IssuedSession) -> Vec<u8> {
         IssuedBy::Nothing => (0, [0; 16]),
         IssuedBy::Credential(id) => (1, id),
         IssuedBy::Trust(id) => (2, id),
+        IssuedBy::AccessToken(id) => (3, id),
     };
     let mut to = Writer::default();
     to.fixed(&session.own).fixed(&session.chain).fixed(session.user.bytes());
@@ -133,6 +136,7 @@ fn decode(slot: &[u8; SLOT_BYTES]) -> Option<IssuedSession> {
         (0, _) => IssuedBy::Nothing,
         (1, id) => IssuedBy::Credential(id),
         (2, id) => IssuedBy::Trust(id),
+        (3, id) => IssuedBy::AccessToken(id),
         _ => return None,
     };
     let methods = from.u64()?;
@@ -172,7 +176,9 @@ mod tests {
             one.note(&session);
             assert!(other.live(10).contains(&session));
         }
-        for lent in [IssuedBy::Credential([6; 16]), IssuedBy::Trust([8; 16])] {
+        let all_lent =
+            [IssuedBy::Credential([6; 16]), IssuedBy::Trust([8; 16]), IssuedBy::AccessToken([9; 16])];
+        for lent in all_lent {
             let session = IssuedSession { lent, own: [1; 16], ..all[0] };
             one.note(&session);
             assert!(other.live(10).contains(&session));

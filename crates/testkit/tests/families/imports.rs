@@ -1,13 +1,15 @@
 //! Imports from a Keystone.
 
 use enfilade_admin::keystone::{
-    CloudRecord, ServiceRecord, endpoints_of_project, import_cloud, limits_of, policy_of_endpoint,
+    CloudRecord, FederationRecord, ServiceRecord, endpoints_of_project, import_cloud, limits_of,
+    policy_of_endpoint,
 };
 use enfilade_facts::Read;
 use enfilade_facts::tables::{
-    Domain, Endpoint, EndpointFilterKey, EndpointGroup, GroupFilters, GroupRegion, Interface, Limit,
-    LimitOwner, Policy, PolicyAssociation, PolicyTarget, Project, Region, RegionId, RegisteredLimit,
-    Selected, Service,
+    Domain, Endpoint, EndpointFilterKey, EndpointGroup, GroupFilters, GroupRegion, IdentityProvider,
+    IdentityProviderId, Interface, Limit, LimitOwner, MappingId, Policy, PolicyAssociation, PolicyTarget,
+    Project, Protocol, ProtocolKey, Region, RegionId, RegisteredLimit, RemoteId, RemoteIdOwner, Selected,
+    Service, ServiceProvider, ServiceProviderId,
 };
 use enfilade_facts::vocabulary::{
     DomainId, EndpointGroupId, EndpointId, LimitId, PolicyId, ProjectId, RegisteredLimitId, ServiceId,
@@ -155,4 +157,59 @@ fn limits_policies_and_endpoint_filters_are_imported_once() {
             assert_eq!(endpoints_of_project(view, &PROJECT).unwrap(), [(ENDPOINT, endpoint)]);
         })
         .unwrap();
+}
+
+fn provider(id: &str, domain: DomainId, remote_id: &str) -> FederationRecord {
+    let (description, remote_ids) = (None, vec![remote_id.to_owned()]);
+    let row = IdentityProvider { domain, enabled: true, description, remote_ids, authorization_ttl: Some(1) };
+    FederationRecord::IdentityProvider(IdentityProviderId(id.to_owned()), row)
+}
+
+fn protocol(provider: &str) -> FederationRecord {
+    let provider = IdentityProviderId(provider.to_owned());
+    let key = ProtocolKey { provider, protocol: "saml2".to_owned() };
+    let mapping = MappingId("gone".to_owned());
+    FederationRecord::Protocol(key, Protocol { mapping, remote_id_attribute: None })
+}
+
+fn service_provider(id: &str, sp_url: &str) -> FederationRecord {
+    let row = ServiceProvider {
+        auth_url: "https://x/v3".to_owned(),
+        sp_url: sp_url.to_owned(),
+        enabled: true,
+        description: None,
+        relay_state_prefix: String::new(),
+    };
+    FederationRecord::ServiceProvider(ServiceProviderId(id.to_owned()), row)
+}
+
+#[test]
+fn federation_is_imported_once() {
+    let house = TestHouse::new(Remembering::AsServed);
+    let rows = [
+        (provider("one", DOMAIN, "urn:one"), "one", None),
+        (provider("two", DOMAIN, "urn:one"), "two", Some("remote id urn:one")),
+        (provider("two", DomainId::from_bytes([200; 16]), "urn:two"), "two", Some("domain of the provider")),
+        (provider("two", DOMAIN, ""), "two", Some("a remote id is empty")),
+        (provider("a/b", DOMAIN, "urn:two"), "a/b", Some("`/`")),
+        (protocol("one"), "one/saml2", None),
+        (protocol("two"), "two/saml2", Some("identity provider does not exist")),
+        (service_provider("beta", "https://x/sp"), "beta", None),
+        (service_provider("gamma", "x"), "gamma", Some("sp_url")),
+    ];
+    let domain = CloudRecord::Domain(DOMAIN, Domain::new("cloud".parse().unwrap()));
+    let records = rows.iter().map(|(record, ..)| CloudRecord::Federation(record.clone()));
+    let things: Vec<_> = std::iter::once(domain).chain(records).collect();
+    let import = |pretend| import_cloud(&house.change_context(), &things, pretend, |_| {}).unwrap();
+    for pretend in [true, false] {
+        for ((_, name, why), item) in rows.iter().zip(&import(pretend)[1..]) {
+            let left = item.left_out.as_deref();
+            assert!(item.name == *name && left.is_some() == why.is_some(), "{item:?}");
+            assert!(why.is_none_or(|why| left.is_some_and(|left| left.contains(why))), "{item:?}");
+        }
+    }
+    assert!(import(false).iter().all(|item| item.left_out.is_some()));
+    let owner = |view: &enfilade_facts::View<'_>| view.get::<RemoteIdOwner>(&RemoteId("urn:one".to_owned()));
+    let owner = house.facts().read(owner).unwrap().unwrap();
+    assert_eq!(owner.map(|owner| owner.provider.0).as_deref(), Some("one"));
 }

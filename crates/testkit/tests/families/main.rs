@@ -1,12 +1,18 @@
 //! Families of calls of Identity v3 whose records no decision of the server depends on, except the catalog: limits, policies, endpoint filters,
-//! configurations of domains, projects that act as domains. Also options of users. Requests go to the HTTP face in process.
+//! configurations of domains, projects that act as domains, federation; role implications; OAuth; and options of users. Requests go to the HTTP face
+//! in process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod domain_configs;
+mod domain_sessions;
 mod endpoint_filters;
+mod federation;
+mod implied_roles;
 mod imports;
 mod limits;
+mod oauth1;
+mod oauth2;
 mod options;
 mod others;
 mod policies;

@@ -56,6 +56,7 @@ async fn changed_credentials_and_regions() {
     }));
     let own = "/v3/credentials/<key>";
     let region = |parent: &str| json!({ "region": { "parent_region_id": parent } });
+    let moved = |to: Value| json!({ "endpoint": to });
     let rows: Vec<Row> = vec![
         ("admin", "POST", "/v3/credentials -> key", key, 201, &[]),
         ("admin", "PATCH", own, blob(r#"{"access":"l","secret":"second"}"#), 200, &["<key>", "second"]),
@@ -80,9 +81,37 @@ async fn changed_credentials_and_regions() {
         ("admin", "POST", "/v3/services -> service", json!({ "service": { "type": "volume" } }), 201, &[]),
         ("admin", "POST", "/v3/endpoints -> endpoint", endpoint("<service>", "public", json!("inner")), 201, &[]),
         ("admin", "DELETE", "/v3/regions/east", none(), 403, &["endpoints"]),
+        // The old parameter `region` creates the region.
+        ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region_id": "west" })), 404, &["west"]),
+        ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "west" })), 200, &["\"region_id\":\"west\""]),
+        ("admin", "GET", "/v3/regions/west", none(), 200, &[]),
+        ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "south", "region_id": null })), 200, &["\"region_id\":\"south\""]),
+        ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "lost", "region_id": "west" })), 200, &["\"region_id\":\"west\""]),
+        ("admin", "GET", "/v3/regions/lost", none(), 404, &[]),
+        ("member", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "north" })), 403, &[]),
+        ("admin", "GET", "/v3/regions/north", none(), 404, &[]),
         ("admin", "DELETE", "/v3/endpoints/<endpoint>", none(), 204, &[]),
         ("admin", "DELETE", "/v3/regions/east", none(), 204, &[]),
         ("admin", "GET", "/v3/regions/inner", none(), 404, &[]),
     ];
     World::new(LimitModel::Flat).await.hold(&rows).await;
+}
+
+#[tokio::test]
+async fn a_bad_token_in_a_login() {
+    let world = World::new(LimitModel::Flat).await;
+    let login = |identity: Value| json!({ "auth": { "identity": identity } }).to_string();
+    let exchange = |token: &str| login(json!({ "methods": ["token"], "token": { "id": token } }));
+    let user = json!({ "name": "admin", "domain": { "id": "default" }, "password": "wrong" });
+    let wrong = login(json!({ "methods": ["password"], "password": { "user": user } }));
+    let token = world.login("admin").await;
+    let headers = [("content-type", "application/json")];
+    for (body, expected) in [(exchange(&token), 201), (exchange("gAAAAABnothing"), 404), (wrong, 401)] {
+        let (status, answered, text) = world.ask(&headers, "POST", "/v3/auth/tokens", &body).await;
+        assert_eq!(status, expected, "{body}: {text}");
+        assert_eq!(answered.contains_key("www-authenticate"), status == 401, "{body}");
+    }
+    let subject = [("x-auth-token", token.as_str()), ("x-subject-token", token.as_str())];
+    assert_eq!(world.ask(&subject, "DELETE", "/v3/auth/tokens", "").await.0, 204);
+    assert_eq!(world.ask(&headers, "POST", "/v3/auth/tokens", &exchange(&token)).await.0, 404, "revoked");
 }

@@ -10,7 +10,7 @@ use enfilade_facts::{AuditRecord, Change, Read};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
 use http_body_util::{BodyExt, Full};
-use hyper::Request;
+use hyper::{HeaderMap, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,7 +83,17 @@ impl World {
         &self.names[name]
     }
 
-    async fn login(&self, user: &str) -> String {
+    pub(crate) async fn login(&self, user: &str) -> String {
+        self.session(user).await.0
+    }
+
+    /// The body of the answer to a login.
+    pub(crate) async fn token(&self, user: &str) -> String {
+        self.session(user).await.1
+    }
+
+    /// Logs in: the token, and the body of the answer.
+    async fn session(&self, user: &str) -> (String, String) {
         let scope = match user {
             "clerk" => json!({ "domain": { "id": "default" } }),
             "other" => json!({ "project": { "id": self.names["b"] } }),
@@ -94,10 +104,30 @@ impl World {
         let body = json!({ "auth": { "identity": identity, "scope": scope } });
         let (status, subject, text) = self.send("", "POST", "/v3/auth/tokens", &body.to_string()).await;
         assert_eq!(status, 201, "{text}");
-        subject.unwrap()
+        (subject.unwrap(), text)
     }
 
     async fn send(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, Option<String>, String) {
+        let mut headers = Vec::new();
+        if !token.is_empty() {
+            headers.push(("x-auth-token", token));
+        }
+        if !body.is_empty() {
+            headers.push(("content-type", "application/json"));
+        }
+        let (status, answered, text) = self.ask(&headers, method, path, body).await;
+        let subject = answered.get("x-subject-token").map(|token| token.to_str().unwrap().to_owned());
+        (status, subject, text)
+    }
+
+    /// Sends a request with these headers to `https://here`.
+    pub(crate) async fn ask(
+        &self,
+        headers: &[(&str, &str)],
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (u16, HeaderMap, String) {
         let connection = Connection {
             peer: ([127, 0, 0, 1], 1).into(),
             cut: Arc::new(Notify::new()),
@@ -110,21 +140,19 @@ impl World {
             splices: None,
         };
         let mut request = Request::builder().method(method).uri(path).header("host", "here");
-        if !token.is_empty() {
-            request = request.header("x-auth-token", token);
-        }
-        if !body.is_empty() {
-            request = request.header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
         let answer = self.router.answer(connection, request).await;
         let status = answer.status().as_u16();
-        let subject = answer.headers().get("x-subject-token").map(|token| token.to_str().unwrap().to_owned());
+        let answered = answer.headers().clone();
         let body = answer.into_body().collect().await.map(|whole| whole.to_bytes()).unwrap_or_default();
-        (status, subject, String::from_utf8_lossy(&body).into_owned())
+        (status, answered, String::from_utf8_lossy(&body).into_owned())
     }
 
-    fn filled(&self, text: &str) -> String {
+    /// The text with ids and tokens in the place of their names.
+    pub(crate) fn filled(&self, text: &str) -> String {
         self.names.iter().fold(text.to_owned(), |text, (name, id)| text.replace(&format!("<{name}>"), id))
     }
 

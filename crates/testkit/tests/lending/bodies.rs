@@ -2,8 +2,8 @@
 
 use crate::world::{Dice, ROLES, World};
 use enfilade_facts::tables::{
-    Blob, Delegation, Domain, Endpoint, EndpointGroup, Group, Key, Limit, NamedRole, Policy, Project,
-    RegisteredLimit, Row, Service, Trust,
+    AccessToken, Blob, Consumer, Delegation, Domain, Endpoint, EndpointGroup, Group, Key, Limit, NamedRole,
+    Policy, Project, RegisteredLimit, RequestToken, Row, Service, Trust,
 };
 use enfilade_facts::{Read, SourceError, View};
 use serde_json::{Map, Value, json};
@@ -19,6 +19,9 @@ pub(crate) struct Ids {
     accesses: Vec<String>,
     credentials: Vec<String>,
     pub(crate) trusts: Vec<String>,
+    consumers: Vec<String>,
+    request_tokens: Vec<String>,
+    access_tokens: Vec<String>,
     services: Vec<String>,
     endpoints: Vec<String>,
     endpoint_groups: Vec<String>,
@@ -51,6 +54,9 @@ impl Ids {
                 accesses: view.list::<Blob>(&[])?.iter().filter_map(|(_, row)| access(row)).collect(),
                 credentials: ids::<Delegation>(view, |id| id.to_string())?,
                 trusts: ids::<Trust>(view, |id| id.to_string())?,
+                consumers: ids::<Consumer>(view, |id| id.to_string())?,
+                request_tokens: ids::<RequestToken>(view, |id| id.to_string())?,
+                access_tokens: ids::<AccessToken>(view, |id| id.to_string())?,
                 services: ids::<Service>(view, |id| id.to_string())?,
                 endpoints: ids::<Endpoint>(view, |id| id.to_string())?,
                 endpoint_groups: ids::<EndpointGroup>(view, |id| id.to_string())?,
@@ -75,6 +81,9 @@ impl Ids {
             "credential_id" => &self.blobs,
             "application_credential_id" => &self.credentials,
             "trust_id" => &self.trusts,
+            "consumer_id" => &self.consumers,
+            "request_token_id" => &self.request_tokens,
+            "access_token_id" => &self.access_tokens,
             "service_id" => &self.services,
             "endpoint_id" => &self.endpoints,
             "endpoint_group_id" => &self.endpoint_groups,
@@ -207,7 +216,14 @@ impl Ids {
             "registered_limits": [self.object(&["service_id", "resource_name", "default_limit"], &[], dice)],
             "limit": self.object(&["resource_limit"], &["description"], dice),
             "limits": [self.object(&["service_id", "resource_name", "resource_limit", "project_id"], &[], dice)],
+            "identity_provider": self.object(&[], &["enabled", "description", "domain_id"], dice),
+            "protocol": { "mapping_id": dice.of(&["x", "proxmox-backup", "RegionOne"]) },
+            "mapping": { "rules": [{ "local": [{ "user": { "name": "{0}" } }], "remote": [{ "type": "REMOTE_USER" }] }] },
+            "service_provider": {
+                "auth_url": "https://elsewhere.example", "sp_url": "https://elsewhere.example", "enabled": dice.once_in(2),
+            },
             "config": { "ldap": { "url": "ldap://elsewhere.example", "password": "chosen" } },
+            "consumer": self.object(&[], &["description"], dice), "roles": self.value("roles", dice),
             "tenant_id": self.value("tenant_id", dice), "tags": ["t"],
         })
     }

@@ -80,7 +80,7 @@ impl Holder {
         let ids = self.ids(world);
         match (&way, dice.roll(10)) {
             (Way::Session(_), 0..=4) => self.derive(world, &way, depth, rights.as_ref(), dice).await,
-            (Way::Password { .. } | Way::Trust { .. } | Way::Key { .. }, _)
+            (Way::Password { .. } | Way::Trust { .. } | Way::Key { .. } | Way::Access { .. }, _)
             | (Way::Credential { .. }, 0..=6)
             | (_, 4) => self.come_in(world, &way, depth, &ids, dice).await,
             _ => self.call(world, &way, depth, &ids, dice).await,

@@ -17,6 +17,8 @@ pub(crate) enum Shown {
     Basic(String, String),
     /// A login ticket in a cookie, and the token that protects changes (`CSRFPreventionToken`).
     Ticket(String, String),
+    /// A signed request: the header `Authorization`.
+    Signed(String),
 }
 
 pub(crate) struct Answer {
@@ -88,6 +90,7 @@ impl Http {
                 let login = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
                 request.header("authorization", format!("Basic {login}"))
             }
+            Shown::Signed(header) => request.header("authorization", header),
             Shown::Ticket(ticket, csrf) => request
                 .header("cookie", format!("PBSAuthCookie={ticket}"))
                 .header("csrfpreventiontoken", csrf),

@@ -4,6 +4,7 @@ use crate::http::Shown;
 use crate::world::World;
 use enfilade_facts::vocabulary::to_rfc3339;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -29,6 +30,11 @@ pub(crate) enum Way {
         access: String,
         secret: String,
     },
+    /// An OAuth access token: the ids and secrets of the consumer and of the token.
+    Access {
+        consumer: (String, String),
+        token: (String, String),
+    },
     ApiToken {
         authid: String,
         secret: String,
@@ -52,7 +58,7 @@ impl Way {
                 Shown::Basic(authid.clone(), secret.clone())
             }
             Way::Ticket { ticket, csrf } => Shown::Ticket(ticket.clone(), csrf.clone()),
-            Way::Password { .. } | Way::Trust { .. } | Way::Key { .. } => return None,
+            Way::Password { .. } | Way::Trust { .. } | Way::Key { .. } | Way::Access { .. } => return None,
         })
     }
 
@@ -69,11 +75,46 @@ impl Way {
                 (by_password(trustee, crate::world::PASSWORD), json!({ "OS-TRUST:trust": { "id": id } }))
             }
             Way::Key { access, secret } => return by_key(world, access, secret).await,
+            Way::Access { consumer, token } => return by_access(world, consumer, token, scope).await,
             Way::ApiToken { .. } | Way::Ticket { .. } => return None,
         };
         let body = json!({ "auth": { "identity": identity, "scope": scope } });
         world.http.ask(&Shown::Nothing, "POST", "/v3/auth/tokens", &body).await.subject
     }
+}
+
+/// A consumer signs a login with an access token (RFC 5849).
+async fn by_access(
+    world: &World,
+    consumer: &(String, String),
+    token: &(String, String),
+    scope: Value,
+) -> Option<String> {
+    use base64::Engine as _;
+    static NONCE: AtomicU64 = AtomicU64::new(0);
+    let (nonce, now) = (NONCE.fetch_add(1, Ordering::Relaxed), world.now());
+    // The names are in the order of the signed text.
+    let pairs = format!(
+        "oauth_consumer_key={}&oauth_nonce={nonce}&oauth_signature_method=HMAC-SHA1&oauth_timestamp={now}&oauth_token={}",
+        consumer.0, token.0
+    );
+    let text = format!(
+        "POST&https%3A%2F%2Fhere%2Fv3%2Fauth%2Ftokens&{}",
+        pairs.replace('=', "%3D").replace('&', "%26")
+    );
+    let key = format!("{}&{}", consumer.1, token.1);
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes());
+    let signature = aws_lc_rs::hmac::sign(&key, text.as_bytes());
+    let signature = base64::engine::general_purpose::STANDARD.encode(signature);
+    let signature = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    let quoted: Vec<String> = pairs
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, value)| format!("{name}=\"{value}\""))
+        .collect();
+    let header = format!("OAuth {}, oauth_signature=\"{signature}\"", quoted.join(", "));
+    let body = json!({ "auth": { "identity": { "methods": ["oauth1"], "oauth1": {} }, "scope": scope } });
+    world.http.ask(&Shown::Signed(header), "POST", "/v3/auth/tokens", &body).await.subject
 }
 
 /// A service passes on a request signed with an EC2 key, and requests a session for the owner of the key (AWS Signature Version 2).

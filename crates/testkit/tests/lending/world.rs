@@ -6,11 +6,13 @@ use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust
 use enfilade_admin::{NewUser, Target, TokenTerms};
 use enfilade_faces::Faces;
 use enfilade_facts::tables::{
-    AccessRule, Blob, BlobId, Credential, Delegation, Ec2Key, Extra, Grant, GrantKey, GrantScope, Grantee,
-    Password, Project, ResourceKind, Table, Trust, User, Who,
+    AccessRule, AccessToken, Blob, BlobId, Consumer, Credential, Delegation, Ec2Key, Extra, Grant, GrantKey,
+    GrantScope, Grantee, Password, Project, ResourceKind, Reverse, ReverseKey, SharedSecret, Table, Trust,
+    User, Who,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DatastoreName, DomainId, ProjectId, Realm, RoleId, TrustId, UserId, Userid,
+    AccessTokenId, ConsumerId, CredentialId, DatastoreName, DomainId, ProjectId, Realm, RoleId, TrustId,
+    UserId, Userid,
 };
 use enfilade_facts::{AuditRecord, Change, Read};
 use enfilade_identity::HashKey;
@@ -65,6 +67,7 @@ pub(crate) enum First {
     WithRules,
     Trust,
     Key,
+    AccessToken,
     ApiToken,
 }
 
@@ -92,6 +95,7 @@ enum Ends {
     Credential(CredentialId),
     Trust(TrustId),
     Key(BlobId),
+    AccessToken(AccessTokenId),
     ApiToken,
 }
 
@@ -256,6 +260,9 @@ impl World {
                     admin::delete_blob(&ctx, id, &row).unwrap();
                 }
             }
+            Ends::AccessToken(id) => {
+                admin::delete_access_token(&ctx, &self.users["alice"], id).unwrap();
+            }
             Ends::ApiToken => {
                 drop(enfilade_admin::delete_token(&ctx, &alice, &"lent".parse().unwrap()));
             }
@@ -351,6 +358,13 @@ impl World {
                     Table::Roles,
                     Table::Profiles,
                     Table::DomainConfigs,
+                    Table::IdentityProviders,
+                    Table::RemoteIds,
+                    Table::Protocols,
+                    Table::Mappings,
+                    Table::Consumers,
+                    Table::RequestTokens,
+                    Table::AccessTokens,
                 ] {
                     view.scan_values(table, &[], &mut |key, value| {
                         powers.fixed.insert((table as u8, key.to_vec()), value.to_vec());
@@ -470,6 +484,35 @@ pub(crate) fn id_of_access(access: &str) -> BlobId {
     id
 }
 
+/// An access token of a consumer, with which Alice lends a role.
+fn lend_access(
+    (house, alice, a): (&TestHouse, UserId, ProjectId),
+    role: &str,
+    dice: &mut Dice,
+) -> (Way, AccessTokenId) {
+    let mut random = || std::array::from_fn(|_| dice.roll(256) as u8);
+    let (consumer, id) = (ConsumerId::from_bytes(random()), AccessTokenId::from_bytes(random()));
+    let [own, secret] = [random(), random()].map(SharedSecret::from_random);
+    let way = Way::Access {
+        consumer: (consumer.to_string(), own.text().unwrap()),
+        token: (id.to_string(), secret.text().unwrap()),
+    };
+    let roles = admin::list_named_roles(house.facts()).unwrap();
+    let roles = roles.into_iter().filter(|(_, row)| row.name == role).map(|(id, _)| id).collect();
+    let row = AccessToken { consumer, secret, user: alice, project: a, roles, expires: i64::MAX };
+    let audit =
+        AuditRecord { who: "a test".into(), what: "an access token".into(), unix_seconds: 0, request: None };
+    let mut change = Change::new(audit);
+    change.put(&consumer, &Consumer { description: None, secret: own }).put(&id, &row);
+    for key in
+        [ReverseKey::AccessBy(consumer, id), ReverseKey::AccessOf(alice, id), ReverseKey::AccessFor(a, id)]
+    {
+        change.put(&key, &Reverse);
+    }
+    house.facts().commit(&change).unwrap();
+    (way, id)
+}
+
 /// Alice lends Mallory a credential of a random kind, for a project.
 fn lend(
     (house, users, a): (&TestHouse, &BTreeMap<&'static str, UserId>, ProjectId),
@@ -485,6 +528,7 @@ fn lend(
         First::Trust,
         First::Trust,
         First::Key,
+        First::AccessToken,
         First::ApiToken,
     ];
     let first = *dice.of(&firsts);
@@ -523,6 +567,10 @@ fn lend(
             let row = Blob { user: users["alice"], project: Some(a), kind: "ec2".to_owned(), blob, ec2 };
             admin::create_blob(&ctx, &id, &row).unwrap();
             (first, Way::Key { access, secret }, Ends::Key(id))
+        }
+        First::AccessToken => {
+            let (way, id) = lend_access((house, users["alice"], a), role, dice);
+            (first, way, Ends::AccessToken(id))
         }
         First::ApiToken => {
             let terms = TokenTerms { expires: 0, comment: None, own_roles: true };

@@ -325,6 +325,7 @@ impl World {
                 Revoked::Domain(id) => is_in(id),
                 Revoked::Trust(id) => trust.is_some_and(|trust| trust.id == id),
                 Revoked::Consumer(_)
+                | Revoked::AccessToken(_)
                 | Revoked::Credential(_)
                 | Revoked::Group(_)
                 | Revoked::Role(_)

@@ -1,9 +1,10 @@
 //! The records of a Keystone server.
 
 use enfilade_facts::tables::{
-    Blob, BlobId, Delegation, Domain, Endpoint, EndpointFilterKey, EndpointGroup, GrantKey, Limit,
-    MembershipKey, NamedRole, Password, Policy, PolicyAssociation, PolicyTarget, Profile, Project, Region,
-    RegionId, RegisteredLimit, Service,
+    Blob, BlobId, Delegation, Domain, Endpoint, EndpointFilterKey, EndpointGroup, GrantKey, IdentityProvider,
+    IdentityProviderId, Limit, Mapping, MappingId, MembershipKey, NamedRole, Password, Policy,
+    PolicyAssociation, PolicyTarget, Profile, Project, Protocol, ProtocolKey, Region, RegionId,
+    RegisteredLimit, Service, ServiceProvider, ServiceProviderId,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId,
@@ -38,6 +39,8 @@ pub enum CloudRecord {
     Endpoint(EndpointId, Endpoint),
     /// A record that only services and the catalog of a project depend on.
     ForServices(ServiceRecord),
+    /// A record of federation.
+    Federation(FederationRecord),
     /// An application credential. The secret of the credential is unknown, so the credential is refused until a new secret is set.
     Credential(CredentialId, Box<CloudCredential>),
     /// A credential of type `totp`, with its secret.
@@ -113,4 +116,17 @@ pub enum ServiceRecord {
     EndpointGroup(EndpointGroupId, EndpointGroup),
     /// An endpoint or a group of endpoints that the catalog of a project contains.
     EndpointFilter(EndpointFilterKey),
+}
+
+/// A record of federation. The provider of a protocol comes earlier in the list of records.
+#[derive(Clone, Debug)]
+pub enum FederationRecord {
+    /// An identity provider.
+    IdentityProvider(IdentityProviderId, IdentityProvider),
+    /// A mapping.
+    Mapping(MappingId, Mapping),
+    /// A protocol. As in Keystone, its mapping need not exist.
+    Protocol(ProtocolKey, Protocol),
+    /// A service provider.
+    ServiceProvider(ServiceProviderId, ServiceProvider),
 }

@@ -1,8 +1,10 @@
 //! `enfilade import keystone`: reads the records of a Keystone over its API and keeps their ids.
 
+mod federation;
 mod for_services;
 mod totp;
 
+use self::federation::federation;
 use self::for_services::for_services;
 use self::totp::totp;
 use super::cloud::{Api, Cloud};
@@ -315,6 +317,7 @@ async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Resul
     catalog(&mut api, &mut asked).await?;
     progress.at(7, LISTS);
     for_services(&mut api, &mut asked).await?;
+    federation(&mut api, &mut asked).await?;
     progress.at(8, LISTS);
     credentials(&mut api, &mut asked, &users).await?;
     progress.at(9, LISTS);
@@ -484,7 +487,7 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
 }
 
 /// Lists of Keystone that are not imported: the path, the key of the list, the kind of record, and the reason.
-const OTHERS: [(&str, &str, &str, &str); 4] = [
+const OTHERS: [(&str, &str, &str, &str); 2] = [
     (
         "OS-TRUST/trusts",
         "trusts",
@@ -492,22 +495,10 @@ const OTHERS: [(&str, &str, &str, &str); 4] = [
         "trusts are not imported: the trustor must create the trust again",
     ),
     (
-        "OS-FEDERATION/identity_providers",
-        "identity_providers",
-        "identity provider",
-        "this server does not log in users through an identity provider",
-    ),
-    (
-        "OS-FEDERATION/mappings",
-        "mappings",
-        "mapping",
-        "this server does not log in users through an identity provider",
-    ),
-    (
         "OS-OAUTH1/consumers",
         "consumers",
         "OAuth consumer",
-        "OAuth 1.0a is not served: use an application credential",
+        "Keystone does not show the secrets of consumers: create the consumer again",
     ),
 ];
 

@@ -20,7 +20,7 @@ pub(super) async fn for_services(api: &mut Api, asked: &mut Asked) -> anyhow::Re
 }
 
 /// The rows of a list. `None` if Keystone refuses to show the list, which the report says.
-async fn shown(
+pub(super) async fn shown(
     api: &mut Api,
     asked: &mut Asked,
     path: &str,

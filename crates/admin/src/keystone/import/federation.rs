@@ -1,0 +1,67 @@
+//! Imports identity providers, their protocols, mappings and service providers.
+
+use super::{FederationRecord, Left, Taking};
+use crate::error::Error;
+use crate::import::Imported;
+use crate::keystone::federation::{
+    check_identity_provider, check_mapping, check_protocol, check_service_provider,
+};
+use enfilade_facts::tables::{
+    Domain, IdentityProvider, IdentityProviderId, Protocol, ProtocolKey, RemoteId, RemoteIdOwner, Row,
+};
+
+impl Taking<'_, '_> {
+    pub(super) fn federation(&mut self, record: &FederationRecord) -> Result<Imported, Error> {
+        let (kind, name, left) = match record {
+            FederationRecord::IdentityProvider(id, row) => {
+                ("identity provider", id.to_string(), self.identity_provider(id, row)?)
+            }
+            FederationRecord::Mapping(id, row) => {
+                ("mapping", id.to_string(), self.checked(check_mapping(id, row), id, row)?)
+            }
+            FederationRecord::Protocol(key, row) => ("protocol", key.to_string(), self.protocol(key, row)?),
+            FederationRecord::ServiceProvider(id, row) => {
+                ("service provider", id.to_string(), self.checked(check_service_provider(id, row), id, row)?)
+            }
+        };
+        Ok(Imported::of(kind, name, left.err()))
+    }
+
+    /// Adds a record that has passed its check.
+    fn checked<R: Row>(&mut self, check: Result<(), Error>, key: &R::Key, row: &R) -> Result<Left, Error> {
+        match check {
+            Ok(()) => self.add(key, row),
+            Err(why) => Ok(Err(why.to_string())),
+        }
+    }
+
+    fn identity_provider(&mut self, id: &IdentityProviderId, row: &IdentityProvider) -> Result<Left, Error> {
+        if !self.has::<Domain>(&row.domain)? {
+            return Ok(Err("the domain of the provider does not exist in this store".to_owned()));
+        }
+        if self.has::<IdentityProvider>(id)? {
+            return Ok(Err("the record already exists in this store".to_owned()));
+        }
+        for remote in &row.remote_ids {
+            if self.has::<RemoteIdOwner>(&RemoteId(remote.clone()))? {
+                return Ok(Err(format!("another provider in this store has the remote id {remote}")));
+            }
+        }
+        let left = self.checked(check_identity_provider(id, row), id, row)?;
+        if left.is_ok() {
+            for remote in &row.remote_ids {
+                let owner = RemoteIdOwner { provider: id.clone() };
+                // A remote id may be there twice in the list of one provider.
+                let _ = self.add(&RemoteId(remote.clone()), &owner)?;
+            }
+        }
+        Ok(left)
+    }
+
+    fn protocol(&mut self, key: &ProtocolKey, row: &Protocol) -> Result<Left, Error> {
+        match self.has::<IdentityProvider>(&key.provider)? {
+            true => self.checked(check_protocol(key, row), key, row),
+            false => Ok(Err("the identity provider does not exist in this store".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The nonces of OAuth 1.0a requests. A signed request is accepted once (RFC 5849 §3.3). So a request that somebody recorded cannot be sent again.
+//!
+//! The nonces are in the memory of a process. A request is accepted only if its time is near the time of this server, so a nonce is kept only as long
+//! as its request would be accepted.
+
+use enfilade_facts::{Clocks, MemoKey};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+/// The largest difference between the time of a request and the time of this server, in seconds.
+const REQUEST_SECONDS_MAX: i64 = 300;
+/// The most nonces that are kept: only consumers with a right signature add nonces.
+const NONCES_MAX: usize = 65_536;
+
+/// The nonces of the requests that were accepted.
+#[derive(Default)]
+pub(crate) struct Nonces(Mutex<Accepted>);
+
+#[derive(Default)]
+struct Accepted {
+    by_second: BTreeMap<i64, HashSet<MemoKey>>,
+    count: usize,
+    /// The first second whose nonces were not forgotten. A clock that is set back brings no forgotten second back.
+    known_from: i64,
+}
+
+/// Why a request is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// Its time is not near the time of this server.
+    Time,
+    /// It was accepted before.
+    Again,
+    /// No further nonce can be kept.
+    Full,
+}
+
+impl Nonces {
+    /// Accepts a request with the time `second`, if it was not accepted before. `nonce` is a digest of the nonce and of all that the nonce is unique
+    /// for.
+    pub(crate) fn accept(&self, now: Clocks, second: i64, nonce: MemoKey) -> Result<(), Unfit> {
+        let now = now.unix_seconds;
+        if now.abs_diff(second) > REQUEST_SECONDS_MAX.unsigned_abs() {
+            return Err(Unfit::Time);
+        }
+        let mut accepted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        accepted.forget_before(now.saturating_sub(REQUEST_SECONDS_MAX));
+        if second < accepted.known_from {
+            return Err(Unfit::Time);
+        }
+        if accepted.by_second.get(&second).is_some_and(|nonces| nonces.contains(&nonce)) {
+            return Err(Unfit::Again);
+        }
+        if accepted.count >= NONCES_MAX {
+            return Err(Unfit::Full);
+        }
+        accepted.by_second.entry(second).or_default().insert(nonce);
+        accepted.count += 1;
+        Ok(())
+    }
+}
+
+impl Accepted {
+    fn forget_before(&mut self, second: i64) {
+        while let Some(first) = self.by_second.first_entry().filter(|first| *first.key() < second) {
+            self.known_from = self.known_from.max(first.key().saturating_add(1));
+            self.count -= first.remove().len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::memo::KeyMaker;
+    use enfilade_facts::{MemoSeed, MirrorHealth};
+
+    fn at(unix_seconds: i64) -> Clocks {
+        Clocks { unix_seconds, tick_millis: 0, mirror: MirrorHealth::Current }
+    }
+
+    fn nonce(n: u64) -> MemoKey {
+        KeyMaker::new(&MemoSeed([7; 16]), "a test").number(n).key()
+    }
+
+    #[test]
+    fn a_request_is_accepted_once_and_near_its_time() {
+        let nonces = Nonces::default();
+        for (now, second, n, expected) in [
+            (1_000, 1_000, 1, Ok(())),
+            (1_000, 1_000, 1, Err(Unfit::Again)),
+            (1_000, 1_000, 2, Ok(())),
+            (1_000, 1_001, 1, Ok(())),
+            (1_300, 1_000, 1, Err(Unfit::Again)),
+            (1_301, 1_000, 1, Err(Unfit::Time)),
+            (1_000, 1_300, 3, Ok(())),
+            (1_000, 1_301, 3, Err(Unfit::Time)),
+            (1_600, 1_300, 3, Err(Unfit::Again)),
+            // The clock is set back: the nonces of these seconds are forgotten.
+            (1_000, 1_000, 1, Err(Unfit::Time)),
+            (1_000, 1_002, 1, Ok(())),
+            (i64::MIN, i64::MAX, 3, Err(Unfit::Time)),
+        ] {
+            assert_eq!(nonces.accept(at(now), second, nonce(n)), expected, "{now} {second} {n}");
+        }
+        // Only the nonces of seconds 1,002 and 1,300 are kept.
+        assert_eq!(nonces.0.lock().unwrap().count, 2);
+    }
+
+    #[test]
+    fn no_more_nonces_are_kept_than_the_limit() {
+        let nonces = Nonces::default();
+        for n in 0..NONCES_MAX as u64 {
+            assert_eq!(nonces.accept(at(0), 0, nonce(n)), Ok(()));
+        }
+        assert_eq!(nonces.accept(at(0), 0, nonce(u64::MAX)), Err(Unfit::Full));
+        assert_eq!(nonces.accept(at(0), 0, nonce(0)), Err(Unfit::Again));
+        assert_eq!(nonces.accept(at(301), 301, nonce(u64::MAX)), Ok(()));
+    }
+}

@@ -1,0 +1,249 @@
+//! Federation: the servers that prove users to this server (identity providers), and the servers to which this server proves its users (service
+//! providers). No decision of this server depends on these records yet.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::DomainId;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! chosen {
+    ($($(#[$doc:meta])* $name:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub struct $name(pub String);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Key for $name {
+            fn bytes(&self) -> Vec<u8> {
+                self.0.as_bytes().to_vec()
+            }
+            fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                String::from_utf8(bytes.to_vec()).ok().map($name)
+            }
+        }
+    )+};
+}
+
+chosen! {
+    /// The id of an identity provider. Its creator chooses the id.
+    IdentityProviderId;
+    /// The id of a mapping. Its creator chooses the id.
+    MappingId;
+    /// The id of a service provider. Its creator chooses the id.
+    ServiceProviderId;
+    /// A name that an identity provider gives itself in its answers.
+    RemoteId;
+}
+
+/// A server that proves users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdentityProvider {
+    /// The domain of the users that the provider proves.
+    pub domain: DomainId,
+    /// Whether the provider may prove users.
+    pub enabled: bool,
+    /// A description of the provider.
+    pub description: Option<String>,
+    /// The names that the provider gives itself, in order. Each also has a record of its own ([`RemoteIdOwner`]).
+    pub remote_ids: Vec<String>,
+    /// How long the groups of a user count after the provider named them, in minutes.
+    pub authorization_ttl: Option<u32>,
+}
+
+fn option_text(to: &mut Writer, text: &str) {
+    to.text(text);
+}
+
+impl Row for IdentityProvider {
+    const TABLE: Table = Table::IdentityProviders;
+    type Key = IdentityProviderId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(self.domain.bytes()).flag(self.enabled).option(self.description.as_deref(), option_text);
+        to.list(&self.remote_ids, |to, id| option_text(to, id));
+        to.option(self.authorization_ttl, |to, minutes| {
+            to.u32(minutes);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(IdentityProvider {
+            domain: DomainId::from_bytes(from.fixed()?),
+            enabled: from.flag()?,
+            description: from.option(Reader::text)?,
+            remote_ids: from.list(Reader::text)?,
+            authorization_ttl: from.option(Reader::u32)?,
+        })
+    }
+}
+
+/// The identity provider that has a remote id. No two providers have the same remote id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteIdOwner {
+    /// The provider.
+    pub provider: IdentityProviderId,
+}
+
+impl Row for RemoteIdOwner {
+    const TABLE: Table = Table::RemoteIds;
+    type Key = RemoteId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(&self.provider.0);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(RemoteIdOwner { provider: IdentityProviderId(from.text()?) })
+    }
+}
+
+/// A protocol of an identity provider.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProtocolKey {
+    /// The provider.
+    pub provider: IdentityProviderId,
+    /// The id of the protocol, such as `saml2`. It is unique within the provider.
+    pub protocol: String,
+}
+
+impl ProtocolKey {
+    /// The prefix of the protocols of a provider. An id has fewer than 256 bytes, so the length of a longer id is that of no provider.
+    pub fn of(provider: &IdentityProviderId) -> Vec<u8> {
+        let length = u8::try_from(provider.0.len()).unwrap_or(u8::MAX);
+        [&[length], provider.0.as_bytes()].concat()
+    }
+}
+
+impl fmt::Display for ProtocolKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.protocol)
+    }
+}
+
+impl Key for ProtocolKey {
+    fn bytes(&self) -> Vec<u8> {
+        [Self::of(&self.provider).as_slice(), self.protocol.as_bytes()].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&length, rest) = bytes.split_first()?;
+        let (provider, protocol) = rest.split_at_checked(usize::from(length))?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        Some(ProtocolKey { provider: IdentityProviderId(text(provider)?), protocol: text(protocol)? })
+    }
+}
+
+/// How users of an identity provider sign in by a protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// The mapping that makes a user of the provider's answer. As in Keystone, the mapping may have been deleted since.
+    pub mapping: MappingId,
+    /// The attribute of an answer that contains the remote id of the provider.
+    pub remote_id_attribute: Option<String>,
+}
+
+impl Row for Protocol {
+    const TABLE: Table = Table::Protocols;
+    type Key = ProtocolKey;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(&self.mapping.0).option(self.remote_id_attribute.as_deref(), option_text);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Protocol { mapping: MappingId(from.text()?), remote_id_attribute: from.option(Reader::text)? })
+    }
+}
+
+/// Rules that make a user of this server of the attributes in an identity provider's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapping {
+    /// The rules: a JSON list.
+    pub rules: String,
+    /// The version of the rules' form, such as `1.0`.
+    pub schema_version: String,
+}
+
+impl Row for Mapping {
+    const TABLE: Table = Table::Mappings;
+    type Key = MappingId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(&self.rules).text(&self.schema_version);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Mapping { rules: from.text()?, schema_version: from.text()? })
+    }
+}
+
+/// A server to which this server proves its users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceProvider {
+    /// The URL at which a client signs in.
+    pub auth_url: String,
+    /// The URL that receives the proof.
+    pub sp_url: String,
+    /// Whether answers about tokens name the provider.
+    pub enabled: bool,
+    /// A description of the provider.
+    pub description: Option<String>,
+    /// The prefix of the attribute `RelayState` of SAML.
+    pub relay_state_prefix: String,
+}
+
+impl Row for ServiceProvider {
+    const TABLE: Table = Table::ServiceProviders;
+    type Key = ServiceProviderId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(&self.auth_url).text(&self.sp_url).flag(self.enabled);
+        to.option(self.description.as_deref(), option_text).text(&self.relay_state_prefix);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(ServiceProvider {
+            auth_url: from.text()?,
+            sp_url: from.text()?,
+            enabled: from.flag()?,
+            description: from.option(Reader::text)?,
+            relay_state_prefix: from.text()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{FEDERATION_ID_BYTES_MAX, KEY_BYTES_MAX};
+    use crate::tables::{ExtraKey, ResourceKind};
+
+    fn key(provider: &str, protocol: &str) -> ProtocolKey {
+        ProtocolKey { provider: IdentityProviderId(provider.to_owned()), protocol: protocol.to_owned() }
+    }
+
+    #[test]
+    fn no_provider_has_the_protocols_of_another() {
+        for (provider, protocol) in [("a", "bc"), ("ab", "c"), ("ü", ""), ("", "x")] {
+            let key = key(provider, protocol);
+            assert_eq!(ProtocolKey::from_bytes(&key.bytes()), Some(key));
+        }
+        assert!(!key("ab", "c").bytes().starts_with(&ProtocolKey::of(&IdentityProviderId("a".to_owned()))));
+        for damaged in [[].as_slice(), &[2, b'a'], &[1, 0xff, b'x']] {
+            assert_eq!(ProtocolKey::from_bytes(damaged), None);
+        }
+    }
+
+    #[test]
+    fn the_longest_ids_fit_into_the_store() {
+        let id = "x".repeat(FEDERATION_ID_BYTES_MAX);
+        let extra = ExtraKey::of(ResourceKind::Protocol, &key(&id, &id));
+        assert!(extra.bytes().len() <= KEY_BYTES_MAX);
+    }
+}

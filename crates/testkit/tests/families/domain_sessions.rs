@@ -1,0 +1,47 @@
+//! Sessions for a domain: even an administrator's does not reach records of the whole cloud.
+
+use crate::world::{Row, World, none};
+use enfilade_admin::LimitModel;
+use serde_json::json;
+
+#[tokio::test]
+#[rustfmt::skip]
+async fn an_administrator_of_a_domain() {
+    let domain = |name: &str| json!({ "domain": { "name": name } });
+    let on_domain = "/v3/domains/default/users/<clerk>/roles/<admins>";
+    let (system, projects) = ("/v3/system/users/<clerk>/roles/<admins>", "/v3/users/<member>/projects");
+    let rows: Vec<Row> = vec![
+        ("admin", "GET", "/v3/roles?name=admin -> admins", none(), 200, &[]),
+        ("admin", "PUT", "/v3/projects/<far>/users/<member>/roles/<admins>", none(), 204, &[]),
+        // A reader of the domain.
+        ("clerk", "GET", "/v3/domains", none(), 200, &["\"id\":\"default\"", "!<elsewhere>"]),
+        ("clerk", "GET", projects, none(), 200, &["<a>", "!<far>"]),
+        ("clerk", "POST", "/v3/projects", json!({ "project": { "name": "new" } }), 403, &[]),
+        // An administrator of the domain.
+        ("admin", "PUT", on_domain, none(), 204, &[]),
+        ("clerk", "POST", "/v3/projects", json!({ "project": { "name": "new" } }), 201, &[]),
+        ("clerk", "GET", "/v3/domains", none(), 200, &["\"id\":\"default\"", "!<elsewhere>"]),
+        ("clerk", "GET", "/v3/projects", none(), 200, &["<a>", "!<far>"]),
+        ("clerk", "GET", "/v3/projects?domain_id=<elsewhere>", none(), 200, &["\"projects\":[]"]),
+        ("clerk", "GET", "/v3/role_assignments", none(), 200, &["<a>", "!<far>"]),
+        ("clerk", "GET", projects, none(), 200, &["<a>", "<far>"]),
+        ("clerk", "GET", "/v3/projects/<far>", none(), 200, &[]),
+        ("clerk", "GET", "/v3/roles", none(), 200, &["<admins>"]),
+        ("clerk", "POST", "/v3/domains", domain("new"), 403, &["not authorized"]),
+        ("clerk", "PATCH", "/v3/domains/default", domain("new"), 403, &["not authorized"]),
+        ("clerk", "GET", "/v3/services", none(), 403, &["not authorized"]),
+        ("clerk", "POST", "/v3/roles", json!({ "role": { "name": "new" } }), 403, &["not authorized"]),
+        ("clerk", "PUT", system, none(), 403, &["not authorized"]),
+        ("clerk", "GET", "/v3/users/<clerk>/application_credentials", none(), 403, &["not authorized"]),
+        ("clerk", "GET", "/v3/OS-TRUST/trusts", none(), 403, &["not authorized"]),
+        // Roles of a domain are shown to administrators and readers of the system.
+        ("admin", "POST", "/v3/roles -> local", json!({ "role": { "name": "local", "domain_id": "default" } }), 201, &[]),
+        ("admin", "GET", "/v3/roles/<local>", none(), 200, &["<local>"]),
+        ("admin", "GET", "/v3/roles?domain_id=default", none(), 200, &["<local>"]),
+        ("clerk", "GET", "/v3/roles/<local>", none(), 404, &["Could not find role"]),
+        ("clerk", "GET", "/v3/roles?domain_id=default", none(), 403, &["not authorized"]),
+        ("admin", "GET", "/v3/domains", none(), 200, &["\"id\":\"default\"", "<elsewhere>"]),
+        ("admin", "PUT", system, none(), 204, &[]),
+    ];
+    World::new(LimitModel::Flat).await.hold(&rows).await;
+}

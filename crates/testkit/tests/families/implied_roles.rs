@@ -1,0 +1,63 @@
+//! Role implications, and roles of domains.
+
+use crate::world::{NOBODY, Row, World, none};
+use enfilade_admin::LimitModel;
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[rustfmt::skip]
+async fn implied_roles() {
+    let role = |name: &str, domain: Value| json!({ "role": { "name": name, "domain_id": domain } });
+    let implies = |prior: &str, implied: &str| -> &'static str {
+        format!("/v3/roles/<{prior}>/implies/<{implied}>").leak()
+    };
+    let one = implies("lead", "help");
+    let nobody: &'static str = format!("/v3/roles/<lead>/implies/{NOBODY}").leak();
+    let rows: Vec<Row> = vec![
+        ("admin", "POST", "/v3/roles -> lead", role("lead", none()), 201, &[]),
+        ("admin", "POST", "/v3/roles -> help", role("help", none()), 201, &[]),
+        ("admin", "POST", "/v3/roles -> local", role("local", json!("default")), 201, &[]),
+        ("admin", "POST", "/v3/roles -> far-one", role("far-one", json!("<elsewhere>")), 201, &[]),
+        ("admin", "GET", "/v3/roles?name=admin -> admins", none(), 200, &[]),
+        ("admin", "GET", one, none(), 404, &["implied role"]),
+        ("admin", "HEAD", one, none(), 404, &[]),
+        ("admin", "DELETE", one, none(), 404, &["implied role"]),
+        ("member", "PUT", one, none(), 403, &["not authorized"]),
+        ("admin", "PUT", nobody, none(), 404, &["role"]),
+        ("admin", "PUT", one, none(), 201, &["\"prior_role\":{\"id\":\"<lead>\"", "\"implies\":{\"id\":\"<help>\"", "/v3/roles/<lead>/implies/<help>\""]),
+        ("admin", "PUT", one, none(), 409, &["already"]),
+        ("admin", "GET", one, none(), 200, &["\"name\":\"lead\"", "\"name\":\"help\""]),
+        ("admin", "HEAD", one, none(), 204, &[]),
+        ("member", "HEAD", one, none(), 403, &[]),
+        ("admin", "GET", "/v3/roles/<lead>/implies", none(), 200, &["\"implies\":[{\"id\":\"<help>\"", "/v3/roles/<lead>/implies\""]),
+        ("admin", "GET", "/v3/role_inferences", none(), 200, &["\"implies\":[{\"id\":\"<help>\"", "\"prior_role\":{\"id\":\"<lead>\"", "!\"next\""]),
+        ("member", "GET", "/v3/role_inferences", none(), 403, &[]),
+        // No role implies `admin`. Only a role of a domain implies a role of a domain.
+        ("admin", "PUT", implies("lead", "admins"), none(), 403, &["admin"]),
+        ("admin", "PUT", implies("lead", "local"), none(), 403, &["domain"]),
+        ("admin", "PUT", implies("lead", "lead"), none(), 403, &["itself"]),
+        ("admin", "PUT", implies("far-one", "local"), none(), 201, &[]),
+        ("admin", "PUT", implies("local", "help"), none(), 201, &[]),
+        ("admin", "PUT", implies("admins", "help"), none(), 201, &[]),
+        ("admin", "DELETE", one, none(), 204, &[]),
+        ("admin", "HEAD", one, none(), 404, &[]),
+        ("admin", "DELETE", one, none(), 404, &[]),
+    ];
+    World::new(LimitModel::Flat).await.hold(&rows).await;
+}
+
+#[tokio::test]
+#[rustfmt::skip]
+async fn a_role_of_a_domain_on_a_project() {
+    let role = json!({ "role": { "name": "local", "domain_id": "default" } });
+    let inherited = "/v3/OS-INHERIT/projects/<far>/users/<member>/roles/<local>/inherited_to_projects";
+    let rows: Vec<Row> = vec![
+        ("admin", "POST", "/v3/roles -> local", role, 201, &[]),
+        ("admin", "PUT", "/v3/projects/<a>/users/<member>/roles/<local>", none(), 204, &[]),
+        ("admin", "PUT", "/v3/projects/<far>/users/<member>/roles/<local>", none(), 403, &["different domains"]),
+        ("admin", "HEAD", "/v3/projects/<far>/users/<member>/roles/<local>", none(), 404, &[]),
+        ("admin", "PUT", inherited, none(), 403, &["different domains"]),
+        ("admin", "PUT", "/v3/domains/<elsewhere>/users/<member>/roles/<local>", none(), 204, &[]),
+    ];
+    World::new(LimitModel::Flat).await.hold(&rows).await;
+}

@@ -1,0 +1,6 @@
+# The tests in a package of OpenStack's, against this server and against Keystone. Argument: the package.
+set -eu
+mkdir -p "$SCRATCH" && cd "$SCRATCH"
+python3 -m venv venv >&2
+venv/bin/pip install --quiet --disable-pip-version-check --requirement "$JUDGES/identity_requirements.txt" >&2
+exec venv/bin/python "$JUDGES/identity.py" "$1"

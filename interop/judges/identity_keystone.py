@@ -1,0 +1,77 @@
+"""Keystone, on SQLite. Argument: a directory of its own. Prints its address, and serves until its input ends."""
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+warnings.simplefilter("ignore")
+place = sys.argv[1]
+config = os.path.join(place, "keystone.conf")
+os.environ["OS_KEYSTONE_CONFIG_FILES"] = config
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def manage(*words):
+    program = "from keystone.cmd.manage import main; main()"
+    subprocess.run([sys.executable, "-c", program, "--config-file", config, *words], check=True, stdout=sys.stderr)
+
+
+# The tests for `security_compliance` need these rules of passwords. Caches and cheap hashes make the run shorter.
+with open(config, "w") as file:
+    file.write(f"""[DEFAULT]
+log_file = {place}/keystone.log
+[database]
+connection = sqlite:///{place}/keystone.db
+[fernet_tokens]
+key_repository = {place}/fernet
+[credential]
+key_repository = {place}/credentials
+[cache]
+enabled = true
+backend = dogpile.cache.memory
+[identity]
+password_hash_rounds = 4
+[security_compliance]
+lockout_failure_attempts = 3
+lockout_duration = 5
+unique_last_password_count = 2
+""")
+for directory in ("fernet", "credentials"):
+    os.mkdir(os.path.join(place, directory), 0o700)
+manage("db_sync")
+for keys in ("fernet_setup", "credential_setup"):
+    manage(keys, "--keystone-user", "root", "--keystone-group", "root")
+server = make_server("127.0.0.1", 0, None, handler_class=Quiet)
+url = f"http://127.0.0.1:{server.server_port}/v3"
+password = os.environ["ADMINISTRATOR"]
+manage("bootstrap", "--bootstrap-password", password, "--bootstrap-public-url", url, "--bootstrap-region-id", "RegionOne")
+
+import sqlalchemy.pool
+from oslo_db.sqlalchemy import engines
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+# One thread uses the database, and a crash may lose it: connections are kept, no other thread is waited for, and nothing is synced.
+sqlalchemy.pool.NullPool = sqlalchemy.pool.QueuePool
+engines._thread_yield = lambda *_: None
+
+
+@event.listens_for(Engine, "connect")
+def without_sync(connection, _):
+    connection.execute("PRAGMA synchronous=OFF")
+
+
+sys.argv = sys.argv[:1]
+from keystone.server.wsgi import initialize_public_application
+
+server.set_app(initialize_public_application())
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(url, flush=True)
+sys.stdin.read()
