@@ -54,8 +54,8 @@ pub(super) async fn login(
         Proof::OAuth1 => {
             // The body of JSON is not signed (RFC 5849 §3.4.1.3.1).
             let asked = SignedRequest::read(head, base, &[])?;
-            let wanted = wanted(house, scope)?;
-            let made = oauth1::Client { faces, connection, head }.session(asked, wanted, trace).await?;
+            let client = oauth1::Client { faces, connection, head };
+            let made = client.session(asked, || wanted(house, scope), trace).await?;
             return answer(faces, head, &made);
         }
         Proof::Token(ask) => Credential::Session(ask),
