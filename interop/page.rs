@@ -191,7 +191,6 @@ impl Drop for Browser {
     }
 }
 
-/// A user with a role on one folder goes to it from the list of datastores, and sees nothing else on the way.
 #[test]
 fn a_browser_uploads_makes_renames_deletes_and_asks_why() {
     if Command::new("chromedriver").arg("--version").output().is_err() {

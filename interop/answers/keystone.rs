@@ -296,7 +296,7 @@ fn changes(world: &mut World) {
 
 /// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates it. A path with
 /// a name is that of PUT.
-const VICTIMS: [(&str, &str, &str, &str, &str); 20] = [
+const VICTIMS: [(&str, &str, &str, &str, &str); 21] = [
     (
         "new user",
         "admin's session",
@@ -389,6 +389,13 @@ const VICTIMS: [(&str, &str, &str, &str, &str); 20] = [
         "/v3/OS-FEDERATION/service_providers/NAME",
         "service_provider",
         r#"{"service_provider":{"auth_url":"https://new.example/v3","sp_url":"https://new.example/sp"}}"#,
+    ),
+    (
+        "new consumer",
+        "admin's session",
+        "/v3/OS-OAUTH1/consumers",
+        "consumer",
+        r#"{"consumer":{"description":"NAME"}}"#,
     ),
     (
         "new credential",

@@ -3,14 +3,18 @@
 //! The nonces are in the memory of a process. A request is accepted only if its time is near the time of this server, so a nonce is kept only as long
 //! as its request would be accepted.
 
+use enfilade_facts::vocabulary::ConsumerId;
 use enfilade_facts::{Clocks, MemoKey};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 /// The largest difference between the time of a request and the time of this server, in seconds.
 const REQUEST_SECONDS_MAX: i64 = 300;
-/// The most nonces that are kept: only consumers with a right signature add nonces.
-const NONCES_MAX: usize = 65_536;
+/// The most nonces of one consumer that are kept, so that no consumer uses up the room of the others.
+const OF_A_CONSUMER_MAX: usize = 16_384;
+/// The most nonces that are kept (about 20 MB): only consumers with a right signature add nonces.
+const NONCES_MAX: usize = 262_144;
 
 /// The nonces of the requests that were accepted.
 #[derive(Default)]
@@ -18,7 +22,9 @@ pub(crate) struct Nonces(Mutex<Accepted>);
 
 #[derive(Default)]
 struct Accepted {
-    by_second: BTreeMap<i64, HashSet<MemoKey>>,
+    by_second: BTreeMap<i64, HashSet<(ConsumerId, MemoKey)>>,
+    /// The number of nonces of each consumer, and of all.
+    of: HashMap<ConsumerId, usize>,
     count: usize,
     /// The first second whose nonces were not forgotten. A clock that is set back brings no forgotten second back.
     known_from: i64,
@@ -38,7 +44,13 @@ pub(crate) enum Unfit {
 impl Nonces {
     /// Accepts a request with the time `second`, if it was not accepted before. `nonce` is a digest of the nonce and of all that the nonce is unique
     /// for.
-    pub(crate) fn accept(&self, now: Clocks, second: i64, nonce: MemoKey) -> Result<(), Unfit> {
+    pub(crate) fn accept(
+        &self,
+        now: Clocks,
+        second: i64,
+        consumer: ConsumerId,
+        nonce: MemoKey,
+    ) -> Result<(), Unfit> {
         let now = now.unix_seconds;
         if now.abs_diff(second) > REQUEST_SECONDS_MAX.unsigned_abs() {
             return Err(Unfit::Time);
@@ -48,13 +60,15 @@ impl Nonces {
         if second < accepted.known_from {
             return Err(Unfit::Time);
         }
-        if accepted.by_second.get(&second).is_some_and(|nonces| nonces.contains(&nonce)) {
+        if accepted.by_second.get(&second).is_some_and(|nonces| nonces.contains(&(consumer, nonce))) {
             return Err(Unfit::Again);
         }
-        if accepted.count >= NONCES_MAX {
+        let of = accepted.of.get(&consumer).copied().unwrap_or(0);
+        if of >= OF_A_CONSUMER_MAX || accepted.count >= NONCES_MAX {
             return Err(Unfit::Full);
         }
-        accepted.by_second.entry(second).or_default().insert(nonce);
+        accepted.by_second.entry(second).or_default().insert((consumer, nonce));
+        accepted.of.insert(consumer, of + 1);
         accepted.count += 1;
         Ok(())
     }
@@ -64,7 +78,15 @@ impl Accepted {
     fn forget_before(&mut self, second: i64) {
         while let Some(first) = self.by_second.first_entry().filter(|first| *first.key() < second) {
             self.known_from = self.known_from.max(first.key().saturating_add(1));
-            self.count -= first.remove().len();
+            for (consumer, _) in first.remove() {
+                self.count -= 1;
+                if let Entry::Occupied(mut of) = self.of.entry(consumer) {
+                    *of.get_mut() -= 1;
+                    if *of.get() == 0 {
+                        of.remove();
+                    }
+                }
+            }
         }
     }
 }
@@ -77,6 +99,10 @@ mod tests {
 
     fn at(unix_seconds: i64) -> Clocks {
         Clocks { unix_seconds, tick_millis: 0, mirror: MirrorHealth::Current }
+    }
+
+    fn consumer(n: u8) -> ConsumerId {
+        ConsumerId::from_bytes([n; 16])
     }
 
     fn nonce(n: u64) -> MemoKey {
@@ -101,20 +127,24 @@ mod tests {
             (1_000, 1_002, 1, Ok(())),
             (i64::MIN, i64::MAX, 3, Err(Unfit::Time)),
         ] {
-            assert_eq!(nonces.accept(at(now), second, nonce(n)), expected, "{now} {second} {n}");
+            assert_eq!(nonces.accept(at(now), second, consumer(1), nonce(n)), expected, "{now} {second} {n}");
         }
         // Only the nonces of seconds 1,002 and 1,300 are kept.
         assert_eq!(nonces.0.lock().unwrap().count, 2);
     }
 
     #[test]
-    fn no_more_nonces_are_kept_than_the_limit() {
+    fn no_consumer_uses_up_the_room_of_the_others() {
         let nonces = Nonces::default();
-        for n in 0..NONCES_MAX as u64 {
-            assert_eq!(nonces.accept(at(0), 0, nonce(n)), Ok(()));
+        let accept = |second, of, n| nonces.accept(at(second), second, consumer(of), nonce(n));
+        for n in 0..OF_A_CONSUMER_MAX as u64 {
+            assert_eq!(accept(0, 1, n), Ok(()));
         }
-        assert_eq!(nonces.accept(at(0), 0, nonce(u64::MAX)), Err(Unfit::Full));
-        assert_eq!(nonces.accept(at(0), 0, nonce(0)), Err(Unfit::Again));
-        assert_eq!(nonces.accept(at(301), 301, nonce(u64::MAX)), Ok(()));
+        assert_eq!(accept(0, 1, u64::MAX), Err(Unfit::Full));
+        assert_eq!(accept(0, 1, 0), Err(Unfit::Again));
+        assert_eq!(accept(0, 2, 0), Ok(()));
+        // Five minutes later there is room again.
+        assert_eq!(accept(301, 1, u64::MAX), Ok(()));
+        assert_eq!(nonces.0.lock().unwrap().of.len(), 1);
     }
 }

@@ -11,6 +11,7 @@ use crate::revocations::Revocations;
 use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::view::View;
 use aws_lc_rs::{constant_time, hmac};
+use enfilade_facts::tables::Approval;
 use enfilade_facts::vocabulary::{AccessTokenId, ConsumerId, RequestTokenId};
 use enfilade_facts::{Clocks, Index};
 
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Verifier {
 #[derive(Debug)]
 pub struct OAuthProof {
     consumer: ConsumerId,
-    request: Option<RequestTokenId>,
+    request: Option<(RequestTokenId, Approval)>,
     access: Option<AccessTokenId>,
 }
 
@@ -65,9 +66,9 @@ impl OAuthProof {
         self.consumer
     }
 
-    /// The request token with which the request was signed, if any. A user approved the request token, and told the consumer the verifier.
-    pub fn request_token(&self) -> Option<RequestTokenId> {
-        self.request
+    /// The request token with which the request was signed, if any, and the approval whose verifier the consumer knows.
+    pub fn request_token(&self) -> Option<(RequestTokenId, &Approval)> {
+        self.request.as_ref().map(|(id, approval)| (*id, approval))
     }
 }
 
@@ -88,13 +89,18 @@ pub fn prove(
     let view = &View::new(view);
     let is_its = |consumer: ConsumerId, expires: i64| consumer == ask.consumer && now.unix_seconds < expires;
     let secret = view.consumer(&ask.consumer)?.and_then(|row| row.secret.text());
+    let mut approved = None;
     let (token, is_verified, id) = match &ask.token {
         OAuthToken::None => (Some(String::new()), true, [0; 16]),
         OAuthToken::Request(id, verifier) => {
             let row = view.request_token(id)?.filter(|row| is_its(row.consumer, row.expires));
-            let expected = row.as_ref().and_then(|row| row.approval.as_ref()?.verifier.text());
-            let expected = expected.filter(|text| is_same(text.as_bytes(), verifier.0.as_bytes()));
-            (row.and_then(|row| row.secret.text()), expected.is_some(), *id.bytes())
+            let secret = row.as_ref().and_then(|row| row.secret.text());
+            let is_its = |approval: &Approval| {
+                let expected = approval.verifier.text();
+                expected.is_some_and(|text| is_same(text.as_bytes(), verifier.0.as_bytes()))
+            };
+            approved = row.and_then(|row| row.approval).filter(is_its);
+            (secret, approved.is_some(), *id.bytes())
         }
         OAuthToken::Access(id) => {
             let row = view.access_token(id)?.filter(|row| is_its(row.consumer, row.expires));
@@ -107,16 +113,18 @@ pub fn prove(
         return Err(UNKNOWN);
     }
     let nonce = context.memo.key("nonce").bytes(ask.consumer.bytes()).bytes(&id).bytes(ask.nonce.as_bytes());
-    context.sessions.nonces.accept(now, ask.timestamp, nonce.key()).map_err(|unfit| match unfit {
-        Unfit::Time => {
-            Refusal::NotProven("the time of the request is more than 5 minutes from the time of this server")
-        }
-        Unfit::Again => Refusal::NotProven("a request with this nonce was accepted before"),
-        Unfit::Full => Refusal::Busy,
-    })?;
+    context.sessions.nonces.accept(now, ask.timestamp, ask.consumer, nonce.key()).map_err(
+        |unfit| match unfit {
+            Unfit::Time => Refusal::NotProven(
+                "the time of the request is more than 5 minutes from the time of this server",
+            ),
+            Unfit::Again => Refusal::NotProven("a request with this nonce was accepted before"),
+            Unfit::Full => Refusal::Busy,
+        },
+    )?;
     let (request, access) = match ask.token {
         OAuthToken::None => (None, None),
-        OAuthToken::Request(id, _) => (Some(id), None),
+        OAuthToken::Request(id, _) => (approved.map(|approval| (id, approval)), None),
         OAuthToken::Access(id) => (None, Some(id)),
     };
     Ok(OAuthProof { consumer: ask.consumer, request, access })

@@ -314,7 +314,8 @@ pub static POLICY: &[Rule] = &[
 ];
 
 /// The rules that a session for a domain can use, because `domain` is one of their `scope_types` in Keystone. All other rules refuse such a session, also
-/// with the role `admin` on the domain: otherwise an administrator of a domain would administer the whole cloud.
+/// with the role `admin` on the domain. As in Keystone, the role `admin` is not limited to the domain in the rules of this list: such an administrator can
+/// assign `admin` on any project, and is to be trusted like an administrator of the cloud. The role `manager` is limited to the domain.
 pub(crate) static IN_DOMAIN_SESSIONS: &[&str] = &[
     "get_auth_catalog",
     "get_auth_projects",

@@ -66,8 +66,8 @@ pub(super) async fn login(
         Proofs::OAuth1 => {
             // The body of JSON is not signed (RFC 5849 §3.4.1.3.1).
             let asked = SignedRequest::read(head, base, &[])?;
-            let wanted = wanted(house, scope)?;
-            let made = oauth1::Client { faces, connection, head }.session(asked, wanted, trace).await?;
+            let client = oauth1::Client { faces, connection, head };
+            let made = client.session(asked, || wanted(house, scope), trace).await?;
             return answer(faces, head, &made);
         }
         Proofs::Proof(proof, given) => {

@@ -132,16 +132,17 @@ impl Client<'_> {
         Ok(form(&id.to_string(), &row.secret, row.expires))
     }
 
-    /// `POST /v3/auth/tokens` with the method `oauth1`: the session of the user who authorized the access token.
+    /// `POST /v3/auth/tokens` with the method `oauth1`: the session of the user who authorized the access token. The scope is looked up after the proof,
+    /// so that nobody without an access token learns which projects exist.
     pub(super) async fn session(
         &self,
         asked: SignedRequest,
-        wanted: Wanted,
+        wanted: impl FnOnce() -> Result<Wanted, ApiError>,
         trace: &mut Trace,
     ) -> Result<IssuedToken, ApiError> {
         let id = asked.get("oauth_token")?.parse().unwrap_or(AccessTokenId::from_bytes([0; 16]));
         let (proof, _) = self.prove(&asked, OAuthToken::Access(id), trace).await?;
-        Ok(self.faces.arc_house().issue_for_access(&proof, wanted).await?)
+        Ok(self.faces.arc_house().issue_for_access(&proof, wanted()?).await?)
     }
 }
 

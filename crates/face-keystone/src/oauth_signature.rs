@@ -17,6 +17,9 @@ pub(super) struct SignedRequest {
     text: String,
 }
 
+/// The most parameters in the header. OAuth has nine.
+const PARAMETERS_MAX: usize = 32;
+
 /// The parameter that is not signed, because it is the signature.
 const SIGNATURE: &str = "oauth_signature";
 
@@ -79,7 +82,7 @@ impl SignedRequest {
     }
 }
 
-/// The parameters of the header, without `realm`; `None` if one cannot be read, or comes twice.
+/// The parameters of the header, without `realm`; `None` if one cannot be read, or comes twice, or there are more than [`PARAMETERS_MAX`].
 fn in_header(header: &str) -> Option<Vec<(String, String)>> {
     let mut parameters: Vec<(String, String)> = Vec::new();
     for part in header.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -90,7 +93,7 @@ fn in_header(header: &str) -> Option<Vec<(String, String)>> {
         }
         let decoded = |text: &str| String::from_utf8(percent_decoded(text.as_bytes())?).ok();
         let (name, value) = (decoded(name.trim_end())?, decoded(value)?);
-        if parameters.iter().any(|(known, _)| *known == name) {
+        if parameters.len() >= PARAMETERS_MAX || parameters.iter().any(|(known, _)| *known == name) {
             return None;
         }
         parameters.push((name, value));
@@ -165,6 +168,9 @@ mod tests {
             text(&head, "https://a", b"").is_some()
         };
         assert!(is_read("OAuth oauth_signature_method=\"HMAC-SHA1\",oauth_version=\"1.0\""));
+        let mut many = "OAuth oauth_signature_method=\"HMAC-SHA1\"".to_owned();
+        (1..PARAMETERS_MAX).for_each(|n| many.push_str(&format!(",a{n}=\"\"")));
+        assert!(is_read(&many) && !is_read(&format!("{many},a=\"\"")));
         for wrong in [
             "OAuth",
             "OAuth ",

@@ -223,12 +223,11 @@ impl Resource for Limit {
 
 /// The project to which a list is limited, and the domain to which it is limited. `None` if the session sees no limits.
 fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<DomainId>)> {
-    if !permit.is_for_anybody() {
-        return Some((None, None));
-    }
     match call.visit.identity().session()?.claim.scope {
-        Scope::Project(id) => Some((Some(LimitOwner::Project(id)), None)),
+        // As in Keystone, also for an administrator.
         Scope::Domain(id) => Some((None, Some(id))),
+        _ if !permit.is_for_anybody() => Some((None, None)),
+        Scope::Project(id) => Some((Some(LimitOwner::Project(id)), None)),
         Scope::System | Scope::Unscoped => None,
     }
 }

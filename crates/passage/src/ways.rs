@@ -105,6 +105,7 @@ impl WayMembers {
         let after = self.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = names.range::<str, _>((after, Bound::Unbounded)).peekable();
         if rest.peek().is_none() {
+            self.is_over = true;
             return Ok(None);
         }
         let (mut entries, mut last) = (Vec::new(), None);

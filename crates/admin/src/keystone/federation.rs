@@ -186,6 +186,7 @@ impl StoredResource for Protocol {
 }
 
 pub(super) fn check_protocol(key: &ProtocolKey, row: &Protocol) -> Result<(), Error> {
+    check_id(IdentityProvider::NAME, &key.provider.0)?;
     check_id(Protocol::NAME, &key.protocol)?;
     match row
         .remote_id_attribute

@@ -115,7 +115,7 @@ pub fn create_request_token(
     ctx.commit(&format!("request token create {id} for consumer {consumer}"), |view, change| {
         view.get::<Project>(project)?.ok_or_else(|| missing("project", project))?;
         if forget_expired(view, change, &consumer, now)? >= REQUEST_TOKENS_MAX {
-            let why = format!("the consumer has {REQUEST_TOKENS_MAX} request tokens that have not expired; exchange them for access tokens first");
+            let why = format!("the consumer has {REQUEST_TOKENS_MAX} request tokens that have not expired; exchange approved ones for access tokens, or wait until they expire after 8 hours");
             return Err(Error::Refused(why));
         }
         change.expect_present::<Consumer>(&consumer).expect_present::<Project>(project);
@@ -170,13 +170,15 @@ pub fn create_access_token(
     ctx: &ChangeContext<'_>,
     proof: &OAuthProof,
 ) -> Result<(AccessTokenId, AccessToken), Error> {
-    let request = proof.request_token().ok_or_else(|| missing("request token", "none"))?;
+    let (request, proven) = proof.request_token().ok_or_else(|| missing("request token", "none"))?;
     let id = AccessTokenId::from_bytes(random()?);
     let secret = new_shared_secret()?;
     let (row, _) = ctx.commit(&format!("access token create {id}"), |view, change| {
         let gone = || missing("request token", request);
         let from = view.get::<RequestToken>(&request)?.ok_or_else(gone)?;
-        let Approval { user, roles, .. } = from.approval.clone().ok_or_else(gone)?;
+        // A later approval has another verifier, which the consumer did not prove to know.
+        let approval = from.approval.clone().filter(|approval| approval == proven);
+        let Approval { user, roles, .. } = approval.ok_or_else(gone)?;
         let row = AccessToken {
             consumer: from.consumer,
             secret: secret.clone(),

@@ -535,7 +535,8 @@ impl FromStr for Ugid {
 impl fmt::Display for Ugid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ugid::Authid(authid) => write!(f, "{authid}"),
+            // As in the file: keys of facts contain this text, and it must be read as the same grantee.
+            Ugid::Authid(authid) => f.write_str(&authid.to_proxmox()),
             Ugid::Group(group) => write!(f, "@{}", group.name()),
         }
     }
@@ -663,6 +664,12 @@ mod tests {
         );
         let token = Authid { token: Some("t".parse().unwrap()), ..staff };
         assert_eq!(Authid::from_proxmox(&token.to_proxmox()), Ok(token));
+        // A name of a file can have characters that are not visible, and is then the same grantee in a key of facts.
+        let unseen: Ugid = "a\u{200b}b@pbs!t".parse().unwrap();
+        assert_eq!(
+            (unseen.to_string().as_str(), unseen.to_string().parse()),
+            ("a\u{200b}b@pbs!t", Ok(unseen))
+        );
         let odd = Authid::from(user("a b", "local"));
         assert!(Authid::from_proxmox(&odd.to_proxmox()).is_err());
     }
@@ -761,7 +768,13 @@ mod tests {
             prop_assert!(!authid.to_string().starts_with('@'));
             prop_assert!(!authid.to_string().chars().any(is_unseen));
             match authid.is_plain() {
-                true => prop_assert_eq!(Authid::from_proxmox(&authid.to_proxmox()).unwrap(), authid.clone()),
+                true => {
+                    prop_assert_eq!(Authid::from_proxmox(&authid.to_proxmox()).unwrap(), authid.clone());
+                    let grantee = Ugid::Authid(authid.clone());
+                    if !name.starts_with('@') {
+                        prop_assert_eq!(grantee.to_string().parse::<Ugid>().unwrap(), grantee);
+                    }
+                }
                 false => prop_assert!(Authid::from_proxmox(&authid.to_proxmox()).is_err()),
             }
             let project = NameInDomain { name: name.clone(), domain: user.realm().clone() };

@@ -35,6 +35,9 @@ const UNSEEN: [(u32, u32); 25] = [
 
 /// Whether a character is a control character or not visible. New names must not contain such a character.
 pub fn is_unseen(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     c.is_control() || UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(c)))
 }
 

@@ -10,6 +10,8 @@ async fn an_administrator_of_a_domain() {
     let domain = |name: &str| json!({ "domain": { "name": name } });
     let on_domain = "/v3/domains/default/users/<clerk>/roles/<admins>";
     let (system, projects) = ("/v3/system/users/<clerk>/roles/<admins>", "/v3/users/<member>/projects");
+    let registered = json!({ "registered_limits": [{ "service_id": "<service>", "region_id": none(), "resource_name": "volumes", "default_limit": 10 }] });
+    let limit = |project: &str| json!({ "limits": [{ "project_id": project, "service_id": "<service>", "resource_name": "volumes", "resource_limit": 7 }] });
     let rows: Vec<Row> = vec![
         ("admin", "GET", "/v3/roles?name=admin -> admins", none(), 200, &[]),
         ("admin", "PUT", "/v3/projects/<far>/users/<member>/roles/<admins>", none(), 204, &[]),
@@ -34,6 +36,13 @@ async fn an_administrator_of_a_domain() {
         ("clerk", "PUT", system, none(), 403, &["not authorized"]),
         ("clerk", "GET", "/v3/users/<clerk>/application_credentials", none(), 403, &["not authorized"]),
         ("clerk", "GET", "/v3/OS-TRUST/trusts", none(), 403, &["not authorized"]),
+        // Limits of other domains are not listed.
+        ("admin", "POST", "/v3/services -> service", json!({ "service": { "type": "volume" } }), 201, &[]),
+        ("admin", "POST", "/v3/registered_limits", registered, 201, &[]),
+        ("admin", "POST", "/v3/limits -> near", limit("<a>"), 201, &[]),
+        ("admin", "POST", "/v3/limits -> distant", limit("<far>"), 201, &[]),
+        ("admin", "GET", "/v3/limits", none(), 200, &["<near>", "<distant>"]),
+        ("clerk", "GET", "/v3/limits", none(), 200, &["<near>", "!<distant>"]),
         // Roles of a domain are shown to administrators and readers of the system.
         ("admin", "POST", "/v3/roles -> local", json!({ "role": { "name": "local", "domain_id": "default" } }), 201, &[]),
         ("admin", "GET", "/v3/roles/<local>", none(), 200, &["<local>"]),

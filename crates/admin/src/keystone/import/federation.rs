@@ -36,6 +36,10 @@ impl Taking<'_, '_> {
     }
 
     fn identity_provider(&mut self, id: &IdentityProviderId, row: &IdentityProvider) -> Result<Left, Error> {
+        // An empty id is no key, so the check comes first.
+        if let Err(why) = check_identity_provider(id, row) {
+            return Ok(Err(why.to_string()));
+        }
         if !self.has::<Domain>(&row.domain)? {
             return Ok(Err("the domain of the provider does not exist in this store".to_owned()));
         }
@@ -47,7 +51,7 @@ impl Taking<'_, '_> {
                 return Ok(Err(format!("another provider in this store has the remote id {remote}")));
             }
         }
-        let left = self.checked(check_identity_provider(id, row), id, row)?;
+        let left = self.add(id, row)?;
         if left.is_ok() {
             for remote in &row.remote_ids {
                 let owner = RemoteIdOwner { provider: id.clone() };
@@ -59,9 +63,10 @@ impl Taking<'_, '_> {
     }
 
     fn protocol(&mut self, key: &ProtocolKey, row: &Protocol) -> Result<Left, Error> {
-        match self.has::<IdentityProvider>(&key.provider)? {
-            true => self.checked(check_protocol(key, row), key, row),
-            false => Ok(Err("the identity provider does not exist in this store".to_owned())),
+        match check_protocol(key, row) {
+            Ok(()) if self.has::<IdentityProvider>(&key.provider)? => self.add(key, row),
+            Ok(()) => Ok(Err("the identity provider does not exist in this store".to_owned())),
+            Err(why) => Ok(Err(why.to_string())),
         }
     }
 }
