@@ -15,7 +15,9 @@ use enfilade_admin::{
 use enfilade_facts::tables::FileName;
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Accounts, Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
+use enfilade_passage::{
+    Accounts, Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch,
+};
 use enfilade_sources::files::directory;
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;

@@ -12,8 +12,8 @@ use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Admission, Door, Listener, Place, Tls};
 use crate::reserved::refuse_exposed_backups;
 use crate::{
-    activities, audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations, output,
-    protocols, reload, self_made, sweeping, token_key,
+    activities, audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations,
+    output, protocols, reload, self_made, sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -153,8 +153,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
     let shared = operations::shared(home)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
-    let house =
-        home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
+    let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let faces = faces_of(home, &house);
     let router = protocols::router(&faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);

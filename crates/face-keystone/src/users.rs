@@ -228,8 +228,7 @@ fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes
     profile.takes_given_password = has_option(&options, "ignore_change_password_upon_first_use");
     profile.is_never_locked = has_option(&options, "ignore_lockout_failure_attempts");
     profile.is_always_active = has_option(&options, "ignore_user_inactivity");
-    profile.mfa_rules =
-        options.get("options").and_then(Value::as_object).map(mfa_rules).unwrap_or_default();
+    profile.mfa_rules = options.get("options").and_then(Value::as_object).map(mfa_rules).unwrap_or_default();
     Ok(UserAttributes { profile, extra })
 }
 

@@ -7,8 +7,8 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Useri
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source, StoreId};
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
 use enfilade_passage::{
-    Accounts, AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
-    SessionTerms, Upgrade, Visit,
+    Accounts, AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal,
+    ReservedPaths, SessionTerms, Upgrade, Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::locks::MemoryLocks;
