@@ -124,7 +124,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 91] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 17] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -139,6 +139,7 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("penalties clear", "needs a running server: interop `penalties`"),
     ("revoke ec2-key", "only the API makes EC2 keys: interop `revoke`"),
     ("revoke trust", "only the API makes trusts: interop `revoke`"),
+    ("revoke access-token", "only the API makes access tokens: interop `revoke`"),
     ("reference", "interop `reference`"),
     ("completions", "prints a text"),
 ];
@@ -428,6 +429,7 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         "revoke domain who",
         "revoke ec2-key who",
         "revoke trust {U}",
+        "revoke access-token {U}",
         "session end who@local",
         "datastore show who",
         "datastore set who --comment x",

@@ -1,7 +1,5 @@
 """What OpenStack's clients and services do. Arguments: URL (…/v3), certificate, the administrator's password, the service user's."""
 
-import contextlib
-import io
 import json
 import logging
 import sys
@@ -12,26 +10,12 @@ warnings.simplefilter("ignore")
 from keystoneauth1 import exceptions, session
 from keystoneauth1.identity import v3
 from keystonemiddleware import auth_token
-from openstackclient import shell
 from webob import Request
 
 URL, CERTIFICATE, PASSWORD, SERVICE_PASSWORD = sys.argv[1:]
 DEFAULT = {"user_domain_name": "Default"}
 ADMIN = dict(DEFAULT, auth_url=URL, username="admin", password=PASSWORD)
 IN_ADMIN = {"project_name": "admin", "project_domain_name": "Default"}
-
-
-def openstack(*words):
-    """The command line; what it printed, as JSON where it can be."""
-    out = io.StringIO()
-    login = [
-        "--os-auth-url", URL, "--os-username", "admin", "--os-password", PASSWORD, "--os-user-domain-name", "Default",
-        "--os-project-name", "admin", "--os-project-domain-name", "Default", "--os-cacert", CERTIFICATE,
-    ]
-    with contextlib.redirect_stdout(out):
-        status = shell.main(login + list(words))
-    assert status == 0, (words, status, out.getvalue())
-    return json.loads(out.getvalue()) if "json" in words else out.getvalue()
 
 
 def session_of(plugin):
@@ -57,24 +41,10 @@ def validate(asker, token, **parameters):
     return answer.status_code, answer.json().get("token")
 
 
-# The command line.
-token = openstack("token", "issue", "-f", "json")
-assert token["id"].startswith("gAAAA") and len(token["id"]) == 183, token
-services = openstack("catalog", "list", "-f", "json")
-assert [service["Name"] for service in services] == ["keystone", "swift"], services
-assert services[1]["Endpoints"][0]["url"] == "https://swift.example/v1/AUTH_" + token["project_id"], services
-shown = openstack("catalog", "show", "keystone", "-f", "json")
-assert {endpoint["interface"] for endpoint in shown["endpoints"]} == {"public", "internal", "admin"}, shown
-made = openstack("application", "credential", "create", "ac1", "--description", "for a test", "--role", "reader", "-f", "json")
-listed = openstack("application", "credential", "list", "-f", "json")
-assert [row["Name"] for row in listed] == ["ac1"], listed
-shown = openstack("application", "credential", "show", "ac1", "-f", "json")
-key = lambda row, name: row.get(name, row.get(name.title().replace("Id", "ID"), row.get(name.upper())))
-assert key(shown, "description") == "for a test", shown
-credential, secret = key(made, "id"), key(made, "secret")
-openstack("token", "revoke", token["id"])
 admin = password(**IN_ADMIN)
-assert validate(admin, token["id"])[0] == 404
+token, user, project = admin.get_token(), admin.get_user_id(), admin.get_project_id()
+assert token.startswith("gAAAA") and len(token) == 183, token
+assert admin.get_endpoint(service_type="object-store") == "https://swift.example/v1/AUTH_" + project
 assert "v3.14" in json.dumps(admin.get(URL).json())
 
 # A trust: the service reads the administrator's project, and is told to others as the administrator.
@@ -148,6 +118,10 @@ system = password(system_scope="all").get_token()
 refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=system, **IN_ADMIN)).get_token)
 
 # Application credentials: by id, by name; narrower than their owner; they make no others, and no other session comes of them.
+CREDENTIALS = f"{URL}/users/{user}/application_credentials"
+made = {"name": "ac1", "roles": [{"name": "reader"}]}
+made = admin.post(CREDENTIALS, json={"application_credential": made}).json()["application_credential"]
+credential, secret = made["id"], made["secret"]
 by_id = v3.ApplicationCredential(auth_url=URL, application_credential_id=credential, application_credential_secret=secret)
 by_name = v3.ApplicationCredential(
     auth_url=URL, application_credential_name="ac1", application_credential_secret=secret, username="admin", **DEFAULT
@@ -158,28 +132,27 @@ for plugin in (by_id, by_name):
     assert status == 200 and [role["name"] for role in told["roles"]] == ["reader"], told
     assert told["application_credential"] == {"id": credential, "name": "ac1", "restricted": True}, told
     assert len(machine.get_token()) == 204
-user = told["user"]["id"]
 more = {"application_credential": {"name": "ac2"}}
-refused(exceptions.Forbidden, machine.post, f"{URL}/users/{user}/application_credentials", json=more)
+refused(exceptions.Forbidden, machine.post, CREDENTIALS, json=more)
 refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=machine.get_token(), **IN_ADMIN)).get_token)
 wrong = v3.ApplicationCredential(auth_url=URL, application_credential_id=credential, application_credential_secret="wrong")
 refused(exceptions.Unauthorized, session_of(wrong).get_token)
 # One that may make others makes none that is more, and none that lasts longer.
 free = {"name": "free", "unrestricted": True, "roles": [{"name": "member"}], "expires_at": "2100-01-01T00:00:00.000000Z"}
-free = admin.post(f"{URL}/users/{user}/application_credentials", json={"application_credential": free}).json()
+free = admin.post(CREDENTIALS, json={"application_credential": free}).json()
 free = free["application_credential"]
 free = session_of(
     v3.ApplicationCredential(auth_url=URL, application_credential_id=free["id"], application_credential_secret=free["secret"])
 )
 more = {"application_credential": {"name": "child", "roles": [{"name": "admin"}]}}
-refused(exceptions.BadRequest, free.post, f"{URL}/users/{user}/application_credentials", json=more)
+refused(exceptions.BadRequest, free.post, CREDENTIALS, json=more)
 more = {"application_credential": {"name": "child"}}
-child = free.post(f"{URL}/users/{user}/application_credentials", json=more).json()["application_credential"]
+child = free.post(CREDENTIALS, json=more).json()["application_credential"]
 assert child["expires_at"] == "2100-01-01T00:00:00.000000", child
 assert {role["name"] for role in child["roles"]} == {"member", "reader"}, child
 # With rules: a service that does not know them is told nothing.
 ruled = {"name": "ruled", "access_rules": [{"service": "object-store", "method": "GET", "path": "/v1/allowed/*"}]}
-made = admin.post(f"{URL}/users/{user}/application_credentials", json={"application_credential": ruled}).json()
+made = admin.post(CREDENTIALS, json={"application_credential": ruled}).json()
 made = made["application_credential"]
 ruled = session_of(
     v3.ApplicationCredential(auth_url=URL, application_credential_id=made["id"], application_credential_secret=made["secret"])
@@ -238,8 +211,8 @@ for cascade, left in (("true", 404), ("false", 200)):
 
 # What is deleted is good no longer.
 token = machine.get_token()
-openstack("application", "credential", "delete", "ac1")
+admin.delete(f"{CREDENTIALS}/{credential}")
 assert validate(admin, token)[0] == 404
 refused(exceptions.Unauthorized, session_of(by_id.__class__(
     auth_url=URL, application_credential_id=credential, application_credential_secret=secret)).get_token)
-print(json.dumps({"admin": admin.get_token(), "user": user, "project": admin.get_project_id()}))
+print(json.dumps({"admin": admin.get_token()}))

@@ -1,219 +1,151 @@
-"""Every management command of OpenStack's client, against the server. Arguments: URL (…/v3), certificate, the administrator's password."""
+"""Runs the commands of keystone_manage.cases with OpenStack's client, all in this process. Arguments: URL (…/v3), certificate, the
+administrator's password."""
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import io
 import json
 import logging
-import subprocess
+import os
+import pathlib
+import re
+import shlex
+import struct
 import sys
+import tempfile
+import time
 import warnings
 
 warnings.simplefilter("ignore")
-logging.disable(logging.CRITICAL)
-from keystoneauth1 import session
-from keystoneauth1.identity import v3
 from openstackclient import shell
+from osc_lib import clientmanager
 
+directory = tempfile.TemporaryDirectory()
 URL, CERTIFICATE, PASSWORD = sys.argv[1:4]
-ADMIN = ["--os-username", "admin", "--os-password", PASSWORD, "--os-user-domain-name", "Default",
-         "--os-project-name", "admin", "--os-project-domain-name", "Default"]
+SERVER = ["--os-auth-url", URL, "--os-cacert", CERTIFICATE]
+SEED = b"12345678901234567890"
+values, clients, errors = {"password": PASSWORD, "seed": base64.b32encode(SEED).decode()}, {}, io.StringIO()
+logins = {"admin": ["--os-username", "admin", "--os-password", PASSWORD, "--os-user-domain-name", "Default",
+                    "--os-project-name", "admin", "--os-project-domain-name", "Default"]}
 
 
-def openstack(*words, login=ADMIN, fails=False):
-    """What a command printed, as JSON where it can be; whether it has to fail."""
-    out, err = io.StringIO(), io.StringIO()
-    shows = any(word in ("list", "show", "create", "issue", "set") for word in words) and "set" not in words
-    extra = ["-f", "json"] if shows else []
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = shell.main(["--os-auth-url", URL, "--os-cacert", CERTIFICATE] + login + list(words) + extra)
-    assert (status != 0) == fails, (words, status, out.getvalue(), err.getvalue())
-    return json.loads(out.getvalue()) if shows and not fails and out.getvalue().strip() else out.getvalue()
+def passcode():
+    """The passcode of now (RFC 6238). The server also accepts the one before."""
+    tag = hmac.digest(SEED, struct.pack(">Q", int(time.time()) // 30), hashlib.sha1)
+    number, = struct.unpack_from(">I", tag, tag[-1] & 15)
+    return f"{(number & 0x7fffffff) % 1000000:06}"
 
 
-def openstack_apart(*words, login):
-    """The same in another process: within one process the client reuses the session of the first login."""
-    command = [sys.executable, "-c", "from openstackclient import shell; raise SystemExit(shell.main())"]
-    command += ["--os-auth-url", URL, "--os-cacert", CERTIFICATE] + login + list(words) + ["-f", "json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
-    return json.loads(done.stdout)
+def substituted(found):
+    """The text for `{x*N}`, `{passcode}`, `{name}`, or `{name.part}`, where `name` is a value that an earlier line kept."""
+    of, part = found["of"], found["part"]
+    if found["times"]:
+        return found["text"] * int(found["times"])
+    if of == "passcode":
+        return passcode()
+    if part == "trimmed":
+        return values[of].strip()
+    return values[of][part] if part else values[of]
 
 
-def names(rows, column="Name"):
-    return {row[column] for row in rows}
+def filled(text):
+    return re.sub(r"\{(?:(?P<text>[^{}])\*(?P<times>\d+)|(?P<of>[a-z]\w*)(?:\.(?P<part>[\w ]+))?)\}", substituted, text)
 
 
-# Domains.
-made = openstack("domain", "create", "d1", "--description", "one")
-assert made["name"] == "d1" and made["enabled"] is True and made["description"] == "one", made
-openstack("domain", "create", "d1", fails=True)
-assert {"Default", "d1"} <= names(openstack("domain", "list"))
-openstack("domain", "set", "--description", "x", "d1")
-shown = openstack("domain", "show", "d1")
-assert shown["description"] == "x" and shown["id"] == made["id"], shown
-openstack("domain", "show", "d9", fails=True)
-openstack("domain", "delete", "d1", fails=True)  # It is enabled.
+def words(text):
+    """The words of a line. They are filled after the line is split, so that no name needs quotes."""
+    return [filled(word) for word in shlex.split(text)]
 
-# Projects.
-project = openstack("project", "create", "p1", "--domain", "d1", "--tag", "red", "--property", "colour=blue")
-assert project["domain_id"] == made["id"] and project["parent_id"] == made["id"], project
-openstack("project", "create", "p1", "--domain", "d1", fails=True)
-child = openstack("project", "create", "p2", "--domain", "d1", "--parent", "p1")
-assert child["parent_id"] == project["id"], child
-openstack("project", "create", "p9", "--domain", "nowhere", fails=True)
-assert names(openstack("project", "list", "--domain", "d1")) == {"p1", "p2"}
-assert "admin" in names(openstack("project", "list"))
-assert names(openstack("project", "list", "--tags", "red")) == {"p1"}
-assert names(openstack("project", "list", "--not-tags", "red", "--domain", "d1")) == {"p2"}
-openstack("project", "set", "p1", "--domain", "d1", "--description", "y", "--name", "p1b")
-openstack("project", "set", "p1b", "--domain", "d1", "--name", "p1", "--property", "colour=green")
-shown = openstack("project", "show", "p1", "--domain", "d1")
-assert shown["description"] == "y" and shown["tags"] == ["red"], shown
-shown = openstack("project", "show", "p2", "--domain", "d1", "--parents")
-assert list(shown["parents"]) == [project["id"]], shown
-openstack("project", "set", "p1", "--domain", "d1", "--disable", fails=True)  # One in it is enabled.
 
-# Users.
-user = openstack("user", "create", "u1", "--domain", "d1", "--password", "pw1", "--email", "u@x", "--description", "somebody")
-assert user["name"] == "u1" and user["domain_id"] == made["id"] and user["email"] == "u@x", user
-openstack("user", "create", "u1", "--domain", "d1", fails=True)
-assert names(openstack("user", "list", "--domain", "d1")) == {"u1"}
-assert {"admin", "u1"} <= names(openstack("user", "list"))
-openstack("user", "set", "u1", "--domain", "d1", "--email", "a@b")
-openstack("user", "set", "u1", "--domain", "d1", "--password", "pw2")
-assert openstack("user", "show", "u1", "--domain", "d1")["email"] == "a@b"
-openstack("user", "set", "u1", "--domain", "d1", "--enable-multi-factor-auth", "--multi-factor-auth-rule", "password,totp")
-shown = openstack("user", "show", "u1", "--domain", "d1")["options"]
-assert shown["multi_factor_auth_rules"] == [["password", "totp"]] and shown["multi_factor_auth_enabled"], shown
-openstack("user", "set", "u1", "--domain", "d1", "--enable-multi-factor-auth", "--multi-factor-auth-rule", "password")
-openstack("user", "show", "nobody", "--domain", "d1", fails=True)
-assert "admin" in names(openstack("user", "list", "--project", "admin"))
+def openstack(login, command):
+    """The status and the output of a command. The first command of a login starts a client, the others use its session."""
+    for cache in vars(clientmanager.ClientManager).values():
+        if isinstance(cache, clientmanager.ClientCache):
+            cache._handle = None  # It uses the session of the previous login.
+    out = io.StringIO()
+    errors.seek(0), errors.truncate()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        try:
+            if login in clients:
+                clients[login].stdout = out
+                status = clients[login].run_subcommand(command)
+            else:
+                logging.getLogger().handlers.clear()  # Each client adds its own.
+                client = shell.OpenStackShell()
+                status = client.run(SERVER + logins[login] + command)
+                if status == 0:
+                    clients[login] = client
+        except SystemExit as error:
+            status = error.code
+    return status, out.getvalue()
 
-# Groups.
-group = openstack("group", "create", "g1", "--domain", "d1", "--description", "many")
-assert names(openstack("group", "list", "--domain", "d1")) == {"g1"}
-assert openstack("group", "show", "g1", "--domain", "d1")["description"] == "many"
-openstack("group", "set", "g1", "--domain", "d1", "--description", "few")
-both = ["--group-domain", "d1", "--user-domain", "d1"]
-assert "in group" not in openstack("group", "contains", "user", "g1", "u1", *both)
-openstack("group", "add", "user", "g1", "u1", *both)
-assert "in group" in openstack("group", "contains", "user", "g1", "u1", *both)
-assert names(openstack("user", "list", "--group", group["id"])) == {"u1"}
-assert names(openstack("group", "list", "--user", "u1", "--user-domain", "d1")) == {"g1"}
 
-# Roles and who has them.
-role = openstack("role", "create", "r1", "--description", "a role")
-openstack("role", "create", "r1", fails=True)
-of_domain = openstack("role", "create", "r1", "--domain", "d1")
-assert of_domain["domain_id"] == made["id"], of_domain
-assert {"admin", "manager", "member", "reader", "r1"} <= names(openstack("role", "list"))
-assert names(openstack("role", "list", "--domain", "d1")) == {"r1"}
-openstack("role", "set", "r1", "--name", "r2")
-assert openstack("role", "show", "r2")["id"] == role["id"]
-openstack("role", "set", "r2", "--name", "r1")
-on_project = ["--project", "p1", "--project-domain", "d1"]
-openstack("role", "add", "--user", "u1", "--user-domain", "d1", *on_project, "r1")
-openstack("role", "add", "--group", "g1", "--group-domain", "d1", "--domain", "d1", "r1")
-openstack("role", "add", "--user", "u1", "--user-domain", "d1", "--system", "all", "reader")
-openstack("role", "add", "--user", "u1", "--user-domain", "d1", "--domain", "d1", "--inherited", "member")
-openstack("role", "add", "--user", "nobody", *on_project, "r1", fails=True)
-of_user = openstack("role", "assignment", "list", "--names", "--user", "u1", "--user-domain", "d1")
-assert {(row["Role"], row["Project"], row["Domain"], row["System"], row["Inherited"]) for row in of_user} == {
-    ("r1", "p1@d1", "", "", False), ("reader", "", "", "all", False), ("member", "", "d1", "", True),
-}, of_user
-effective = openstack("role", "assignment", "list", "--effective", "--names", *on_project)
-assert {(row["Role"], row["User"]) for row in effective} == {("r1", "u1@d1"), ("member", "u1@d1"), ("reader", "u1@d1")}, effective
-effective = openstack("role", "assignment", "list", "--effective", "--user", "u1", "--user-domain", "d1", "--domain", "d1", "--names")
-assert {(row["Role"], row["Domain"]) for row in effective} == {("r1", "d1")}, effective
-assert len(openstack("role", "assignment", "list")) >= 5
-assert len(openstack("role", "assignment", "list", "--group", "g1", "--group-domain", "d1")) == 1
-inferences = {(row["Prior Role Name"], row["Implied Role Name"]) for row in openstack("implied", "role", "list")}
-assert {("admin", "manager"), ("manager", "member"), ("member", "reader")} <= inferences, inferences
-openstack("implied", "role", "create", "r1", "--implied-role", "reader")
-assert ("r1", "reader") in {(row["Prior Role Name"], row["Implied Role Name"]) for row in openstack("implied", "role", "list")}
-openstack("implied", "role", "delete", "r1", "--implied-role", "reader")
+def agrees(record, pairs):
+    """Whether a record has these values. A value is a text, also for a list of only this text, or JSON."""
+    def is_so(shown, value):
+        try:
+            return shown in (value, [value]) or shown == json.loads(value)
+        except ValueError:
+            return False
 
-# The user works: with the role of the project, with the one that comes from the domain, and no longer.
-U1 = ["--os-username", "u1", "--os-user-domain-name", "d1", "--os-project-domain-name", "d1"]
-u1 = lambda password, project: U1 + ["--os-password", password, "--os-project-name", project]
-assert openstack("token", "issue", login=u1("pw2", "p1"))["project_id"] == project["id"]
-assert openstack("token", "issue", login=u1("pw2", "p2"))["project_id"] == child["id"]
-openstack("token", "issue", login=u1("pw1", "p1"), fails=True)
-openstack("user", "create", "u2", login=u1("pw2", "p1"), fails=True)
-assert "u1" in names(openstack("user", "list", login=U1 + ["--os-password", "pw2", "--os-system-scope", "all"]))
-openstack("user", "password", "set", "--original-password", "pw2", "--password", "pw3", login=u1("pw2", "p1"))
-openstack("token", "issue", login=u1("pw2", "p1"), fails=True)
-openstack("token", "issue", login=u1("pw3", "p1"))
-openstack("role", "remove", "--user", "u1", "--user-domain", "d1", "--domain", "d1", "--inherited", "member")
-openstack("token", "issue", login=u1("pw3", "p2"), fails=True)
-openstack("user", "set", "u1", "--domain", "d1", "--disable")
-openstack("token", "issue", login=u1("pw3", "p1"), fails=True)
-openstack("user", "set", "u1", "--domain", "d1", "--enable")
+    pairs = [pair.split("=", 1) for pair in pairs]
+    return all(is_so(record[key], value) for key, value in pairs)
 
-# The catalog.
-service = openstack("service", "create", "--name", "svc1", "compute", "--description", "machines")
-assert "svc1" in names(openstack("service", "list"))
-assert openstack("service", "show", "svc1")["id"] == service["id"]
-openstack("service", "set", "svc1", "--description", "others")
-openstack("region", "create", "RegionTwo", "--description", "there", "--parent-region", "RegionOne")
-openstack("region", "create", "RegionTwo", fails=True)
-assert "RegionTwo" in names(openstack("region", "list"), "Region")
-openstack("region", "set", "RegionTwo", "--description", "here")
-assert openstack("region", "show", "RegionTwo")["description"] == "here"
-endpoint = openstack("endpoint", "create", "svc1", "public", "http://127.0.0.1:9/v2/%(tenant_id)s", "--region", "RegionTwo")
-openstack("endpoint", "create", "svc1", "public", "nonsense", fails=True)
-assert endpoint["id"] in names(openstack("endpoint", "list"), "ID")
-openstack("endpoint", "set", endpoint["id"], "--url", "http://127.0.0.1:9/v3/%(tenant_id)s")
-assert openstack("endpoint", "show", endpoint["id"])["url"].startswith("http://127.0.0.1:9/v3/")
-told = [row for row in openstack("catalog", "list") if row["Name"] == "svc1"]
-assert told and told[0]["Endpoints"][0]["url"].startswith("http://127.0.0.1:9/v3/"), told
-openstack("region", "delete", "RegionTwo", fails=True)  # An endpoint is in it.
-openstack("endpoint", "delete", endpoint["id"])
-openstack("region", "delete", "RegionTwo")
-openstack("service", "delete", "svc1")
 
-# What services keep.
-me = openstack("token", "issue")["user_id"]
-READER = U1 + ["--os-password", "pw3", "--os-system-scope", "all"]
-key = openstack("ec2", "credentials", "create")
-assert key["access"] in names(openstack("ec2", "credentials", "list"), "Access")
-assert openstack("ec2", "credentials", "show", key["access"])["secret"] == key["secret"]
-listed = openstack_apart("ec2", "credentials", "list", "--user", me, login=READER)
-assert [(row["Access"], row["Secret"]) for row in listed] == [(key["access"], None)], listed
-openstack("ec2", "credentials", "delete", key["access"])
-kept = openstack("credential", "create", me, "--type", "cert", "some bytes")
-assert openstack("credential", "show", kept["id"])["blob"] == "some bytes"
-openstack("credential", "set", kept["id"], "--user", me, "--type", "cert", "--data", "others")
-assert kept["id"] in names(openstack("credential", "list"), "ID")
-listed = {row["ID"]: row["Data"] for row in openstack_apart("credential", "list", login=READER)}
-assert listed[kept["id"]] is None, listed
-assert openstack_apart("credential", "show", kept["id"], login=READER)["blob"] is None
-openstack("credential", "delete", kept["id"])
-openstack("credential", "show", kept["id"], fails=True)
-openstack("access", "rule", "list")
+def is_so(expected, as_text, shown):
+    what, *rest = words(expected)
+    if what in ("fails", "says", "omits"):
+        text = errors.getvalue() + ("" if what == "fails" else as_text)
+        return all((one in text) == (what != "omits") for one in rest)
+    if what in ("row", "no", "only"):
+        has_row = any(agrees(row, rest) for row in shown)
+        return has_row == (what != "no") and (what != "only" or len(shown) == 1)
+    return agrees(shown, [what, *rest])
 
-# Trusts.
-trust = openstack("trust", "create", "--project", "admin", "--role", "reader", me, user["id"])
-assert openstack("trust", "show", trust["id"])["trustee_user_id"] == user["id"]
-assert trust["id"] in names(openstack("trust", "list"), "ID")
-openstack("trust", "delete", trust["id"])
 
-# And all of it goes.
-openstack("group", "remove", "user", "g1", "u1", *both)
-openstack("group", "remove", "user", "g1", "u1", *both, fails=True)
-openstack("role", "remove", "--user", "u1", "--user-domain", "d1", *on_project, "r1")
-assert not openstack("role", "assignment", "list", "--user", user["id"], *on_project)
-openstack("role", "delete", role["id"])
-openstack("project", "delete", "p1", "--domain", "d1", fails=True)  # One is in it.
-openstack("project", "delete", "p2", "--domain", "d1")
-openstack("project", "delete", "p1", "--domain", "d1")
-openstack("group", "delete", "g1", "--domain", "d1")
-openstack("user", "create", "u3", "--domain", "d1", "--password", "pw")
-openstack("user", "delete", "u1", "--domain", "d1")
-openstack("user", "show", "u1", "--domain", "d1", fails=True)
-openstack("domain", "set", "--disable", "d1")
-openstack("domain", "delete", "d1")
-assert "d1" not in names(openstack("domain", "list"))
-# Its users do not exist any more, although their records were not removed yet.
-assert "u3" not in names(openstack("user", "list"))
+def run(line):
+    if line.startswith("file "):
+        name, text = line.removeprefix("file ").split(" = ", 1)
+        values[name] = os.path.join(directory.name, name)
+        pathlib.Path(values[name]).write_text(filled(text), encoding="utf-8")
+        return
+    command, *expected = [part.strip() for part in line.split(" | ")]
+    kept, login, sign, command = re.fullmatch(r"(?:(\w+) := )?(?:@(\w+) )?(?:(=) )?(.*)", command).groups()
+    login = login or "admin"
+    if sign:
+        logins[login] = words(command)
+        clients.pop(login, None)
+        return
+    fails = any(one.startswith("fails") for one in expected)
+    is_json = kept or not fails and any(not one.startswith(("says", "omits")) for one in expected)
+    status, shown = openstack(login, words(command) + ["-f", "json"] * bool(is_json))
+    told = f"{words(command)}: {status}\n{shown}\n{errors.getvalue()}"
+    assert (status != 0) == fails, told
+    record = json.loads(shown) if is_json else None
+    for one in expected:
+        assert is_so(one, shown, record), f"{one}\n{told}"
+    if kept:
+        values[kept] = record[0] if isinstance(record, list) else record
+
+
+names, sections = [], []
+for line in pathlib.Path(__file__).with_suffix(".cases").read_text(encoding="utf-8").splitlines():
+    if line.startswith("name: "):
+        names.append(filled(line.removeprefix("name: ")))
+    elif line.startswith("== "):
+        sections.append((line, []))
+    elif line and not line.startswith("#"):
+        sections[-1][1].append(line)
+failures = []
+for title, lines in sections:
+    try:
+        for name in names if title.endswith("each name") else names[:1]:
+            values |= {"name": name, "short": name[:64], "id": name[:64].replace("/", "")}
+            for line in lines:
+                run(line)
+    except Exception as error:
+        failures.append(f"{title}: {name}\n{line}\n{type(error).__name__}: {error}")
+assert not failures, "\n\n".join(failures)
 print(json.dumps({"held": True}))

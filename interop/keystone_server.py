@@ -107,7 +107,14 @@ call("PUT", f"{federation}/identity_providers/acme", {"identity_provider": {"rem
 call("PUT", f"{federation}/identity_providers/acme/protocols/saml2", {"protocol": {"mapping_id": "people", "remote_id_attribute": "Issuer"}})
 call("PUT", f"{federation}/service_providers/beta", {"service_provider": {
     "auth_url": "https://beta/v3", "sp_url": "https://beta/sp", "enabled": True}})
-made(f"/users/{me}/application_credentials", "application_credential", name="ci", roles=[{"name": "reader"}])
+ci = call("POST", f"/users/{me}/application_credentials", {"application_credential": {
+    "name": "ci", "roles": [{"name": "reader"}]}}).json()["application_credential"]
+admins = call("GET", "/projects?name=admin").json()["projects"][0]["id"]
+trust = made("/OS-TRUST/trusts", "trust", trustor_user_id=me, trustee_user_id=ann, project_id=admins, impersonation=False,
+             roles=[{"name": "reader"}], expires_at="2099-01-31T12:00:00.000000Z")
+key = call("POST", f"/users/{me}/credentials/OS-EC2", {"tenant_id": admins}).json()["credential"]
+made("/OS-OAUTH1/consumers", "consumer", description="a robot")
+call("PUT", f"/domains/{domain}/config", {"config": {"ldap": {"url": "ldap://x", "password": "s3cret"}}})
 
 lists = {}
 for path in ["domains", "projects", "users", "groups", "roles", "regions", "services", "endpoints", "role_assignments", "role_inferences"]:
@@ -127,5 +134,6 @@ lists["credentials"] = call("GET", f"/users/{me}/application_credentials").json(
 dump = os.path.join(PLACE, "keystone.sql")
 with open(dump, "w") as to:
     to.write("\n".join(sqlite3.connect(DATABASE).iterdump()))
-print(json.dumps({"url": url, "lists": lists, "dump": dump, "me": me, "associated": associated}), flush=True)
+print(json.dumps({"url": url, "lists": lists, "dump": dump, "me": me, "associated": associated,
+                  "ci": {"id": ci["id"], "secret": ci["secret"]}, "trust": trust, "key": key}), flush=True)
 sys.stdin.read()

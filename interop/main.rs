@@ -41,6 +41,7 @@ mod identity_alike;
 mod import;
 mod import_again;
 mod import_cloud;
+mod import_delegated;
 mod migration;
 mod keys;
 mod key_directory;

@@ -273,7 +273,7 @@ fn about(route: &V3Route) -> About {
 /// Whether the session is for a domain, and no session for a domain can make the call.
 fn is_beyond_domains(actor: &Actor, route: &V3Route) -> bool {
     let is_for_domain = matches!(actor.on, On::Domain | On::OtherDomain);
-    is_for_domain && !rule_named(route.rule).unwrap().is_for_domain_sessions()
+    is_for_domain && !rule_named(route.rule).unwrap().in_domain_sessions
 }
 
 /// Whether the rule allows the call; a second implementation of the rules.

@@ -287,6 +287,100 @@ fn one_ec2_key_or_one_trust_is_ended_alone() {
     }
 }
 
+/// The header of a POST request that a consumer signs (RFC 5849). A key is an id and its secret.
+fn signed(url: &str, consumer: &Key, token: Option<&Key>, verifier: Option<&str>, nonce: u32) -> String {
+    let encoded = |text: &str| {
+        [("+", "%2B"), ("/", "%2F"), (":", "%3A"), ("=", "%3D"), ("&", "%26")]
+            .iter()
+            .fold(text.to_owned(), |text, (plain, code)| text.replace(plain, code))
+    };
+    let seconds = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs().to_string();
+    let nonce = nonce.to_string();
+    let mut parameters = vec![
+        ("oauth_consumer_key", consumer.0.as_str()),
+        ("oauth_nonce", &nonce),
+        ("oauth_signature_method", "HMAC-SHA1"),
+        ("oauth_timestamp", &seconds),
+    ];
+    parameters.extend(token.map(|(id, _)| ("oauth_token", id.as_str())));
+    parameters.extend(verifier.map(|verifier| ("oauth_verifier", verifier)));
+    let pairs: Vec<_> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let text = format!("POST&{}&{}", encoded(url), encoded(&pairs.join("&")));
+    let key = format!("{}&{}", consumer.1, token.map_or("", |(_, secret)| secret));
+    let sign = "printf %s \"$1\" | openssl dgst -sha1 -hmac \"$0\" -binary | openssl base64 -A";
+    let signature = Command::new("sh").args(["-c", sign, &key, &text]).output().unwrap().stdout;
+    let signature = encoded(&String::from_utf8(signature).unwrap());
+    parameters.push(("oauth_signature", &signature));
+    let parts: Vec<_> = parameters.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    format!("Authorization: OAuth {}", parts.join(", "))
+}
+
+type Key = (String, String);
+
+/// Lets the administrator approve a request of a consumer. Returns the access token.
+fn approved(cloud: &Cloud, consumer: &Key, project: &str, nonce: u32) -> Key {
+    let ask = |path: &str, token: Option<&Key>, verifier: Option<&str>| {
+        let header = signed(&cloud.server.url(path), consumer, token, verifier, nonce);
+        let project = format!("Requested-Project-Id: {project}");
+        let answer =
+            curl(&cloud.server, "", path, &["--request", "POST", "--header", &header, "--header", &project]);
+        let text = answer.text();
+        assert_eq!(answer.status, 201, "{text}");
+        let part = |name: &str| {
+            let mut parts = text.split('&').filter_map(|part| part.split_once('='));
+            parts.find(|(known, _)| *known == name).unwrap().1.to_owned()
+        };
+        (part("oauth_token"), part("oauth_token_secret"))
+    };
+    let request = ask("/v3/OS-OAUTH1/request_token", None, None);
+    let path = format!("/v3/OS-OAUTH1/authorize/{}", request.0);
+    let told = cloud.change("PUT", &path, &json!({ "roles": [{ "name": "admin" }] }));
+    ask("/v3/OS-OAUTH1/access_token", Some(&request), told["token"]["oauth_verifier"].as_str())
+}
+
+/// One OAuth access token is ended by the name that `user access` shows, and nothing else.
+#[test]
+fn one_access_token_is_ended_alone() {
+    let cloud = Cloud::start();
+    let server = &cloud.server;
+    let admin = cloud.login("admin", "default", "pw", project("admin", "default")).unwrap();
+    let work = cloud.stands(&admin).unwrap()["project"]["id"].as_str().unwrap().to_owned();
+    let made =
+        cloud.change("POST", "/v3/OS-OAUTH1/consumers", &json!({ "consumer": {} }))["consumer"].clone();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let consumer = (text("id"), text("secret"));
+    let tokens = [1, 2].map(|nonce| approved(&cloud, &consumer, &work, nonce));
+    let login = |token: &Key, nonce| {
+        let (path, body) = ("/v3/auth/tokens", r#"{"auth":{"identity":{"methods":["oauth1"],"oauth1":{}}}}"#);
+        let header = signed(&server.url(path), &consumer, Some(token), None, nonce);
+        let json = "Content-Type: application/json";
+        let answer = curl(server, "", path, &["--header", &header, "--header", json, "--data", body]);
+        let token = answer.head.iter().find_map(|line| line.strip_prefix("x-subject-token: "));
+        token.map(|token| token.trim().to_owned())
+    };
+    let sessions = [login(&tokens[0], 3).unwrap(), login(&tokens[1], 4).unwrap()];
+    let named = || {
+        let said = server.cli(&["user", "access", "admin@Default"])[0].clone();
+        let ways = said["ways"].as_array().unwrap().clone().into_iter();
+        let ways = ways.filter(|way| way["way"] == "OAuth access token" && way["works"] == true);
+        ways.map(|way| way["name"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(named(), tokens.iter().map(|(id, _)| id.clone()).collect());
+    let said = server.cli(&["revoke", "access-token", &tokens[0].0])[0].clone();
+    assert_eq!(said["revoked"], "OAuth access token", "{said}");
+    assert_eq!(
+        (&said["ended"]["oauth_access_tokens"], &said["ended"]["sessions_at_least"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(said["still_works"]["oauth_access_tokens"], 1, "{said}");
+    assert_eq!(sessions.each_ref().map(|token| cloud.stands(token).is_some()), [false, true]);
+    assert_eq!((login(&tokens[0], 5), named()), (None, BTreeSet::from([tokens[1].0.clone()])));
+    assert!(login(&tokens[1], 6).is_some() && cloud.stands(&admin).is_some());
+    let output = server.cli_output(&["revoke", "access-token", &tokens[0].0], "");
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && why.contains("there is no OAuth access token"), "{why}");
+}
+
 /// No credential and no trust depends on the mark of an audit id that no session has.
 #[test]
 fn a_mark_of_the_audit_id_zero_ends_nothing() {

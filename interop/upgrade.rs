@@ -4,15 +4,17 @@
 //! To keep a store of the old format, run the binary of the last commit before the change. Run `init`, and create users with the passwords
 //! `alice-password`, `bob-password` and `carol-password`. Run `bootstrap` with the password `boot-password`. Create groups in groups, roles, and the
 //! tokens `alice@local!kept` and `alice@local!gone`; delete the second token. Disable `bob@local`. Write a valid `user.cfg`, and break it later.
-//! Revoke a token over HTTP, and run `revoke user carol@local`. Create records in all newer tables. The fixture consists of the data directory
-//! (`facts/data.mdb`, `facts/high-water`, `keys/`, `*.cfg` with content below `/srv/house`), the output of that binary (`dump.jsonl` with secrets,
-//! `log.jsonl`, `backup`), and the values of the two tokens (`tokens.json`).
+//! Revoke a token over HTTP, and run `revoke user carol@local`. Create records in all newer tables. Create application credentials with access rules:
+//! two of one user with a common rule, one of another user with the same rule, and one that an unrestricted application credential created without
+//! rules. The fixture consists of the data directory (`facts/data.mdb`, `facts/high-water`, `keys/`, `*.cfg` with content below `/srv/house`), the
+//! output of that binary (`dump.jsonl` with secrets, `log.jsonl`, `backup`), and the values of the two tokens (`tokens.json`).
 
 use crate::command::{FAULTS, run, said, values, why};
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Scratch, Server};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -66,24 +68,65 @@ fn says(new: &Value, old: &Value) -> bool {
     }
 }
 
-/// The records of a dump in the order of their keys. Before format 6, the key of a name contained the name, and the record was the id.
-fn records(dump: &[Value]) -> Vec<Value> {
+/// The records of a dump of this format, as they are now, in the order of their keys. Before format 6, the key of a name contained the name, and the
+/// record was the id. Before format 8, access rules had no records of their own.
+fn records(format: u32, dump: &[Value]) -> Vec<Value> {
     let mut records = dump[1..].to_vec();
     for record in records.iter_mut().filter(|record| record["table"] == "names") {
         if let Some(name) = record["key"].as_object_mut().unwrap().remove("name") {
             record["row"] = json!({ "id": record["row"], "name": name });
         }
     }
-    let key = |record: &Value| format!("{} {} {}", record["table"], record["key"], record["row"]["name"]);
+    if format < 8 {
+        give_rules_to_users(&mut records);
+    }
+    let key = |record: &Value| {
+        let row = &record["row"];
+        format!("{} {} {} {}", record["table"], record["key"], row["name"], row["id"])
+    };
     records.sort_by_key(key);
     records
+}
+
+/// Adds a record for each access rule of an application credential. The same rule of the same user gets one id: that of the first credential.
+fn give_rules_to_users(records: &mut Vec<Value>) {
+    let of = |records: &[Value], table: &str| -> Vec<Value> {
+        let mut some: Vec<_> = records.iter().filter(|record| record["table"] == table).cloned().collect();
+        some.sort_by_key(|record| record["key"].to_string());
+        some
+    };
+    let credentials = of(records, "credentials");
+    let request = |rule: &Value| ["service", "method", "path"].map(|part| rule[part].clone());
+    let mut rules: Vec<Value> = Vec::new();
+    for delegation in of(records, "delegations") {
+        let credential = credentials.iter().find(|one| one["key"] == delegation["key"]).unwrap();
+        let user = &credential["row"]["owner"];
+        let mut own: Vec<Value> = Vec::new();
+        for rule in delegation["row"]["rules"].as_array().unwrap() {
+            let is_same =
+                |known: &&Value| known["key"]["user"] == *user && request(&known["row"]) == request(rule);
+            let known = rules.iter().find(is_same).map(|known| known["row"].clone());
+            if known.is_none() {
+                rules.push(json!({ "table": "access-rules", "key": { "user": user }, "row": rule }));
+            }
+            let rule = known.unwrap_or_else(|| rule.clone());
+            if !own.contains(&rule) {
+                own.push(rule);
+            }
+        }
+        let is_it =
+            |record: &&mut Value| record["table"] == "delegations" && record["key"] == delegation["key"];
+        records.iter_mut().find(is_it).unwrap()["row"]["rules"] = Value::Array(own);
+    }
+    records.append(&mut rules);
 }
 
 /// Whether a dump of the store has all records of the dump that the old version made.
 fn has_all(format: u32, data: &Path) {
     let (old, new) = (kept(format, "dump.jsonl"), said(data, &["facts", "dump", "--secrets"]));
+    let (old, new) = (records(format, &old), records(FORMAT, &new));
     assert_eq!(new.len(), old.len());
-    for (old, new) in records(&old).iter().zip(&records(&new)) {
+    for (old, new) in old.iter().zip(&new) {
         assert!(says(new, old), "{new} where it was {old}");
     }
 }
@@ -144,6 +187,26 @@ fn a_store_of_each_older_format_is_upgraded_by_command_and_nothing_else_touches_
             has_all(format, &data);
         }
     }
+}
+
+#[test]
+fn access_rules_of_format_7_become_records_of_their_users() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    lay_out(7, &data);
+    said(&data, &["facts", "upgrade"]);
+    has_all(7, &data);
+    let dump = said(&data, &["facts", "dump", "--secrets"]);
+    let of = |table: &'static str| dump.iter().filter(move |record| record["table"] == table);
+    let rules: Vec<&Value> = of("access-rules").collect();
+    let copies: Vec<&Value> =
+        of("delegations").flat_map(|record| record["row"]["rules"].as_array().unwrap()).collect();
+    assert!(copies.iter().all(|copy| rules.iter().any(|rule| rule["row"] == **copy)), "{rules:?} {copies:?}");
+    // The kept store has a rule that two credentials of one user share, a user who has the same rule, and a credential that another one created.
+    let users: BTreeSet<&str> = rules.iter().map(|rule| rule["key"]["user"].as_str().unwrap()).collect();
+    let requests: BTreeSet<String> = rules.iter().map(|rule| rule["row"]["path"].to_string()).collect();
+    assert!(users.len() > 1 && requests.len() < rules.len() && rules.len() < copies.len(), "{rules:?}");
+    assert!(of("delegations").any(|record| record["row"]["by"].is_string()));
 }
 
 #[test]

@@ -60,6 +60,20 @@ impl Imported {
         Imported { differs, ..self }
     }
 
+    /// Adds a further difference.
+    #[must_use]
+    pub fn and_but(self, more: Option<String>) -> Self {
+        let all: Vec<String> = self.differs.into_iter().chain(more).collect();
+        Imported { differs: (!all.is_empty()).then(|| all.join("; ")), ..self }
+    }
+
+    /// Whether the record was imported without its password or secret.
+    pub fn lacks_secret(&self) -> bool {
+        let is_without =
+            |differs: &str| differs.starts_with(WITHOUT_PASSWORD) || differs.starts_with(WITHOUT_SECRET);
+        self.left_out.is_none() && self.differs.as_deref().is_some_and(is_without)
+    }
+
     /// Whether the record was left out because it exists here already.
     pub fn exists_here(&self) -> bool {
         self.left_out.as_deref() == Some(HERE)
@@ -88,6 +102,12 @@ impl Imported {
 
 /// The reason for which an existing record is left out.
 const HERE: &str = "the record already exists in this store";
+
+/// How a user without a password differs from the source.
+pub(crate) const WITHOUT_PASSWORD: &str = "without a password";
+
+/// How an application credential without a secret differs from the source.
+pub(crate) const WITHOUT_SECRET: &str = "without a secret";
 
 /// Why a user who has a password gets none.
 const HAS_PASSWORD: &str = "the user already has a password on this server";

@@ -1,5 +1,6 @@
 //! Records of Keystone: domains, projects, roles on them, the catalog, sessions and revocations.
 
+mod access_rules;
 mod application_credentials;
 mod blobs;
 mod bootstrap;
@@ -27,6 +28,8 @@ mod roles;
 mod trusts;
 mod unified_limits;
 
+pub(crate) use access_rules::forget_access_rules;
+pub use access_rules::{WantedRule, access_rules_of, delete_access_rule};
 pub use application_credentials::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
     create_application_credential, delete_application_credential, require_enabled,
@@ -35,7 +38,7 @@ pub use blobs::{create_blob, delete_blob, random_id, update_blob, use_passcode};
 pub use bootstrap::{Bootstrap, bootstrap};
 pub use catalog::{
     AddedService, CatalogEntry, CatalogSummary, add_endpoint, add_region, add_service, find_service,
-    list_catalog, remove_endpoint, remove_service,
+    list_catalog, remove_endpoint, remove_service, save_endpoint,
 };
 pub(crate) use delegations::forget_delegation;
 pub use delegations::lineage_of;
@@ -45,9 +48,7 @@ pub use describe::{
 };
 pub use domain_configs::set_domain_config;
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
-pub use endpoint_filters::{
-    endpoints_of_group, endpoints_of_project, groups_of_project, projects_selecting, set_filter,
-};
+pub use endpoint_filters::{endpoints_of_group, endpoints_of_project, groups_of_project, set_filter};
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
 pub use federation::create_identity_provider;

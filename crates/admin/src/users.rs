@@ -474,6 +474,7 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
             change.delete::<Blob>(&blob).delete::<UsedPasscode>(&blob);
         }
     }
+    crate::keystone::forget_access_rules(view, change, id)?;
     crate::keystone::remove_trusts(view, change, &ReverseKey::trusts_of(id))?;
     crate::keystone::remove_access_tokens(view, change, &ReverseKey::access_of(id))?;
     for (key, _) in view.list::<Membership>(&Member::User(*id).prefix())? {

@@ -17,7 +17,7 @@ use yescrypt::Yescrypt;
 pub enum HashRefused {
     /// The scheme is not known.
     #[error(
-        "unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $scrypt$ and $pbkdf2-sha512$"
+        "unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $bcrypt-sha256$, $scrypt$ and $pbkdf2-sha512$"
     )]
     Scheme,
     /// The hash does not have the form of its scheme.
@@ -36,6 +36,8 @@ enum Scheme {
     Argon2id,
     /// scrypt and PBKDF2 in Keystone's form.
     Keystone,
+    /// bcrypt of a digest of the secret, in Keystone's form.
+    BcryptSha256,
 }
 
 /// Checks the form and the cost of a stored hash.
@@ -59,6 +61,10 @@ fn scheme(hash: &str) -> Result<Scheme, HashRefused> {
         ["", "2a" | "2b" | "2y", cost, rest] => bcrypt(cost, rest),
         ["", "argon2id", "v=19", params, salt, digest] => argon2id(params, salt, digest),
         ["", "scrypt" | "pbkdf2-sha512", ..] => keystone::read(&fields).map(|_| Scheme::Keystone),
+        ["", "bcrypt-sha256", params, salt, digest] => {
+            let (cost, rest) = keystone::bcrypt_of(params, salt, digest)?;
+            bcrypt(&cost, &rest).map(|_| Scheme::BcryptSha256)
+        }
         _ => Err(HashRefused::Scheme),
     }
 }
@@ -151,7 +157,9 @@ pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     let digest = match scheme(hash).ok()? {
         // The digest is the last 31 characters. There is no `$` between the salt and the digest.
         Scheme::Bcrypt => hash.len().checked_sub(31)?,
-        Scheme::Sha | Scheme::Yescrypt | Scheme::Argon2id | Scheme::Keystone => hash.rfind('$')? + 1,
+        Scheme::Sha | Scheme::Yescrypt | Scheme::Argon2id | Scheme::Keystone | Scheme::BcryptSha256 => {
+            hash.rfind('$')? + 1
+        }
     };
     let is_base64 = ["$argon2id$", "$scrypt$", "$pbkdf2-sha512$"].iter().any(|name| hash.starts_with(name));
     let zero = if is_base64 { "A" } else { "." };
@@ -165,16 +173,17 @@ pub fn matches(secret: &Secret, hash: &str) -> bool {
     match scheme(hash) {
         Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Yescrypt) => Yescrypt::default().verify_password(bytes, hash).is_ok(),
-        // bcrypt reads only 72 bytes of a secret; longer secrets are refused after the same work.
+        // bcrypt reads only the first 72 bytes of a secret. Keystone cuts longer secrets, and those that it generates have 86 bytes.
         Ok(Scheme::Bcrypt) => {
-            let equal = bcrypt::verify(bytes, hash).unwrap_or(false);
-            equal && bytes.len() <= limits::BCRYPT_SECRET_BYTES_MAX
+            let read = bytes.get(..limits::BCRYPT_SECRET_BYTES_MAX).unwrap_or(bytes);
+            bcrypt::verify(read, hash).unwrap_or(false)
         }
         Ok(Scheme::Argon2id) => Argon2::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Keystone) => {
             let fields: Vec<&str> = hash.split('$').collect();
             keystone::read(&fields).is_ok_and(|stored| stored.matches(bytes))
         }
+        Ok(Scheme::BcryptSha256) => keystone::matches_bcrypt(bytes, hash),
         Err(_) => false,
     }
 }
@@ -330,11 +339,13 @@ mod tests {
     }
 
     #[test]
-    fn bcrypt_reads_72_bytes_so_longer_secrets_are_refused() {
-        let long = "x".repeat(73);
-        let hash = bcrypt::hash(&long, 4).unwrap();
-        assert!(!matches(&secret(&long), &hash));
+    fn bcrypt_reads_the_first_72_bytes_of_a_secret() {
+        let long = "x".repeat(86);
+        let hash = bcrypt::hash(&long[..72], 4).unwrap();
+        assert!(matches(&secret(&long), &hash));
         assert!(matches(&secret(&long[..72]), &hash));
+        assert!(!matches(&secret(&long[..71]), &hash));
+        assert!(!matches(&secret(&format!("y{long}")), &hash));
     }
 
     /// The hashes of secrets and settings by the system's libxcrypt, one line each (perl's `crypt` is crypt(3)).
@@ -391,9 +402,10 @@ mod tests {
         assert_eq!(hashes.len(), pairs.len());
         for ((text, setting), hash) in pairs.iter().zip(&hashes) {
             assert_eq!(check(hash), Ok(()), "{hash}");
-            let is_cut = setting.starts_with("$2") && 72 < text.len();
-            assert_eq!(matches(&secret(text), hash), !is_cut, "{hash} of {} bytes", text.len());
-            let last = text.char_indices().last().map_or(0, |(at, _)| at);
+            assert!(matches(&secret(text), hash), "{hash} of {} bytes", text.len());
+            // In a bcrypt hash, only the first 72 bytes count.
+            let read = if setting.starts_with("$2") { text.len().min(72) } else { text.len() };
+            let last = text.char_indices().rfind(|(at, _)| *at < read).map_or(0, |(at, _)| at);
             let other = format!("{}y", &text[..last]);
             assert!(!matches(&secret(&other), hash) || other == *text, "{hash} of {} bytes", text.len());
         }

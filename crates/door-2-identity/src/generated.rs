@@ -18,11 +18,19 @@ pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
     format!("{body}_{}", base62(&sum.to_be_bytes(), 6))
 }
 
-/// Whether a secret has a form that machines generate from at least 120 random bits. This is the form of [`generate`], or the form of Proxmox's
-/// secrets: a version 4 UUID with 122 random bits (RFC 9562 §5.4). The form is no proof: a person can also choose a secret of this form.
+/// Whether a secret has a form that machines generate from at least 120 random bits. This is the form of [`generate`], the form of Proxmox's
+/// secrets: a version 4 UUID with 122 random bits (RFC 9562 §5.4), or the form of Keystone's secrets: 64 random bytes in base64url. The form is no
+/// proof: a person can also choose a secret of this form.
 pub(crate) fn is_generated(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
-    is_ours(text) || is_uuid(text)
+    is_ours(text) || is_uuid(text) || is_keystones(text)
+}
+
+/// The last of 86 digits has only two bits of the 64 bytes.
+fn is_keystones(text: &str) -> bool {
+    text.len() == 86
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        && text.ends_with(['A', 'Q', 'g', 'w'])
 }
 
 fn is_ours(text: &str) -> bool {
@@ -125,7 +133,9 @@ mod tests {
 
     #[test]
     fn only_forms_that_machines_generate_count_as_generated() {
-        for good in [generate([7; 20]).as_str(), "550e8400-e29b-41d4-a716-446655440000"] {
+        let keystones = format!("{}-_w", "aB3".repeat(28)).split_off(1);
+        let [no_end, padded] = ["x", "w=="].map(|end| format!("{}{end}", "a".repeat(85)));
+        for good in [generate([7; 20]).as_str(), "550e8400-e29b-41d4-a716-446655440000", &keystones] {
             assert!(is_generated(good.as_bytes()), "{good}");
             for at in [0, 3, 14, 19, 35] {
                 let mut other = good.as_bytes().to_vec();
@@ -146,6 +156,8 @@ mod tests {
             "\u{ff}",
             &summed(&short),
             &summed(&signs),
+            &no_end,
+            &padded,
         ] {
             assert!(!is_generated(bad.as_bytes()), "{bad}");
         }

@@ -5,7 +5,7 @@ use crate::account::AccountState;
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
-use crate::login::Login;
+use crate::login::{Login, Receipt};
 use crate::oauth::{self, OAuthProof};
 use crate::refuse::Refusal;
 use crate::revocations;
@@ -36,8 +36,8 @@ pub enum Basis<'a> {
     Receipt(&'a Login),
     /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about the signature.
     Signature(&'a SignatureAsk),
-    /// A request that an OAuth consumer signed with an access token, and the scope that the consumer wants.
-    Access(&'a OAuthProof, Wanted),
+    /// A request that an OAuth consumer signed with an access token, the receipt in it, and the scope that the consumer wants.
+    Access(&'a OAuthProof, Option<&'a Receipt>, Wanted),
 }
 
 /// Why no session was issued.
@@ -56,9 +56,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login must be valid at this view
-/// ([`Login::again`]). The session lasts `lifetime` seconds at most; `own` is its audit id, which is random. The session is issued later than the
-/// second of every mark that is not timeless (`Revoked::is_timeless`). So none of these marks ends the session.
+/// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at this view
+/// ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most; `own` is its audit id, which is random.
+/// The session is issued later than the second of every mark that is not timeless (`Revoked::is_timeless`). So none of these marks ends the session.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -89,8 +89,9 @@ pub fn issue(
         }
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
         // An access token is for one project. A request that names another scope is refused, and not answered with a session for this project.
-        Basis::Access(proof, wanted) => {
-            match (oauth::judge(view, now, issued_at, proof, lifetime, own, revocations)?, wanted) {
+        Basis::Access(proof, receipt, wanted) => {
+            match (oauth::judge(view, now, issued_at, (proof, receipt), lifetime, own, revocations)?, wanted)
+            {
                 (session, Wanted::Usual) => Ok(session),
                 (session, Wanted::Scope(scope)) if scope == session.claim.scope => Ok(session),
                 _ => Err(Refusal::Delegated("the OAuth access token is for another project")),

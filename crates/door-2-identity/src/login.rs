@@ -47,6 +47,17 @@ pub fn read_receipt(
 }
 
 impl Receipt {
+    /// The methods that the receipt proves for this user.
+    ///
+    /// # Errors
+    /// When it is the receipt of another user.
+    pub(crate) fn methods_of(&self, user: &UserId) -> Result<Methods, Refusal> {
+        match self.0.user == *user {
+            true => Ok(self.0.methods),
+            false => Err(Refusal::OtherUser),
+        }
+    }
+
     fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
         judge_in_time(view, now, &self.0, 0, context).map(drop)
     }
@@ -95,10 +106,8 @@ impl Login {
     /// # Errors
     /// When it is the receipt of another user.
     pub fn with_receipt(self, receipt: Receipt) -> Result<Self, Refusal> {
-        match receipt.0.user == self.user {
-            true => Ok(Login { receipt: Some(receipt), ..self }),
-            false => Err(Refusal::OtherUser),
-        }
+        receipt.methods_of(&self.user)?;
+        Ok(Login { receipt: Some(receipt), ..self })
     }
 
     /// The name with which the client logged in.

@@ -4,6 +4,7 @@
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
+use crate::login::Receipt;
 use crate::mfa;
 use crate::nonces::Unfit;
 use crate::refuse::Refusal;
@@ -141,21 +142,25 @@ fn signed(consumer: Option<&str>, token: Option<&str>, text: &[u8]) -> Vec<u8> {
     hmac::sign(&key, text).as_ref().to_vec()
 }
 
-/// The session of the user who delegated roles to the consumer.
+/// The session of the user who delegated roles to the consumer. The methods of a receipt of this user count, too.
 pub(crate) fn judge(
     view: &View<'_>,
     now: Clocks,
     issued_at: i64,
-    proof: &OAuthProof,
+    (proof, receipt): (&OAuthProof, Option<&Receipt>),
     lifetime: i64,
     own: AuditId,
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let id = proof.access.ok_or(Refusal::Delegated("a session is issued only for an OAuth access token"))?;
     let row = view.access_token(&id)?.ok_or(UNKNOWN)?;
+    let methods = match receipt {
+        Some(receipt) => Methods::OAUTH1.and(receipt.methods_of(&row.user)?),
+        None => Methods::OAUTH1,
+    };
     let claim = Claim {
         user: row.user,
-        methods: Methods::OAUTH1,
+        methods,
         scope: Scope::Project(row.project),
         lent: Some(Lent::AccessToken(id)),
         issued_at,

@@ -367,6 +367,7 @@ impl Claim {
 mod tests {
     use super::*;
     use enfilade_facts::tables::AccessRule;
+    use enfilade_facts::vocabulary::AccessRuleId;
 
     const PROJECT: ProjectId = ProjectId::from_bytes([1; 16]);
     const DOMAIN: DomainId = DomainId::from_bytes([2; 16]);
@@ -418,7 +419,7 @@ mod tests {
             assert_eq!(session.reach(), reach, "{scope:?}");
             assert_eq!((session.project_domain(), scope.domain()), (of_project, of_domain), "{scope:?}");
             let rule = AccessRule {
-                id: [6; 16],
+                id: AccessRuleId::from_bytes([6; 16]),
                 service: "compute".into(),
                 method: "GET".into(),
                 path: "/**".into(),
@@ -431,6 +432,7 @@ mod tests {
                     unrestricted: false,
                     rules,
                     by: None,
+                    expires_micros: None,
                 });
                 assert_eq!((session.has_rules(), session.reach()), (has_rules, reach), "{scope:?}");
             }

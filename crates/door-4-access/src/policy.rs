@@ -72,34 +72,50 @@ pub struct Rule {
     pub who: &'static [Who],
     /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
+    /// Whether a session for a domain can use the rule, because `domain` is one of its `scope_types` in Keystone. All other rules refuse such a
+    /// session, also with the role `admin` on the domain. As in Keystone, the role `admin` is not limited to the domain in these rules: such an
+    /// administrator can assign `admin` on any project, and is to be trusted like an administrator of the cloud. The role `manager` is limited to the
+    /// domain.
+    pub in_domain_sessions: bool,
+}
+
+impl Rule {
+    /// The rule, for sessions for a domain, too.
+    const fn in_domain(self) -> Rule {
+        Rule { in_domain_sessions: true, ..self }
+    }
+}
+
+const fn rule(name: &'static str, who: &'static [Who], lending: Lending) -> Rule {
+    Rule { name, who, lending, in_domain_sessions: false }
 }
 
 const fn sessions(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::Sessions }
+    rule(name, who, Lending::Sessions)
 }
 
 const fn reads(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::Reads }
+    rule(name, who, Lending::Reads)
 }
 
 const fn manages(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::Manages }
+    rule(name, who, Lending::Manages)
 }
 
 const fn people(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::People }
+    rule(name, who, Lending::People)
 }
 
 const fn keys(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::Keys }
+    rule(name, who, Lending::Keys)
 }
 
 const fn credentials(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::Credentials }
+    rule(name, who, Lending::Credentials)
 }
 
 const fn trusts(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::Trusts }
+    rule(name, who, Lending::Trusts)
 }
 
 const ADMIN: &[Who] = &[Who::Admin];
@@ -121,9 +137,9 @@ const VALIDATES: &[Who] = &[Who::Admin, Who::SystemReader, Who::Service, Who::Ow
 
 /// The table.
 pub static POLICY: &[Rule] = &[
-    sessions("validate_token", VALIDATES),
-    sessions("check_token", SEES_OWN),
-    sessions("revoke_token", OWN),
+    sessions("validate_token", VALIDATES).in_domain(),
+    sessions("check_token", SEES_OWN).in_domain(),
+    sessions("revoke_token", OWN).in_domain(),
     reads("list_revoke_events", SERVES),
     reads("list_application_credentials", SEES_OWN),
     reads("get_application_credential", SEES_OWN),
@@ -136,47 +152,47 @@ pub static POLICY: &[Rule] = &[
     trusts("delete_trust", OWN),
     reads("list_roles_for_trust", SEES_OWN),
     reads("get_role_for_trust", SEES_OWN),
-    reads("get_domain", SEES_DOMAIN),
-    reads("list_domains", LISTS),
+    reads("get_domain", SEES_DOMAIN).in_domain(),
+    reads("list_domains", LISTS).in_domain(),
     people("create_domain", ADMIN),
     people("update_domain", ADMIN),
     people("delete_domain", ADMIN),
     reads("get_domain_config", READS),
     reads("get_domain_config_default", READS),
-    reads("get_security_compliance_domain_config", &[Who::Anybody]),
+    reads("get_security_compliance_domain_config", &[Who::Anybody]).in_domain(),
     // The configuration of a domain decides where its users come from.
     people("create_domain_config", ADMIN),
     people("update_domain_config", ADMIN),
     people("delete_domain_config", ADMIN),
-    reads("get_project", SEES_PROJECT),
-    reads("list_projects", LISTS),
-    reads("list_user_projects", READS_OWN),
-    manages("create_project", MANAGES),
-    manages("update_project", MANAGES),
-    manages("delete_project", MANAGES),
-    reads("list_project_tags", SEES_PROJECT),
-    reads("get_project_tag", SEES_PROJECT),
-    manages("update_project_tags", MANAGES),
-    manages("create_project_tag", MANAGES),
-    manages("delete_project_tags", MANAGES),
-    manages("delete_project_tag", MANAGES),
-    reads("get_user", READS_OWN),
-    reads("list_users", LISTS),
-    people("create_user", MANAGES_PARTIES),
-    people("update_user", MANAGES_PARTIES),
-    people("delete_user", MANAGES_PARTIES),
-    reads("get_group", READS_IN_DOMAIN),
-    reads("list_groups", LISTS),
-    reads("list_groups_for_user", READS_OWN),
-    people("create_group", MANAGES_PARTIES),
-    people("update_group", MANAGES_PARTIES),
-    people("delete_group", MANAGES_PARTIES),
-    reads("list_users_in_group", READS_IN_DOMAIN),
-    reads("check_user_in_group", READS_IN_DOMAIN),
-    people("add_user_to_group", MANAGES_PARTIES),
-    people("remove_user_from_group", MANAGES_PARTIES),
-    reads("get_role", SEES_ROLES),
-    reads("list_roles", SEES_ROLES),
+    reads("get_project", SEES_PROJECT).in_domain(),
+    reads("list_projects", LISTS).in_domain(),
+    reads("list_user_projects", READS_OWN).in_domain(),
+    manages("create_project", MANAGES).in_domain(),
+    manages("update_project", MANAGES).in_domain(),
+    manages("delete_project", MANAGES).in_domain(),
+    reads("list_project_tags", SEES_PROJECT).in_domain(),
+    reads("get_project_tag", SEES_PROJECT).in_domain(),
+    manages("update_project_tags", MANAGES).in_domain(),
+    manages("create_project_tag", MANAGES).in_domain(),
+    manages("delete_project_tags", MANAGES).in_domain(),
+    manages("delete_project_tag", MANAGES).in_domain(),
+    reads("get_user", READS_OWN).in_domain(),
+    reads("list_users", LISTS).in_domain(),
+    people("create_user", MANAGES_PARTIES).in_domain(),
+    people("update_user", MANAGES_PARTIES).in_domain(),
+    people("delete_user", MANAGES_PARTIES).in_domain(),
+    reads("get_group", READS_IN_DOMAIN).in_domain(),
+    reads("list_groups", LISTS).in_domain(),
+    reads("list_groups_for_user", READS_OWN).in_domain(),
+    people("create_group", MANAGES_PARTIES).in_domain(),
+    people("update_group", MANAGES_PARTIES).in_domain(),
+    people("delete_group", MANAGES_PARTIES).in_domain(),
+    reads("list_users_in_group", READS_IN_DOMAIN).in_domain(),
+    reads("check_user_in_group", READS_IN_DOMAIN).in_domain(),
+    people("add_user_to_group", MANAGES_PARTIES).in_domain(),
+    people("remove_user_from_group", MANAGES_PARTIES).in_domain(),
+    reads("get_role", SEES_ROLES).in_domain(),
+    reads("list_roles", SEES_ROLES).in_domain(),
     reads("get_domain_role", READS),
     reads("list_domain_roles", READS),
     people("create_role", ADMIN),
@@ -188,10 +204,10 @@ pub static POLICY: &[Rule] = &[
     reads("check_implied_role", READS),
     people("create_implied_role", ADMIN),
     people("delete_implied_role", ADMIN),
-    reads("check_grant", READS_IN_DOMAIN),
-    reads("list_grants", READS_IN_DOMAIN),
-    people("create_grant", MANAGES),
-    people("revoke_grant", MANAGES),
+    reads("check_grant", READS_IN_DOMAIN).in_domain(),
+    reads("list_grants", READS_IN_DOMAIN).in_domain(),
+    people("create_grant", MANAGES).in_domain(),
+    people("revoke_grant", MANAGES).in_domain(),
     reads("check_system_grant_for_user", READS),
     reads("list_system_grants_for_user", READS),
     people("create_system_grant_for_user", ADMIN),
@@ -200,8 +216,8 @@ pub static POLICY: &[Rule] = &[
     reads("list_system_grants_for_group", READS),
     people("create_system_grant_for_group", ADMIN),
     people("revoke_system_grant_for_group", ADMIN),
-    reads("list_role_assignments", LISTS),
-    reads("list_role_assignments_for_tree", READS_IN_DOMAIN),
+    reads("list_role_assignments", LISTS).in_domain(),
+    reads("list_role_assignments_for_tree", READS_IN_DOMAIN).in_domain(),
     reads("get_service", READS),
     reads("list_services", READS),
     manages("create_service", ADMIN),
@@ -212,19 +228,19 @@ pub static POLICY: &[Rule] = &[
     manages("create_endpoint", ADMIN),
     manages("update_endpoint", ADMIN),
     manages("delete_endpoint", ADMIN),
-    reads("get_region", &[Who::Anybody]),
-    reads("list_regions", &[Who::Anybody]),
+    reads("get_region", &[Who::Anybody]).in_domain(),
+    reads("list_regions", &[Who::Anybody]).in_domain(),
     manages("create_region", ADMIN),
     manages("update_region", ADMIN),
     manages("delete_region", ADMIN),
-    reads("get_registered_limit", &[Who::Anybody]),
-    reads("list_registered_limits", &[Who::Anybody]),
+    reads("get_registered_limit", &[Who::Anybody]).in_domain(),
+    reads("list_registered_limits", &[Who::Anybody]).in_domain(),
     manages("create_registered_limits", ADMIN),
     manages("update_registered_limit", ADMIN),
     manages("delete_registered_limit", ADMIN),
-    reads("get_limit_model", &[Who::Anybody]),
-    reads("get_limit", SEES_LIMIT),
-    reads("list_limits", LISTS_LIMITS),
+    reads("get_limit_model", &[Who::Anybody]).in_domain(),
+    reads("get_limit", SEES_LIMIT).in_domain(),
+    reads("list_limits", LISTS_LIMITS).in_domain(),
     manages("create_limits", ADMIN),
     manages("update_limit", ADMIN),
     manages("delete_limit", ADMIN),
@@ -281,11 +297,11 @@ pub static POLICY: &[Rule] = &[
     manages("create_service_provider", ADMIN),
     manages("update_service_provider", ADMIN),
     manages("delete_service_provider", ADMIN),
-    keys("get_credential", SEES_OWN),
-    keys("list_credentials", SEES_OWN),
-    keys("create_credential", OWN),
-    keys("update_credential", OWN),
-    keys("delete_credential", OWN),
+    keys("get_credential", SEES_OWN).in_domain(),
+    keys("list_credentials", SEES_OWN).in_domain(),
+    keys("create_credential", OWN).in_domain(),
+    keys("update_credential", OWN).in_domain(),
+    keys("delete_credential", OWN).in_domain(),
     keys("ec2_get_credential", SEES_OWN),
     keys("ec2_list_credentials", SEES_OWN),
     keys("ec2_create_credential", OWN),
@@ -293,8 +309,8 @@ pub static POLICY: &[Rule] = &[
     reads("get_access_rule", SEES_OWN),
     reads("list_access_rules", SEES_OWN),
     credentials("delete_access_rule", OWN),
-    reads("ec2tokens_validate", SERVES),
-    reads("s3tokens_validate", SERVES),
+    reads("ec2tokens_validate", SERVES).in_domain(),
+    reads("s3tokens_validate", SERVES).in_domain(),
     reads("get_consumer", READS),
     reads("list_consumers", READS),
     people("create_consumer", ADMIN),
@@ -307,75 +323,10 @@ pub static POLICY: &[Rule] = &[
     people("delete_access_token", ADMIN),
     reads("list_access_token_roles", ADMIN),
     reads("get_access_token_role", ADMIN),
-    reads("get_auth_catalog", &[Who::Anybody]),
-    reads("get_auth_projects", &[Who::Anybody]),
-    reads("get_auth_domains", &[Who::Anybody]),
-    reads("get_auth_system", &[Who::Anybody]),
-];
-
-/// The rules that a session for a domain can use, because `domain` is one of their `scope_types` in Keystone. All other rules refuse such a session, also
-/// with the role `admin` on the domain. As in Keystone, the role `admin` is not limited to the domain in the rules of this list: such an administrator can
-/// assign `admin` on any project, and is to be trusted like an administrator of the cloud. The role `manager` is limited to the domain.
-pub(crate) static IN_DOMAIN_SESSIONS: &[&str] = &[
-    "get_auth_catalog",
-    "get_auth_projects",
-    "get_auth_domains",
-    "get_auth_system",
-    "validate_token",
-    "check_token",
-    "revoke_token",
-    "get_credential",
-    "list_credentials",
-    "create_credential",
-    "update_credential",
-    "delete_credential",
-    "ec2tokens_validate",
-    "s3tokens_validate",
-    "get_domain",
-    "list_domains",
-    "get_security_compliance_domain_config",
-    "get_project",
-    "list_projects",
-    "list_user_projects",
-    "create_project",
-    "update_project",
-    "delete_project",
-    "list_project_tags",
-    "get_project_tag",
-    "update_project_tags",
-    "create_project_tag",
-    "delete_project_tags",
-    "delete_project_tag",
-    "get_user",
-    "list_users",
-    "create_user",
-    "update_user",
-    "delete_user",
-    "get_group",
-    "list_groups",
-    "list_groups_for_user",
-    "create_group",
-    "update_group",
-    "delete_group",
-    "list_users_in_group",
-    "check_user_in_group",
-    "add_user_to_group",
-    "remove_user_from_group",
-    "get_role",
-    "list_roles",
-    "check_grant",
-    "list_grants",
-    "create_grant",
-    "revoke_grant",
-    "list_role_assignments",
-    "list_role_assignments_for_tree",
-    "get_region",
-    "list_regions",
-    "get_registered_limit",
-    "list_registered_limits",
-    "get_limit_model",
-    "get_limit",
-    "list_limits",
+    reads("get_auth_catalog", &[Who::Anybody]).in_domain(),
+    reads("get_auth_projects", &[Who::Anybody]).in_domain(),
+    reads("get_auth_domains", &[Who::Anybody]).in_domain(),
+    reads("get_auth_system", &[Who::Anybody]).in_domain(),
 ];
 
 /// The rule of this name.
@@ -386,16 +337,11 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 impl Rule {
     /// The alternative that permits a session to make the call; `None` if no alternative does.
     pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
-        if session.claim.scope.domain().is_some() && !self.is_for_domain_sessions() {
+        if session.claim.scope.domain().is_some() && !self.in_domain_sessions {
             return None;
         }
         let who = self.who.iter().copied().find(|who| is(*who, principal, session, about));
         who.filter(|_| lends(principal, session, self.lending, about))
-    }
-
-    /// Whether a session for a domain can use the rule.
-    pub fn is_for_domain_sessions(&self) -> bool {
-        IN_DOMAIN_SESSIONS.contains(&self.name)
     }
 
     /// The domain that a list is limited to, for a session that the alternative `who` permits. As in Keystone, a list that readers of a domain can

@@ -36,9 +36,10 @@ pub fn may_lead_on(
     directory: &StorePath,
     memo: &AccessMemo,
 ) -> Result<bool, Refusal> {
-    let visible = rules.visible;
-    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
-    Ok(!rules.checks_traverse && check.may_lead_on(directory)?)
+    match check(view, now, principal, (datastore, rules), memo) {
+        Some(check) => check.may_lead_on(directory),
+        None => Ok(false),
+    }
 }
 
 /// The ways from a directory; none if there cannot be any ([`may_lead_on`]). Can read all role assignments in the datastore. The time depends only on
@@ -54,9 +55,23 @@ pub fn ways(
     directory: &StorePath,
     memo: &AccessMemo,
 ) -> Result<Ways, Refusal> {
+    match check(view, now, principal, (datastore, rules), memo) {
+        Some(check) => check.ways(directory),
+        None => Ok(Ways::default()),
+    }
+}
+
+/// The check of a datastore, if there can be ways in it.
+fn check<'c>(
+    view: &'c enfilade_facts::View<'c>,
+    now: Clocks,
+    principal: &'c Principal,
+    (datastore, rules): (&'c DatastoreName, &'c AccessRules),
+    memo: &'c AccessMemo,
+) -> Option<AccessCheck<'c>> {
     let visible = rules.visible;
     let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
-    if rules.checks_traverse { Ok(Ways::default()) } else { check.ways(directory) }
+    (!rules.checks_traverse).then_some(check)
 }
 
 impl AccessCheck<'_> {

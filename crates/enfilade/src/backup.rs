@@ -160,8 +160,8 @@ fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> a
     let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
     ensure!(
         names.is_empty(),
-        "{} {is} missing, and the server has read {it} before: a backup without {it} is not complete; restore {it}, for example from an earlier backup, \
-         or make an empty file (`{{}}` in token.shadow) if everything in it is to be deleted",
+        "{} {is} missing, and the server has read {it} before: a backup without {it} is not complete; restore {it} from an earlier backup; do not \
+         make an empty file, because it would delete all records of the file",
         names.join(", ")
     );
     Ok(())

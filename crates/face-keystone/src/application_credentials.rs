@@ -1,14 +1,17 @@
 //! Application credentials: API tokens that are limited to a project.
 
 use super::listing::plain;
-use super::render::{access_rule, time};
+use super::render::access_rule;
 use super::{ApiError, ApiResponse, Call, Outcome};
 use enfilade_admin::keystone::{
-    ApplicationCredential, NewApplicationCredential, application_credentials_of,
-    create_application_credential, delete_application_credential, lineage_of, list_named_roles,
+    ApplicationCredential, NewApplicationCredential, WantedRule, access_rules_of, application_credentials_of,
+    create_application_credential, delete_access_rule, delete_application_credential, lineage_of,
+    list_named_roles,
 };
 use enfilade_facts::tables::AccessRule;
-use enfilade_facts::vocabulary::{CredentialId, Secret, UserId, from_rfc3339};
+use enfilade_facts::vocabulary::{
+    CredentialId, MICROS_PER_SECOND, Secret, UserId, micros_from_rfc3339, to_rfc3339,
+};
 use enfilade_passage::{About, ApiPermit, HeldRole, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -86,7 +89,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         unrestricted: flag(given, "unrestricted")?,
         rules: rules(given)?,
         by: session.and_then(|session| session.claim.credential()),
-        expires: expires(given, call.faces.house().now().unix_seconds)?,
+        expires_micros: expires(given, call.now())?,
         comment: text(given, "description").map(str::to_owned),
         secret: match text(given, "secret") {
             None => None,
@@ -138,34 +141,49 @@ fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, ApiError> {
     wanted.iter().map(find).collect()
 }
 
-fn rules(given: &Value) -> Result<Vec<AccessRule>, ApiError> {
-    let one = |rule: &Value| {
-        let field = |name: &str| {
-            let text = text(rule, name).filter(|text| !text.is_empty() && text.len() <= 255);
-            text.map(str::to_owned).ok_or_else(|| {
-                ApiError::invalid(format!("access_rules: expected {name}, a text of 1 to 255 bytes"))
-            })
-        };
-        let (service, method, path) = (field("service")?, field("method")?, field("path")?);
-        let is_method = ["POST", "GET", "HEAD", "PATCH", "PUT", "DELETE"].contains(&method.as_str());
-        match is_method && path.starts_with('/') {
-            true => Ok(AccessRule { id: [0; 16], service, method, path }),
-            false => Err(ApiError::invalid(
-                "access_rules: expected a method (POST, GET, HEAD, PATCH, PUT or DELETE) and a path that begins with `/`",
-            )),
-        }
-    };
-    let rules = given.get("access_rules").and_then(Value::as_array);
-    rules.map_or_else(|| Ok(Vec::new()), |rules| rules.iter().map(one).collect())
+fn rules(given: &Value) -> Result<Vec<WantedRule>, ApiError> {
+    match given.get("access_rules") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(rules)) => rules.iter().map(rule).collect(),
+        // A credential without rules would be valid for all requests.
+        Some(_) => Err(ApiError::invalid("access_rules: expected a list")),
+    }
 }
 
+/// A rule of the owner by its id, or a rule for a kind of request. As in Keystone, the other attributes next to an id do not count.
+fn rule(rule: &Value) -> Result<WantedRule, ApiError> {
+    if let Some(id) = rule.get("id") {
+        let id = id.as_str().ok_or_else(|| ApiError::invalid("access_rules: expected a text as id"))?;
+        let missing = |_| ApiError::missing("access rule", id);
+        return id.parse().map(WantedRule::Id).map_err(missing);
+    }
+    let field = |name: &str| {
+        let text = text(rule, name).filter(|text| !text.is_empty() && text.len() <= 255);
+        text.map(str::to_owned).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "access_rules: expected an id, or service, method and path; {name} is not a text of 1 to 255 bytes"
+            ))
+        })
+    };
+    let (service, method, path) = (field("service")?, field("method")?, field("path")?);
+    let is_method = ["POST", "GET", "HEAD", "PATCH", "PUT", "DELETE"].contains(&method.as_str());
+    match is_method && path.starts_with('/') {
+        true => Ok(WantedRule::Request { service, method, path }),
+        false => Err(ApiError::invalid(
+            "access_rules: expected a method (POST, GET, HEAD, PATCH, PUT or DELETE) and a path that begins with `/`",
+        )),
+    }
+}
+
+/// The requested expiry in microseconds since the epoch; 0 is never.
 fn expires(given: &Value, now: i64) -> Result<i64, ApiError> {
     match given.get("expires_at") {
         None | Some(Value::Null) => Ok(0),
         Some(value) => {
-            let seconds = value.as_str().and_then(from_rfc3339);
-            let seconds = seconds.filter(|seconds| now < *seconds);
-            seconds.ok_or_else(|| {
+            let micros = value.as_str().and_then(micros_from_rfc3339);
+            // The credential ends at the whole second before.
+            let micros = micros.filter(|micros| now < micros.div_euclid(MICROS_PER_SECOND));
+            micros.ok_or_else(|| {
                 ApiError::invalid("expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z")
             })
         }
@@ -180,11 +198,13 @@ fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Resul
     };
     let (credential, delegation) = (&one.credential, &one.delegation);
     let url = format!("{}/v3/users/{}/application_credentials/{}", call.base, credential.owner, one.id);
+    let time = to_rfc3339(credential.expires);
+    let expires = format!("{}.{:06}", time.trim_end_matches('Z'), one.expires_micros());
     let mut value = json!({
         "id": one.id.to_string(), "name": credential.name.as_str(), "description": credential.comment,
         "project_id": delegation.project.to_string(), "user_id": credential.owner.to_string(),
         "roles": delegation.roles.iter().map(role).collect::<Vec<_>>(),
-        "expires_at": (credential.expires != 0).then(|| time(credential.expires).trim_end_matches('Z').to_owned()),
+        "expires_at": (credential.expires != 0).then_some(expires),
         "unrestricted": delegation.unrestricted, "system": null, "links": { "self": url },
     });
     if let Some(map) = value.as_object_mut() {
@@ -198,51 +218,47 @@ fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Resul
     Ok(value)
 }
 
-/// Returns the access rules of all credentials of the user, if door 4 (access) permits the call.
-fn rules_of_user(call: &mut Call) -> Result<Vec<AccessRule>, ApiError> {
+/// Returns the user of the path, and the permit of door 4 (access) for a call about the access rules of this user.
+fn allow_rules(call: &mut Call) -> Result<(UserId, ApiPermit), ApiError> {
     let (user, domain) = super::users::of_path(call, 0)?;
-    call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
     super::users::existing(call, &user)?;
-    Ok(of_user(call, &user)?.into_iter().flat_map(|one| one.delegation.rules).collect())
+    Ok((user, permit))
+}
+
+fn rules_of(call: &Call, user: &UserId) -> Result<Vec<AccessRule>, ApiError> {
+    Ok(access_rules_of(call.faces.house().source(), user)?)
 }
 
 fn rule_body(call: &Call, rule: &AccessRule) -> Value {
     let mut body = access_rule(rule);
-    let id = body.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let url = format!("{}/v3/users/{}/access_rules/{id}", call.base, call.parameter(0));
+    let url = format!("{}/v3/users/{}/access_rules/{}", call.base, call.parameter(0), rule.id);
     if let Some(map) = body.as_object_mut() {
         map.insert("links".to_owned(), json!({ "self": url }));
     }
     body
 }
 
-fn rule_of_path(call: &mut Call) -> Result<Value, ApiError> {
-    let rules = rules_of_user(call)?;
-    let said = call.parameter(1);
-    let found = rules
-        .iter()
-        .map(|rule| rule_body(call, rule))
-        .find(|body| body.get("id").and_then(Value::as_str) == Some(said));
-    found.ok_or_else(|| ApiError::missing("access rule", said))
-}
-
 pub(super) fn list_rules(call: &mut Call) -> Outcome {
-    let rules = rules_of_user(call)?;
+    let (user, _) = allow_rules(call)?;
     let filters = super::listing::Filters::of(&call.head, &[]);
+    let rules = rules_of(call, &user)?;
     let rows = rules.iter().map(|rule| rule_body(call, rule)).filter(|row| filters.hold(row)).collect();
     Ok(super::listed(call, "access_rules", rows))
 }
 
 pub(super) fn show_rule(call: &mut Call) -> Outcome {
-    let body = rule_of_path(call)?;
-    Ok(ApiResponse::json(StatusCode::OK, &json!({ "access_rule": body })))
+    let (user, _) = allow_rules(call)?;
+    let said = call.parameter(1);
+    let rules = rules_of(call, &user)?;
+    let found = rules.iter().find(|rule| rule.id.to_string() == said);
+    let rule = found.ok_or_else(|| ApiError::missing("access rule", said))?;
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "access_rule": rule_body(call, rule) })))
 }
 
-/// Always refused: an access rule belongs to a credential, and is deleted with the credential.
 pub(super) fn delete_rule(call: &mut Call) -> Outcome {
-    rule_of_path(call)?;
-    Err(ApiError::Message(
-        StatusCode::FORBIDDEN,
-        "an application credential uses this access rule; delete the credential instead".to_owned(),
-    ))
+    let (user, permit) = allow_rules(call)?;
+    let id = call.parameter(1).parse().map_err(|_| ApiError::missing("access rule", call.parameter(1)))?;
+    call.change(&permit, |ctx| delete_access_rule(ctx, &user, &id))?;
+    Ok(ApiResponse::no_content())
 }

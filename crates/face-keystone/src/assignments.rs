@@ -137,7 +137,7 @@ struct Asked {
     group: Option<GroupId>,
     role: Option<RoleId>,
     scope: Option<GrantScope>,
-    only_inherited: bool,
+    inherited: Option<bool>,
     is_effective: bool,
     with_names: bool,
 }
@@ -159,7 +159,7 @@ fn flag(call: &Call, name: &str) -> bool {
 
 fn asked(call: &Call) -> Result<Option<Asked>, ApiError> {
     let mut asked = Asked {
-        only_inherited: query(&call.head, "scope.OS-INHERIT:inherited_to").is_some(),
+        inherited: query(&call.head, "scope.OS-INHERIT:inherited_to").map(|to| to == "projects"),
         is_effective: flag(call, "effective"),
         with_names: flag(call, "include_names"),
         ..Asked::default()
@@ -288,7 +288,8 @@ fn is_below(scope: &GrantScope) -> bool {
 }
 
 fn is_wanted(asked: &Asked, row: &Row) -> bool {
-    asked.role.is_none_or(|role| role == row.key.role) && (!asked.only_inherited || is_below(&row.from.scope))
+    asked.role.is_none_or(|role| role == row.key.role)
+        && asked.inherited.is_none_or(|inherited| inherited == is_below(&row.from.scope))
 }
 
 /// The grants of the requested grantee or scope or, if requested, the effective assignments that follow from them.

@@ -67,7 +67,7 @@ pub(super) async fn login(
             // The body of JSON is not signed (RFC 5849 §3.4.1.3.1).
             let asked = SignedRequest::read(head, base, &[])?;
             let client = oauth1::Client { faces, connection, head };
-            let made = client.session(asked, || wanted(house, scope), trace).await?;
+            let made = client.session(asked, receipt.as_ref(), || wanted(house, scope), trace).await?;
             return answer(faces, head, &made);
         }
         Proofs::Proof(proof, given) => {

@@ -30,6 +30,27 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
+/// Adds the key to a credential of another server if its type is `ec2`. As in that server, the key is limited to the application credential in the
+/// blob.
+///
+/// # Errors
+/// When the blob has no key, or names a trust or an access token.
+pub fn with_key(mut row: Blob) -> Result<Blob, Error> {
+    if row.kind == "ec2" {
+        let (_, secret) = keys_of(&row.blob)?;
+        let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
+        let by = value.get("app_cred_id").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let by = by.map(str::parse::<CredentialId>).transpose()?;
+        row.ec2 = Some(Ec2Key { secret, by });
+        if !has_no_other_reference(&row) {
+            return Err(invalid(
+                "the key was made with a trust or an access token, which this server does not support: its user must create another key",
+            ));
+        }
+    }
+    Ok(row)
+}
+
 /// The application credential whose session made an EC2 key; empty if there is none.
 fn lineage_of(row: &Blob) -> &[CredentialId] {
     row.ec2.as_ref().map_or(&[], |key| key.by.as_slice())
@@ -367,5 +388,33 @@ mod tests {
             let row = Blob { user, project: None, kind: "ec2".into(), blob: blob.to_string(), ec2 };
             assert_eq!(has_no_other_reference(&row), expected, "{blob}");
         }
+    }
+
+    #[test]
+    fn a_key_of_another_server_is_limited_as_there() {
+        let row = |kind: &str, blob: &str| {
+            let user = UserId::from_bytes([1; 16]);
+            with_key(Blob { user, project: None, kind: kind.into(), blob: blob.into(), ec2: None })
+        };
+        let maker = "01".repeat(16);
+        for (blob, by) in [
+            (json!({ "access": "a", "secret": "s" }), None),
+            (json!({ "access": "a", "secret": "s", "trust_id": null, "app_cred_id": null }), None),
+            (json!({ "access": "a", "secret": "s", "app_cred_id": maker }), Some(&maker)),
+        ] {
+            let key = row("ec2", &blob.to_string()).unwrap().ec2.unwrap();
+            assert_eq!((key.secret.as_str(), key.by.map(|id| id.to_string()).as_ref()), ("s", by), "{blob}");
+        }
+        for blob in [
+            json!({ "access": "a", "secret": "s", "trust_id": maker }),
+            json!({ "access": "a", "secret": "s", "access_token_id": maker }),
+            json!({ "access": "a", "secret": "s", "app_cred_id": "x" }),
+            json!({ "access": "a", "secret": "s", "app_cred_id": { "id": maker } }),
+            json!({ "access": "a" }),
+            json!("x"),
+        ] {
+            assert!(row("ec2", &blob.to_string()).is_err(), "{blob}");
+        }
+        assert_eq!(row("cert", "no JSON").unwrap().ec2, None);
     }
 }

@@ -188,8 +188,20 @@ fn given(call: &Call, part: &Part) -> Result<Vec<ConfigOption>, ApiError> {
     if let (Some(group), Some(_)) = (&part.group, &part.option) {
         groups = Map::from_iter([(group.clone(), Value::Object(groups))]);
     }
+    Ok(options(&groups, part)?)
+}
+
+/// The options of a whole configuration: an object of groups, each an object of options.
+///
+/// # Errors
+/// When a group or an option does not exist.
+pub fn domain_options(config: &Map<String, Value>) -> Result<Vec<ConfigOption>, Error> {
+    options(config, &Part::default())
+}
+
+fn options(groups: &Map<String, Value>, part: &Part) -> Result<Vec<ConfigOption>, Error> {
     let mut options = Vec::new();
-    for (group, of_group) in &groups {
+    for (group, of_group) in groups {
         Part { group: Some(group.clone()), option: None }.check()?;
         let of_group = of_group.as_object().filter(|options| !options.is_empty());
         let expected = || invalid(format!("the group {group} has to be an object of options"));
@@ -197,7 +209,7 @@ fn given(call: &Call, part: &Part) -> Result<Vec<ConfigOption>, ApiError> {
             let (_, _, default) = known(group, name)?;
             if !part.contains(group, name) {
                 let why = format!("the path names another group or option than {group}.{name} in the body");
-                return Err(invalid(why).into());
+                return Err(invalid(why));
             }
             options.push(ConfigOption {
                 group: group.clone(),

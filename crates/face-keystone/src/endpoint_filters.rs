@@ -1,5 +1,6 @@
 //! Endpoint filters (`OS-EP-FILTER`): groups of endpoints, and the endpoints and groups that the catalog of a project contains.
 
+use super::listing::{self, Each, Filters, records};
 use super::policies::existing;
 use super::request_body::{RequestBody, invalid};
 use super::resource::{Record, Resource, Store, add, created, described, permitted};
@@ -7,17 +8,18 @@ use super::schema::{Schema, Type};
 use super::{ApiError, ApiResponse, Call, Outcome, listed};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{
-    RecordId, endpoints_of_group, endpoints_of_project, groups_of_project, projects_selecting, set_filter,
+    RecordId, endpoints_of_group, endpoints_of_project, groups_of_project, set_filter,
 };
 use enfilade_facts::View;
 use enfilade_facts::tables::{
     Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, GroupFilters, GroupRegion, Interface,
-    Project, RegionId, ResourceKind, Selected,
+    Key as _, Project, RegionId, ResourceKind, Reverse, ReverseKey, Selected,
 };
 use enfilade_facts::vocabulary::ServiceId;
 use enfilade_passage::{About, ApiPermit};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
+use std::ops::ControlFlow;
 
 impl Resource for EndpointGroup {
     const SCHEMA: Schema = Schema {
@@ -130,29 +132,29 @@ pub(super) fn endpoints_in_group(call: &mut Call) -> Outcome {
 /// Lists the projects whose catalog contains the endpoints of a group.
 pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = EndpointGroup::found(call)?;
-    let rows = call.look(|view| {
-        rows::<Project>(
-            (view, call.now()),
-            &call.base,
-            projects_selecting(view, &Selected::Group(id))?,
-            &permit,
-        )
-    })?;
-    Ok(listed(call, "projects", rows))
+    projects_selecting(call, Selected::Group(id), &permit)
 }
 
 /// Lists the projects whose catalog contains an endpoint.
 pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Endpoint::found(call)?;
-    let rows = call.look(|view| {
-        rows::<Project>(
-            (view, call.now()),
-            &call.base,
-            projects_selecting(view, &Selected::Endpoint(id))?,
-            &permit,
-        )
-    })?;
-    Ok(listed(call, "projects", rows))
+    projects_selecting(call, Selected::Endpoint(id), &permit)
+}
+
+/// Lists the projects whose filters select an endpoint or a group. Every project of the cloud can be one of them.
+fn projects_selecting(call: &Call, selected: Selected, permit: &ApiPermit) -> Outcome {
+    let after = call.marker(|text| Some(ReverseKey::Selected(selected, text.parse().ok()?).bytes()))?;
+    let (base, own, now) = (call.base.clone(), permit.clone(), call.now());
+    let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
+        records::<Reverse>(view, &ReverseKey::selecting(&selected), after, |key, _| {
+            let ReverseKey::Selected(_, id) = key else { return Ok(ControlFlow::Continue(())) };
+            match view.get::<Project>(&id)? {
+                Some(row) => Ok(each(key.bytes(), described((view, now), &base, (id, row), &own)?)),
+                None => Ok(ControlFlow::Continue(())),
+            }
+        })
+    };
+    listing::answer(call, Project::SCHEMA.many, permit, Filters::none(), after, Box::new(source))
 }
 
 /// Lists the endpoints that the filters of a project select.

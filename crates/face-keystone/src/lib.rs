@@ -37,7 +37,8 @@ mod trusts;
 mod unified_limits;
 mod users;
 
-pub use blobs::{access_key, ec2_id};
+pub use blobs::{access_key, ec2_id, with_key};
+pub use domain_configs::domain_options;
 pub use endpoint_filters::group_filters;
 pub use mapping_rules::check_mapping_rules;
 pub use request_body::mfa_rules;
@@ -51,7 +52,7 @@ use enfilade_faces::{
     Trace, collect_form, collect_json, status_of,
 };
 use enfilade_facts::vocabulary::{DomainId, RequestId, percent_decoded_leniently};
-use enfilade_facts::{Read, SourceError, View};
+use enfilade_facts::{CommitError, Read, SourceError, View};
 use enfilade_passage::{
     About, AccessRefusal, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
 };
@@ -167,6 +168,11 @@ impl From<enfilade_admin::Error> for ApiError {
             Error::Exists { .. } => ApiError::Message(StatusCode::CONFLICT, why.to_string()),
             Error::Missing { what, name, .. } => ApiError::missing(what, &name),
             Error::Refused(why) => ApiError::Message(StatusCode::FORBIDDEN, why),
+            // To repeat the request would not help.
+            Error::Commit(CommitError::TooLarge { what, bytes, limit, .. }) => ApiError::Message(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("Request is too large: the record would have a {what} of {bytes} bytes; expected at most {limit}."),
+            ),
             Error::Commit(_) => ApiError::Message(StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
             other => ApiError::invalid(other.to_string()),
         }
@@ -279,9 +285,11 @@ fn not_authorized(action: &str) -> String {
     format!("You are not authorized to perform the requested action: {action}.")
 }
 
+/// The value of a parameter of the query, as it is written there. Clients percent-encode the names of parameters, too.
 fn query<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
     let pairs = head.uri.query().unwrap_or_default().split('&');
-    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, v)| v)
+    let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.find(|(key, _)| listing::plain(key) == name).map(|(_, value)| value)
 }
 
 async fn answer<B: Incoming>(

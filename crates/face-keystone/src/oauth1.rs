@@ -18,7 +18,7 @@ use enfilade_facts::tables::{AccessToken, Consumer, ResourceKind, SharedSecret};
 use enfilade_facts::vocabulary::{
     AccessTokenId, ProjectId, RequestId, RequestTokenId, UserId, Word, word_of_id,
 };
-use enfilade_passage::{About, ApiPermit, IssuedToken, OAuthProof, OAuthToken, Verifier, Wanted};
+use enfilade_passage::{About, ApiPermit, IssuedToken, OAuthProof, OAuthToken, SessionAsk, Verifier, Wanted};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
@@ -137,12 +137,13 @@ impl Client<'_> {
     pub(super) async fn session(
         &self,
         asked: SignedRequest,
+        receipt: Option<&SessionAsk>,
         wanted: impl FnOnce() -> Result<Wanted, ApiError>,
         trace: &mut Trace,
     ) -> Result<IssuedToken, ApiError> {
         let id = asked.get("oauth_token")?.parse().unwrap_or(AccessTokenId::from_bytes([0; 16]));
         let (proof, _) = self.prove(&asked, OAuthToken::Access(id), trace).await?;
-        Ok(self.faces.arc_house().issue_for_access(&proof, wanted()?).await?)
+        Ok(self.faces.arc_house().issue_for_access(&proof, receipt, wanted()?).await?)
     }
 }
 

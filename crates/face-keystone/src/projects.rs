@@ -315,7 +315,8 @@ pub(super) fn put_tags(call: &mut Call) -> Outcome {
     // The rule is judged before the body is parsed, so that a caller without the right is refused with any body.
     Project::found(call)?;
     let body = call.json()?;
-    let text = |tag: &Value| tag.as_str().map(str::to_owned);
+    // Keystone removes the blanks at the ends of tags in the two calls that set tags, but not in the body of a project.
+    let text = |tag: &Value| tag.as_str().map(|tag| tag.trim().to_owned());
     let tags = body.get("tags").and_then(Value::as_array);
     let tags = tags.and_then(|tags| tags.iter().map(text).collect::<Option<Vec<_>>>());
     let expected = || ApiError::invalid("Expecting to find tags, a list of strings, in the body.");
@@ -328,7 +329,7 @@ pub(super) fn put_tags(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn put_tag(call: &mut Call) -> Outcome {
-    let tag = call.decoded(1);
+    let tag = call.decoded(1).trim().to_owned();
     set_tags(call, |own| {
         if !own.contains(&tag) {
             own.push(tag.clone());

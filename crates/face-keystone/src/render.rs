@@ -177,8 +177,7 @@ fn filled_endpoint<'c>(
 }
 
 pub(super) fn access_rule(rule: &enfilade_facts::tables::AccessRule) -> Value {
-    let id = u128::from_be_bytes(rule.id);
-    json!({ "id": format!("{id:032x}"), "service": rule.service, "method": rule.method, "path": rule.path })
+    json!({ "id": rule.id.to_string(), "service": rule.service, "method": rule.method, "path": rule.path })
 }
 
 /// A time with six decimals, as in Keystone.

@@ -1,14 +1,15 @@
 //! Services, their endpoints, and the regions of the endpoints.
 
 use super::request_body::{RequestBody, invalid};
-use super::resource::{Resource, Store, add, created, permitted, update};
+use super::resource::{Resource, Store, add, answer, created, edited, permitted};
 use super::schema::{Schema, Type};
 use super::{ApiError, Call, Outcome};
 use enfilade_admin::Error;
-use enfilade_admin::keystone::{RecordId, save};
+use enfilade_admin::keystone::{RecordId, save_endpoint};
 use enfilade_facts::tables::{Endpoint, Interface, Region, RegionId, ResourceKind, Service};
 use enfilade_facts::vocabulary::ServiceId;
 use enfilade_passage::ApiPermit;
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
 impl Resource for Service {
@@ -71,7 +72,13 @@ impl Resource for Endpoint {
         ],
     };
     const KIND: Option<ResourceKind> = Some(ResourceKind::Endpoint);
-    const STORE: Store<Self> = Store::BY_ID;
+    const STORE: Store<Self> = Store {
+        change: |ctx, found, given| {
+            let (id, region) = (RecordId::Existing(found.id), old_region(given)?);
+            Ok(save_endpoint(ctx, &id, region.as_ref(), &|before| edited(given, before, None))?.into())
+        },
+        ..Store::BY_ID
+    };
     const HAS_OPTIONS: bool = false;
     const DECODES_ID: bool = true;
 
@@ -88,7 +95,7 @@ impl Resource for Endpoint {
         self.service = service.unwrap_or(self.service);
         self.interface = interface.unwrap_or(self.interface);
         if let Some(region) = given.text("region_id")?.or(given.text("region")?) {
-            self.region = old_region(given)?.or(region);
+            self.region = old_region(given)?.map(|region| region.0).or(region);
         }
         given.set("url", &mut self.url)?;
         given.set_flag("enabled", &mut self.enabled)
@@ -96,8 +103,7 @@ impl Resource for Endpoint {
 
     fn create(call: &mut Call) -> Outcome {
         let (permit, given) = permitted::<Endpoint>(call)?;
-        create_old_region(call, &permit, &given)?;
-        let (service, interface) = (service(&given)?, interface(&given)?);
+        let (service, interface, region) = (service(&given)?, interface(&given)?, old_region(&given)?);
         let needed = |name: &str| {
             invalid(format!("Invalid input for field/attribute {name} of endpoint: it is required."))
         };
@@ -108,34 +114,18 @@ impl Resource for Endpoint {
             url: given.needed("url")?,
             enabled: true,
         };
-        created(call, (permit, given), &RecordId::New, &new)
-    }
-
-    fn update(call: &mut Call) -> Outcome {
-        let (_, permit) = Self::found(call)?;
-        let given = RequestBody::of(call, Self::SCHEMA.one)?;
-        create_old_region(call, &permit, &given)?;
-        update::<Self>(call)
+        let build = |before: Option<(&Endpoint, &str)>| edited(&given, before, Some(&new));
+        let saved = call.save(&permit, |ctx| save_endpoint(ctx, &RecordId::New, region.as_ref(), &build))?;
+        Ok(answer(call, StatusCode::CREATED, saved.into(), &permit))
     }
 }
 
-/// The region in the old parameter `region`, which counts only without `region_id`, as in Keystone.
-fn old_region(given: &RequestBody) -> Result<Option<String>, Error> {
-    match given.text("region_id")?.flatten() {
-        Some(_) => Ok(None),
-        None => Ok(given.text("region")?.flatten()),
-    }
-}
-
-/// Creates the region in the old parameter `region` if it does not exist, as in Keystone.
-fn create_old_region(call: &Call, permit: &ApiPermit, given: &RequestBody) -> Result<(), ApiError> {
-    let Some(region) = old_region(given)? else { return Ok(()) };
-    let id = RecordId::NewWith(RegionId(region));
-    let new = |_: Option<(&Region, &str)>| Ok((Region::default(), String::new()));
-    match call.change(permit, |ctx| save(ctx, &id, &new)) {
-        Ok(_) | Err(Error::Exists { .. }) => Ok(()),
-        Err(why) => Err(why.into()),
-    }
+/// The region in the old parameter `region`, which counts only without `region_id`, as in Keystone. It is made if it does not exist.
+fn old_region(given: &RequestBody) -> Result<Option<RegionId>, Error> {
+    Ok(match given.text("region_id")?.flatten() {
+        Some(_) => None,
+        None => given.text("region")?.flatten().map(RegionId),
+    })
 }
 
 fn service(given: &RequestBody) -> Result<Option<ServiceId>, Error> {

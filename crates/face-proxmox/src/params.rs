@@ -1,6 +1,6 @@
 //! Parameters of a call, from the query and from a form or JSON body. A key may have several values.
 
-use enfilade_faces::percent::form_decoded;
+use enfilade_faces::percent::form_pairs;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use zeroize::Zeroize;
@@ -31,13 +31,8 @@ impl Params {
     }
 
     fn form(&mut self, text: &[u8]) -> Result<(), ParameterError> {
-        for pair in text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
-            let mut halves = pair.splitn(2, |byte| *byte == b'=');
-            let mut half = || form_decoded(halves.next().unwrap_or_default());
-            let (key, value) = (half(), half());
-            let (key, value) = key.zip(value).ok_or("a parameter is not percent-encoded UTF-8")?;
-            self.add(&key, value);
-        }
+        let pairs = form_pairs(text).ok_or("a parameter is not percent-encoded UTF-8")?;
+        pairs.into_iter().for_each(|(key, value)| self.add(&key, value));
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
 
-const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+static AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 
 /// The source of a request's credential.
@@ -101,16 +101,14 @@ const MORE_THAN_ONE: &str = "there is more than one credential in the request; s
 /// # Errors
 /// When there is no credential, or more than one.
 pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
-    let of = |wanted: HeaderName| headers.iter().filter(move |(name, _)| **name == wanted);
-    let (mut tokens, mut others) = (of(AUTH_TOKEN), of(AUTHORIZATION));
+    let (mut tokens, mut others) =
+        (headers.get_all(&AUTH_TOKEN).iter(), headers.get_all(AUTHORIZATION).iter());
     let is_bearer = |value: &HeaderValue| {
         value.as_bytes().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
     };
     match (tokens.next(), tokens.next(), others.next(), others.next()) {
-        (Some((name, token)), None, Some((_, other)), None)
-            if is_bearer(other) && !headers.contains_key(COOKIE) =>
-        {
-            Ok(Carried::Header(name, token))
+        (Some(token), None, Some(other), None) if is_bearer(other) && !headers.contains_key(COOKIE) => {
+            Ok(Carried::Header(&AUTH_TOKEN, token))
         }
         _ => only_one(headers),
     }
@@ -120,7 +118,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
-        if name == AUTHORIZATION || name == AUTH_TOKEN {
+        if name == AUTHORIZATION || *name == AUTH_TOKEN {
             is_one &= found.replace(Carried::Header(name, value)).is_none();
         }
     }
@@ -186,7 +184,7 @@ impl Carried<'_> {
             Carried::Header(name, value) => (*name, *value),
             Carried::Certificate(ask) => return Ok(Credential::Certificate(**ask)),
         };
-        if name == AUTH_TOKEN {
+        if *name == AUTH_TOKEN {
             return session(value.as_bytes());
         }
         let value = value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;

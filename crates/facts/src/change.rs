@@ -174,6 +174,11 @@ impl Change {
         self
     }
 
+    /// Whether the change makes or replaces this record.
+    pub fn puts<R: Row>(&self, key: &R::Key) -> bool {
+        self.writes.get(&(R::TABLE, key.bytes())).is_some_and(Option::is_some)
+    }
+
     /// Deletes a record, if it exists.
     pub fn delete<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.writes.insert((R::TABLE, key.bytes()), None);

@@ -132,6 +132,12 @@ impl Writer {
         }
         self
     }
+    /// A text that may be missing.
+    pub fn optional_text(&mut self, text: Option<&str>) -> &mut Self {
+        self.option(text, |to, text| {
+            to.text(text);
+        })
+    }
     /// An optional field at the end of a value. Older records do not have the field. `None` writes nothing.
     pub fn tail<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {
         if let Some(value) = value {

@@ -12,7 +12,7 @@
 //!    upgrades the store in every run of the tests, and fails if the store is missing.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{Key as _, MirroredFile, Name, NameKey, Row, Table};
+use crate::tables::{AccessRule, Key as _, MirroredFile, Name, NameKey, Row, Table};
 
 /// The layout of a whole store and the form of its records.
 ///
@@ -24,7 +24,8 @@ use crate::tables::{Key as _, MirroredFile, Name, NameKey, Row, Table};
 /// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; names of imported records |
 /// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
 /// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
-pub const FORMAT: u32 = 7;
+/// | 8 | there is a table of access rules of users; the records of application credentials have the microseconds of the expiry |
+pub const FORMAT: u32 = 8;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -41,6 +42,12 @@ pub fn changes_keys(from: u32, table: Table) -> bool {
     from < 6 && table == Table::Names
 }
 
+/// Whether the access rules of users are only in the records of their application credentials. After all records are converted, they also become
+/// records of their own.
+pub fn lacks_access_rules(from: u32) -> bool {
+    from < 8
+}
+
 /// Converts a record to the next format. From format 4 on, the table of the log has two kinds of records: entries and pieces.
 fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
     match (format, table) {
@@ -49,7 +56,24 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         (5, Table::Names) => name_of_5(&key, &value),
         // The options that exempt a user from locks and from inactivity.
         (6, Table::Profiles) => Some((key, [value.as_slice(), &[0, 0]].concat())),
+        (7, Table::Delegations) => Some((key, delegation_of_7(&value)?)),
         _ => Some((key, value)),
+    }
+}
+
+/// In format 7, the last field of the record of an application credential is the credential that created it, or is missing. In format 8 it is an
+/// option, because another field follows.
+fn delegation_of_7(value: &[u8]) -> Option<Vec<u8>> {
+    let mut from = Reader::new(value);
+    from.fixed::<16>()?;
+    from.list(Reader::fixed::<16>)?;
+    from.flag()?;
+    from.list(AccessRule::decode)?;
+    let by = from.rest();
+    let before = value.strip_suffix(by)?;
+    match by.len() {
+        0 | 16 => Some([before, &[u8::from(!by.is_empty())], by].concat()),
+        _ => None,
     }
 }
 
@@ -84,12 +108,12 @@ fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::revision::Revision;
-    use crate::tables::{Extra, ExtraKey, LogEntry, Profile, ResourceKind, Written};
-    use crate::vocabulary::DomainId;
+    use crate::tables::{Delegation, Extra, ExtraKey, LogEntry, Profile, ResourceKind, Written};
+    use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId};
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (7, 46), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (8, 47), "see \"When the format changes\" in format.rs");
     }
 
     #[test]
@@ -152,6 +176,40 @@ mod tests {
             let mut from = Reader::new(&value);
             assert_eq!(Profile::decode(&mut from), expected, "{format}");
             assert!(from.is_empty());
+        }
+    }
+
+    #[test]
+    fn delegations_of_format_7_keep_their_rules_and_their_creator() {
+        let rule = AccessRule {
+            id: AccessRuleId::from_bytes([4; 16]),
+            service: "compute".into(),
+            method: "GET".into(),
+            path: "/v2.1/servers".into(),
+        };
+        for (by, rules) in [(None, vec![]), (Some([5; 16]), vec![rule.clone()]), (None, vec![rule])] {
+            let mut old = Writer::default();
+            old.fixed(&[2; 16]).list(&[[3; 16]], |to, role| {
+                to.fixed(role);
+            });
+            old.flag(true).list(&rules, |to, rule| rule.encode(to));
+            let old = [old.into_bytes(), by.iter().flatten().copied().collect()].concat();
+            let expected = Delegation {
+                project: ProjectId::from_bytes([2; 16]),
+                roles: vec![RoleId::from_bytes([3; 16])],
+                unrestricted: true,
+                rules,
+                by: by.map(CredentialId::from_bytes),
+                expires_micros: None,
+            };
+            for format in [FORMAT_OLDEST, 7] {
+                let (_, value) = bring_up(format, Table::Delegations, &[7; 16], &old).unwrap();
+                let mut from = Reader::new(&value);
+                assert_eq!(Delegation::decode(&mut from).as_ref(), Some(&expected), "{format}");
+                assert!(from.is_empty());
+            }
+            let longer = [old.as_slice(), &[1]].concat();
+            assert_eq!(bring_up(7, Table::Delegations, &[7; 16], &longer), None);
         }
     }
 

@@ -29,8 +29,7 @@ macro_rules! fixed {
 fixed! {
     /// Longest secret or password, in bytes. libxcrypt would cut a longer one silently, so it is refused.
     pub const SECRET_BYTES_MAX: usize = 511;
-    /// Longest secret for a bcrypt hash, in bytes: bcrypt ignores all further bytes of a secret. A longer secret is refused after the hash is
-    /// computed.
+    /// How many bytes of a secret a bcrypt hash is made of: bcrypt ignores all further bytes, as in Keystone and crypt(3).
     pub const BCRYPT_SECRET_BYTES_MAX: usize = 72;
     /// Longest name of a user, group, role, token or application credential, in characters (Keystone's API).
     pub const NAME_CHARS_MAX: usize = 255;
@@ -75,6 +74,8 @@ fixed! {
     pub const REDELEGATIONS_MAX: u8 = 3;
     /// How many request tokens an OAuth consumer may have that have not expired.
     pub const REQUEST_TOKENS_MAX: usize = 1000;
+    /// How many access rules a user may have. Further ones are not created for a new application credential.
+    pub const ACCESS_RULES_OF_USER_MAX: usize = 1000;
     /// Longest chain of application credentials. Each credential in a chain was created with the previous credential of the chain.
     pub const CREDENTIAL_CHAIN_MAX: usize = 8;
     /// Deepest nesting of projects in projects (Keystone's `max_project_tree_depth`, without the domain).
@@ -98,7 +99,7 @@ fixed! {
     /// tokens, uses of a trust. The rest is for administrators. In the smallest map, 120 pages are reserved for administrators. A small change takes
     /// about 16 pages, and LMDB reuses a page after two more changes.
     pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
-    /// Smallest map of a store, in bytes. The part for changes that take rights away is enough for some thousands of them.
+    /// Smallest map of a store, in bytes.
     pub const MAP_BYTES_MIN: u64 = 16 << 20;
     /// Largest map of a store, in bytes. The address space of a process is 128 TiB, and also contains other mapped files.
     pub const MAP_BYTES_MAX: u64 = 1 << 44;

@@ -96,11 +96,13 @@ pub enum Table {
     Activities = 44,
     /// The last time step of which a passcode of a credential was used.
     UsedPasscodes = 45,
+    /// Access rules of users: the kinds of requests that application credentials name.
+    AccessRules = 46,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 46] = [
+    pub const ALL: [Table; 47] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -147,6 +149,7 @@ impl Table {
         Table::ServiceProviders,
         Table::Activities,
         Table::UsedPasscodes,
+        Table::AccessRules,
     ];
 
     /// The tables that hold facts. Every commit maintains the other tables as well.
@@ -208,6 +211,7 @@ impl Table {
             Table::ServiceProviders => "service-providers",
             Table::Activities => "activities",
             Table::UsedPasscodes => "used-passcodes",
+            Table::AccessRules => "access-rules",
         }
     }
 

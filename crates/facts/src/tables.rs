@@ -3,6 +3,7 @@
 //! Records refer to each other by id. The names of domains, users, groups and tokens are records of their own ([`Name`]). So if a name is deleted and
 //! created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
 
+mod access_rules;
 mod activities;
 mod assignments;
 mod blobs;
@@ -35,6 +36,7 @@ mod taking;
 mod trusts;
 mod unified_limits;
 
+pub use access_rules::{AccessRule, AccessRuleKey};
 pub use activities::Activity;
 pub use assignments::{Assignment, AssignmentKey};
 pub use blobs::{Blob, BlobId, Ec2Key};
@@ -62,7 +64,7 @@ pub use oauth::{AccessToken, Approval, Consumer, RequestToken, SharedSecret};
 pub use parties::{Member, Who};
 pub use passcodes::UsedPasscode;
 pub use policies::{Policy, PolicyAssociation, PolicyTarget};
-pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
+pub use projects::{Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
 pub use sids::{KnownKey, SidSpace, SidSpaceKey};
@@ -73,6 +75,7 @@ pub use unified_limits::{Limit, LimitOwner, RegisteredLimit};
 pub use crate::table::Table;
 
 use crate::codec::{Reader, Writer};
+use crate::vocabulary::Id;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -195,7 +198,8 @@ facts!(
     Mapping,
     ServiceProvider,
     Activity,
-    UsedPasscode
+    UsedPasscode,
+    AccessRule
 );
 
 /// The key of a record.
@@ -206,33 +210,11 @@ pub trait Key: Sized {
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
-macro_rules! id_key {
-    ($($id:ident),*) => {$(
-        impl Key for crate::vocabulary::$id {
-            fn bytes(&self) -> Vec<u8> {
-                self.bytes().to_vec()
-            }
-            fn from_bytes(bytes: &[u8]) -> Option<Self> {
-                bytes.try_into().ok().map(Self::from_bytes)
-            }
-        }
-    )*};
+impl<I: Id> Key for I {
+    fn bytes(&self) -> Vec<u8> {
+        self.as_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self::from_array)
+    }
 }
-id_key!(
-    DomainId,
-    UserId,
-    GroupId,
-    CredentialId,
-    ProjectId,
-    RoleId,
-    ServiceId,
-    EndpointId,
-    TrustId,
-    RegisteredLimitId,
-    LimitId,
-    PolicyId,
-    EndpointGroupId,
-    ConsumerId,
-    RequestTokenId,
-    AccessTokenId
-);

@@ -22,11 +22,13 @@ pub use acl_dialect::AclDialect;
 pub use acl_path::RolePath;
 pub use authid::{Authid, GroupName, NameInDomain, Realm, TokenName, Ugid, Userid, word_of_id};
 pub use datastore_name::DatastoreName;
-pub use date::{LAST_SECOND, date_of, days_of, from_rfc3339, to_rfc3339};
+pub use date::{
+    LAST_SECOND, MICROS_PER_SECOND, date_of, days_of, from_rfc3339, micros_from_rfc3339, to_rfc3339,
+};
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};
 pub use id::{
-    AccessTokenId, ConsumerId, CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId,
-    PolicyId, ProjectId, RegisteredLimitId, RequestTokenId, RoleId, ServiceId, TrustId, UserId,
+    AccessRuleId, AccessTokenId, ConsumerId, CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId,
+    Id, LimitId, PolicyId, ProjectId, RegisteredLimitId, RequestTokenId, RoleId, ServiceId, TrustId, UserId,
 };
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
 pub use mask::AccessMask;
@@ -78,24 +80,7 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(
-    DomainId,
-    UserId,
-    GroupId,
-    CredentialId,
-    ProjectId,
-    RoleId,
-    ServiceId,
-    EndpointId,
-    TrustId,
-    RegisteredLimitId,
-    LimitId,
-    PolicyId,
-    EndpointGroupId,
-    ConsumerId,
-    RequestTokenId,
-    AccessTokenId
-);
+use as_text;
 as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName, AclDialect);
 
 /// Proxmox's `SAFE_ID`: letters, digits, underscores, dots and dashes. The first character is not a dot or a dash.

@@ -10,7 +10,7 @@ use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
     Basis, Login, OAuthProof, Refusal as IdentityRefusal, Revocations, Session, SessionAsk, SignatureAsk,
-    Unissued, Validated, Wanted,
+    Unissued, Validated, Wanted, read_receipt,
 };
 use std::sync::Arc;
 
@@ -59,18 +59,21 @@ impl House {
         count?.or(Ok(0))
     }
 
-    /// Issues a session for an OAuth consumer that signed the request with an access token: a session of the user who delegated roles to it.
+    /// Issues a session for an OAuth consumer that signed the request with an access token: a session of the user who delegated roles to it. The user
+    /// may have given the consumer a receipt for further methods.
     ///
     /// # Errors
     /// The refusal of door 2.
     pub async fn issue_for_access(
         self: &Arc<Self>,
         proof: &OAuthProof,
+        receipt: Option<&SessionAsk>,
         wanted: Wanted,
     ) -> Result<IssuedToken, Refusal> {
         let judge = |view: &View<'_>, now, own| {
             let (lifetime, context) = (self.session_terms().token_seconds, self.identity_context());
-            let basis = Basis::Access(proof, wanted);
+            let receipt = receipt.map(|ask| read_receipt(view, now, ask, &context)).transpose()?;
+            let basis = Basis::Access(proof, receipt.as_ref(), wanted);
             Ok(enfilade_identity::issue(view, now, basis, lifetime, own, &context))
         };
         let made = self.make(Purpose::Token, judge).await?;

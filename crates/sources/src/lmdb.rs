@@ -5,6 +5,7 @@
 //! owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and its handles share the
 //! environment. A store that was rolled back is refused. The wait for another writer has a timeout, and the error names that writer.
 
+mod access_rules;
 mod bounds;
 mod compact;
 mod disk_reserve;

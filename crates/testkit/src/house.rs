@@ -3,8 +3,9 @@
 use crate::clock::FixedClock;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{ChangeContext, DatastoreEdit, LimitModel, NewUser, PasswordRules, TokenTerms};
-use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
-use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source, StoreId};
+use enfilade_facts::tables::{Password, User};
+use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, UserId, Userid};
+use enfilade_facts::{AuditRecord, Change, Clocks, LockStore, MemoSeed, Read, Requester, Source, StoreId};
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
 use enfilade_passage::{
     Accounts, AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal,
@@ -21,6 +22,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+
+/// The hash of `pw`: cheap, because tests log in often.
+pub const CHEAP_HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 
 /// The size of the memos of the doors; the answers must not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +247,24 @@ impl TestHouse {
         )
         .unwrap();
         self.secrets.insert(made.tokenid.to_string(), made.value);
+    }
+
+    /// Creates the user NAME@Default with the password `pw`.
+    pub fn add_login(&self, name: &str) -> UserId {
+        let userid: Userid = format!("{name}@Default").parse().unwrap();
+        let id = enfilade_admin::add_user(&self.change_context(), &NewUser::named(userid)).unwrap().0;
+        self.give_cheap_password(&id);
+        id
+    }
+
+    /// Gives a user the password `pw`.
+    pub fn give_cheap_password(&self, id: &UserId) {
+        let row = self.facts().read(|view| view.get::<User>(id)).unwrap().unwrap().unwrap();
+        let what = "a cheap password".to_owned();
+        let mut change =
+            Change::new(AuditRecord { who: "a test".into(), what, unix_seconds: 0, request: None });
+        change.put(id, &User { password: Some(Password::of(CHEAP_HASH.into())), ..row });
+        self.facts().commit(&change).unwrap();
     }
 
     /// Authenticates with a credential, from the loopback address.

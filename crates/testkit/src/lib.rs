@@ -19,6 +19,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "it fails tests by panicking")]
 
 mod clock;
+mod connection;
+mod counted;
 mod house;
 mod ports;
 mod samba;
@@ -26,7 +28,9 @@ pub mod second_reader;
 mod world;
 
 pub use clock::FixedClock;
-pub use house::{Remembering, Scratch, TestHouse, allow_issue, hash_key, parts_at};
+pub use connection::connection;
+pub use counted::{Counted, CountedFacts};
+pub use house::{CHEAP_HASH, Remembering, Scratch, TestHouse, allow_issue, hash_key, parts_at};
 pub use ports::free_port;
 pub use samba::{Samba, SambaUser};
 pub use world::run_world;

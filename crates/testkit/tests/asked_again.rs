@@ -303,6 +303,51 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
 }
 
+/// Roles are taken between two batches of a listing of ways. The listing ends as PROPFIND reads it: batch after batch, until it is over.
+#[test]
+fn a_listing_of_ways_ends_when_the_roles_on_its_last_names_are_taken() {
+    for left in [&[0][..], &[0, 7], &[0, 8], &[0, 8, 19]] {
+        let mut house = TestHouse::new(Remembering::AsServed);
+        let (main, alice): (DatastoreName, Authid) =
+            ("main".parse().unwrap(), "alice@local".parse().unwrap());
+        house.add_datastore(&main);
+        house.add_user(&alice.user, None);
+        let everything = NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
+        for n in 0..20 {
+            let name = format!("d{n:02}");
+            std::fs::create_dir(house.content(&main).join(&name)).unwrap();
+            enfilade_admin::set_acl(&house.change_context(), &main, &path(&name), &everything).unwrap();
+            house.assign(&format!("/datastore/main/{name}"), &alice, "DatastoreReader");
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let visit = runtime.block_on(house.admit(&alice)).unwrap();
+        let stay = visit.enter(&main, OperationKind::Read, Blocking).unwrap();
+        let mut listing = stay.list_ways(StorePath::root());
+        let mut names: Vec<String> = Vec::new();
+        let mut batches = 0;
+        loop {
+            let batch = listing.next_batch(8).unwrap().unwrap_or_default();
+            names.extend(batch.iter().map(|entry| entry.name.to_string()));
+            if batches == 0 {
+                assert!(names.len() == 8 && !listing.is_over().unwrap(), "{names:?}");
+                for n in (0..20).filter(|n| !left.contains(n)) {
+                    let (on, who) = (format!("/datastore/main/d{n:02}"), alice.to_string());
+                    let (on, who, role) = (on.parse().unwrap(), who.parse().unwrap(), "DatastoreReader");
+                    let ctx = house.change_context();
+                    enfilade_admin::remove_role(&ctx, &on, &who, role.parse().unwrap()).unwrap();
+                }
+            }
+            batches += 1;
+            if listing.is_over().unwrap() {
+                break;
+            }
+            assert!(batches < 5, "the listing does not end: {left:?}");
+        }
+        let later: Vec<String> = left.iter().filter(|n| **n > 7).map(|n| format!("d{n:02}")).collect();
+        assert_eq!(names[8..], later, "{left:?}");
+    }
+}
+
 /// The token is deleted between two pieces, or after the last one.
 #[test]
 fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {

@@ -4,15 +4,13 @@
 
 use enfilade_admin::NewUser;
 use enfilade_admin::keystone as admin;
-use enfilade_facts::tables::{Password, Revoked, User};
+use enfilade_facts::Refuse as _;
+use enfilade_facts::tables::Revoked;
 use enfilade_facts::vocabulary::{Realm, Secret, Userid};
-use enfilade_facts::{AuditRecord, Change, Read as _, Refuse as _, Source as _};
 use enfilade_identity::{Scope, SecretAsk, Wanted};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
 
-/// The hash of the password `pw`.
-const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 const DAY: i64 = 86_400;
 
 #[tokio::test]
@@ -23,15 +21,7 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     admin::add_domain(&house.change_context(), &realm, None).unwrap();
     let ann: Userid = "ann@home".parse().unwrap();
     let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(ann.clone())).unwrap();
-    let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
-    let mut change = Change::new(AuditRecord {
-        who: "a test".into(),
-        what: "a cheap password".into(),
-        unix_seconds: 0,
-        request: None,
-    });
-    change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
-    house.source.commit(&change).unwrap();
+    house.give_cheap_password(&id);
     let come_in = async || {
         let ask = SecretAsk { authid: ann.clone().into(), secret: Secret::new(b"pw").unwrap() };
         loop {

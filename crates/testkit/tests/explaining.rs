@@ -239,7 +239,7 @@ impl World {
             unrestricted: false,
             rules: Vec::new(),
             by: None,
-            expires: 0,
+            expires_micros: 0,
             comment: None,
             secret: None,
         };

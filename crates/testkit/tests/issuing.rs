@@ -5,12 +5,14 @@
 
 use aws_lc_rs::hmac;
 use enfilade_access::{About, Lends, Rule, rule_named};
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
+use enfilade_admin::keystone::{
+    self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit, WantedRule,
+};
 use enfilade_admin::{NewUser, Target, TokenEdit};
 use enfilade_facts::limits::{CLOCK_SKEW_SECONDS, GROUPS_PER_USER_MAX};
 use enfilade_facts::tables::{
-    AccessRule, Blob, BlobId, Ec2Key, FileFault, FileName, Group, Member, Membership, MembershipKey,
-    Mirrored, MirroredFile, NamedRole, Revoked, Trust, User,
+    Blob, BlobId, Ec2Key, FileFault, FileName, Group, Member, Membership, MembershipKey, Mirrored,
+    MirroredFile, NamedRole, Revoked, Trust, User,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, ProjectId, Secret, Sid, TrustId, UserId, Userid,
@@ -108,7 +110,7 @@ impl World {
         &self,
         name: &str,
         by: Option<CredentialId>,
-        rules: Vec<AccessRule>,
+        rules: Vec<WantedRule>,
     ) -> (CredentialId, SecretAsk) {
         let new = NewApplicationCredential {
             owner: self.ann.1,
@@ -118,7 +120,7 @@ impl World {
             unrestricted: true,
             rules,
             by,
-            expires: 0,
+            expires_micros: 0,
             comment: None,
             secret: None,
         };
@@ -272,12 +274,8 @@ fn a_session_by_a_trust_ends_with_the_trust_and_with_the_one_above_it() {
 #[tokio::test]
 async fn an_application_credential_reaches_its_project_while_that_is_open() {
     let world = World::new();
-    let rule = AccessRule {
-        id: [0; 16],
-        service: "identity".into(),
-        method: "GET".into(),
-        path: "/v3/users".into(),
-    };
+    let rule =
+        WantedRule::Request { service: "identity".into(), method: "GET".into(), path: "/v3/users".into() };
     let (_, whole) = world.new_credential("whole", None, Vec::new());
     // Access rules name requests of other services.
     let (_, with_rules) = world.new_credential("with-rules", None, vec![rule]);

@@ -4,28 +4,24 @@
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
+use enfilade_admin::PasswordRules;
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{NewUser, PasswordRules};
-use enfilade_faces::{AnonymousSlot, Connection, Faces, Router};
+use enfilade_faces::{Faces, Router};
 use enfilade_facts::tables::{
     Blob, BlobId, Domain, GrantKey, GrantScope, Grantee, Password, Profile, ResourceKind, Reverse,
     ReverseKey, UsedPasscode, User,
 };
-use enfilade_facts::vocabulary::{AccessMask, Authid, DomainId, Secret, StorePath, UserId, Userid, Word};
-use enfilade_facts::{AuditRecord, Change, Read, Refuse as _};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DomainId, Secret, StorePath, UserId, Word};
+use enfilade_facts::{Read, Refuse as _};
 use enfilade_identity::SecretAsk;
 use enfilade_passage::{House, KeyRing};
-use enfilade_testkit::{Remembering, TestHouse, parts_at};
+use enfilade_testkit::{CHEAP_HASH, Remembering, TestHouse, connection, parts_at};
 use http_body_util::{BodyExt, Full};
 use hyper::{HeaderMap, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use tokio::sync::Notify;
 
-/// The hash of `pw`: cheap, because there are many logins.
-const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 const SECRET: &[u8] = b"12345678901234567890";
 const SECRET_BASE32: &str = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
 const RECEIPT: &str = "openstack-auth-receipt";
@@ -80,7 +76,7 @@ impl World {
             ids.insert("a", project.to_string());
             for (name, role) in [("admin", "admin"), ("ann", "member"), ("bob", "reader")] {
                 let role = admin::add_role(&ctx, role, None).unwrap().0;
-                let user = add_user(&house, name);
+                let user = house.add_login(name);
                 let key = GrantKey { who: Grantee::User(user), scope: GrantScope::Project(project), role };
                 admin::set_grant(&ctx, &key, true).unwrap();
                 ids.insert(name, user.to_string());
@@ -99,17 +95,6 @@ impl World {
     }
 
     async fn send(&self, headers: &[(&str, &str)], method: &str, path: &str, body: &Value) -> Answer {
-        let connection = Connection {
-            peer: ([127, 0, 0, 1], 1).into(),
-            cut: Arc::new(Notify::new()),
-            proxies: None,
-            is_https: true,
-            anonymous: Arc::new(AnonymousSlot::new(())),
-            last: Arc::default(),
-            certificate: None,
-            terms: None,
-            splices: None,
-        };
         let mut request = Request::builder().method(method).uri(path).header("host", "here");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -119,7 +104,7 @@ impl World {
             request = request.header("content-type", "application/json");
         }
         let request = request.body(Full::new(Bytes::from(body))).unwrap();
-        let answer = self.router.answer(connection, request).await;
+        let answer = self.router.answer(connection(), request).await;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body = answer.into_body().collect().await.map(|whole| whole.to_bytes()).unwrap_or_default();
         Answer { status, headers, body: serde_json::from_slice(&body).unwrap_or_default() }
@@ -188,18 +173,6 @@ impl World {
         let answer = self.set_options(&options).await;
         assert_eq!((answer.status, &answer.body["user"]["options"]), (200, &options), "{}", answer.body);
     }
-}
-
-fn add_user(house: &TestHouse, name: &str) -> UserId {
-    let userid: Userid = format!("{name}@Default").parse().unwrap();
-    let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(userid)).unwrap();
-    let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
-    let audit =
-        AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0, request: None };
-    let mut change = Change::new(audit);
-    change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
-    house.facts().commit(&change).unwrap();
-    id
 }
 
 fn ann() -> Authid {
@@ -487,8 +460,9 @@ fn an_import_brings_rules_and_secrets_and_weakens_no_user() {
     import(&[cloud.clone(), user(old, None, &[])]);
     let (kind, blob) = ("totp".to_owned(), SECRET_BASE32.to_owned());
     let row = Blob { user: eve, project: None, kind, blob, ec2: None };
-    let totp = admin::CloudRecord::Totp(BlobId([9; 32]), row.clone());
-    let report = import(&[cloud, user(old, Some(HASH), &rules), user(eve, Some(HASH), &rules), totp]);
+    let totp = admin::CloudRecord::Blob(BlobId([9; 32]), Box::new(row.clone()));
+    let report =
+        import(&[cloud, user(old, Some(CHEAP_HASH), &rules), user(eve, Some(CHEAP_HASH), &rules), totp]);
     let left: Vec<_> = report.iter().filter(|item| item.left_out.is_some()).map(|item| item.what()).collect();
     assert_eq!(left, ["domain cloud", "password user3@cloud"]);
     let get = house.facts().read(|view| {

@@ -70,7 +70,7 @@ impl World {
             roles: vec!["worker".to_owned()],
             unrestricted: true,
             rules: Vec::new(),
-            expires: 0,
+            expires_micros: 0,
             by,
             comment: None,
             secret: None,

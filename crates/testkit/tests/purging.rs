@@ -2,106 +2,32 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use enfilade_admin::ChangeContext;
 use enfilade_admin::keystone::{list_revocations, purge_revocations, revoke};
-use enfilade_admin::{ChangeContext, LimitModel, PasswordRules, ReservedPaths};
 use enfilade_facts::tables::{Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::vocabulary::UserId;
-use enfilade_facts::{
-    At, AuditRecord, Change, Clocks, CommitError, Each, Found, LastMarks, MirrorHealth, Passed, Read,
-    Requester, Snapshot, Source, SourceError, StoreId, Table, View,
-};
-use enfilade_sources::files::file_set::FileSet;
-use enfilade_sources::memory::Memory;
+use enfilade_facts::{AuditRecord, Change, Clocks, LastMarks, MirrorHealth, Passed, Read, Source};
+use enfilade_testkit::CountedFacts;
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-type Act = Box<dyn FnOnce(&Memory) + Send>;
-
-/// A store that counts the records that are read.
-struct Counted {
-    source: Memory,
-    reads: AtomicU64,
-    /// An act of another server right before the next commit.
-    meanwhile: Mutex<Option<Act>>,
-}
-
-struct Counting<'a>(&'a dyn Snapshot, &'a AtomicU64);
-
-impl Source for Counted {
-    fn at(&self) -> At {
-        self.source.at()
-    }
-    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
-        self.source.with_view(&mut |view| look(&View::new(&Counting(view, &self.reads))))
-    }
-    fn commit(&self, change: &Change) -> Result<At, CommitError> {
-        if let Some(act) = self.meanwhile.lock().unwrap().take() {
-            act(&self.source);
-        }
-        self.source.commit(change)
-    }
-}
-
-impl Snapshot for Counting<'_> {
-    fn at(&self) -> At {
-        self.0.at()
-    }
-    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.get(table, key)
-    }
-    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
-        self.0.scan(table, prefix, &mut |key, stored| {
-            self.1.fetch_add(1, Ordering::Relaxed);
-            each(key, stored)
-        })
-    }
-    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.at_or_after(table, key)
-    }
-}
 
 /// The time at which the marks are set.
 const START: i64 = 1_000_000;
 
 struct World {
-    counted: Counted,
-    files: FileSet,
-    reserved: ReservedPaths,
+    counted: CountedFacts,
 }
 
 impl World {
     fn new() -> Self {
-        let counted = Counted {
-            source: Memory::new(StoreId(1)),
-            reads: AtomicU64::new(0),
-            meanwhile: Mutex::default(),
-        };
-        World { counted, files: FileSet::new(Path::new("/nowhere")), reserved: ReservedPaths::default() }
+        World { counted: CountedFacts::new() }
     }
 
     fn change_context(&self, seconds: i64) -> ChangeContext<'_> {
-        let now = Clocks {
+        self.counted.change_context(Clocks {
             unix_seconds: START + seconds,
             tick_millis: 1_000 * u64::try_from(seconds).unwrap(),
             mirror: MirrorHealth::Current,
-        };
-        ChangeContext {
-            facts: &self.counted,
-            files: &self.files,
-            passwords: PasswordRules::NONE,
-            limit_model: LimitModel::default(),
-            reserved: &self.reserved,
-            roots: None,
-            keeps_administrators: false,
-            request: None,
-            who: "a test",
-            requester: Requester::Administrator,
-            now,
-        }
+        })
     }
 
     /// Sets marks of tokens that end `end` seconds after the start.
@@ -114,9 +40,9 @@ impl World {
 
     /// Purges. Returns the number of deleted marks, and the number of records that the purge read.
     fn purge(&self, seconds: i64) -> (usize, u64) {
-        let before = self.counted.reads.load(Ordering::Relaxed);
+        let before = self.counted.reads();
         let purged = purge_revocations(&self.change_context(seconds), 0).unwrap();
-        (purged, self.counted.reads.load(Ordering::Relaxed) - before)
+        (purged, self.counted.reads() - before)
     }
 
     fn left(&self) -> usize {
@@ -220,20 +146,18 @@ fn a_purge_does_not_take_back_what_another_one_noted_meanwhile() {
     let world = World::new();
     world.revoke(0..1, 10);
     world.purge(0);
-    let further = |facts: &Memory| {
-        let passed = facts.read(|view| {
-            let now = Clocks { unix_seconds: START + 20, tick_millis: 20_000, mirror: MirrorHealth::Current };
-            Passed::by(view, now).unwrap().purging(START + 10)
-        });
+    let now = Clocks { unix_seconds: START + 20, tick_millis: 20_000, mirror: MirrorHealth::Current };
+    let further = move |ctx: &ChangeContext<'_>| {
+        let passed = ctx.facts.read(|view| Passed::by(view, now).unwrap().purging(START + 10));
         let audit = AuditRecord {
             who: "another".into(),
             what: "purge".into(),
             unix_seconds: START + 20,
             request: None,
         };
-        facts.commit(Change::new(audit).put_passed(passed.unwrap())).unwrap();
+        ctx.facts.commit(Change::new(audit).put_passed(passed.unwrap())).unwrap();
     };
-    *world.counted.meanwhile.lock().unwrap() = Some(Box::new(further));
+    world.counted.before_next_commit(now, further);
     world.purge(5);
     let row = world.counted.read(|view| view.get::<Revocation>(&Revoked::Passed)).unwrap().unwrap();
     assert_eq!(row.map(|row| row.issued_before), Some(START + 10));

@@ -1,5 +1,6 @@
 //! Application credentials: API tokens with a project.
 
+use super::access_rules::{WantedRule, rules_for};
 use super::delegations::{end_within, forget};
 use super::made::forget_made;
 use super::projects::full_name;
@@ -8,10 +9,11 @@ use crate::comment::check_comment;
 use crate::error::Error;
 use crate::resolve::{dangling, role_id};
 use enfilade_facts::tables::{
-    AccessRule, Credential, Delegation, Domain, Name, NameKey, Project, Reverse, ReverseKey, User, Verifier,
+    Credential, Delegation, Domain, Name, NameKey, Project, Reverse, ReverseKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, TokenName, UserId, Userid, shell_word,
+    CredentialId, DomainId, MICROS_PER_SECOND, ProjectId, Realm, RoleId, Secret, TokenName, UserId, Userid,
+    shell_word,
 };
 use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
@@ -29,10 +31,10 @@ pub struct NewApplicationCredential {
     pub roles: Vec<String>,
     /// Whether sessions of the credential may create credentials and trusts.
     pub unrestricted: bool,
-    /// The access rules of the credential; each rule gets an id. A credential without rules is valid for all requests.
-    pub rules: Vec<AccessRule>,
-    /// When the credential expires, in seconds since the epoch; 0 is never.
-    pub expires: i64,
+    /// The access rules of the credential. A credential without rules is valid for all requests.
+    pub rules: Vec<WantedRule>,
+    /// When the credential expires, in microseconds since the epoch; 0 is never. It ends at the whole second before.
+    pub expires_micros: i64,
     /// The creator, if a session of another application credential creates this one. The new credential is limited to the rights of its creator, and
     /// ends with it.
     pub by: Option<CredentialId>,
@@ -53,6 +55,15 @@ pub struct ApplicationCredential {
     pub delegation: Delegation,
 }
 
+impl ApplicationCredential {
+    /// The microseconds after the second at which the credential expires, as given at its creation. If the credential got another expiry later, 0.
+    pub fn expires_micros(&self) -> i64 {
+        let given = self.delegation.expires_micros.unwrap_or(0);
+        let is_of_second = given.div_euclid(MICROS_PER_SECOND) == self.credential.expires;
+        if is_of_second { given.rem_euclid(MICROS_PER_SECOND) } else { 0 }
+    }
+}
+
 /// Creates an application credential. A generated secret is returned once.
 ///
 /// # Errors
@@ -69,6 +80,12 @@ pub fn create_application_credential(
     };
     let chosen = new.secret.as_ref().map(enfilade_identity::hash_password).transpose();
     let chosen = chosen.map_err(Error::Invalid)?;
+    let seconds = match new.expires_micros {
+        0 => 0,
+        // The second 0 would mean never.
+        micros => micros.div_euclid(MICROS_PER_SECOND).max(1),
+    };
+    let has_fraction = new.expires_micros % MICROS_PER_SECOND != 0;
     let (made, at) = ctx.commit(&format!("application credential {} create", new.name), |view, change| {
         let by_name = NameKey::token(&new.owner, &new.name);
         if view.get::<Name>(&by_name)?.is_some() {
@@ -89,16 +106,20 @@ pub fn create_application_credential(
             verifier,
             previous: None,
             enabled: true,
-            expires: end_within(view, change, new.by, (&new.project, &roles), new.expires)?,
+            expires: end_within(view, change, new.by, (&new.project, &roles), seconds)?,
             created: ctx.now.unix_seconds,
             comment: new.comment.clone(),
             own_roles: false,
             mirrored: None,
         };
-        let with_id = |rule: &AccessRule| Ok(AccessRule { id: random()?, ..rule.clone() });
-        let rules = new.rules.iter().map(with_id).collect::<Result<_, Error>>()?;
-        let delegation =
-            Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules, by: new.by };
+        let delegation = Delegation {
+            project: new.project,
+            roles,
+            unrestricted: new.unrestricted,
+            rules: rules_for(view, change, &new.owner, &new.rules)?,
+            by: new.by,
+            expires_micros: has_fraction.then_some(new.expires_micros),
+        };
         change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
         change
             .put(&by_name, &Name::new(*id.bytes(), new.name.as_str()))

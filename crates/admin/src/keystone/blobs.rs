@@ -4,6 +4,7 @@ use super::delegations::maker_of;
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use enfilade_facts::Change;
+use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, UsedPasscode, User};
 use enfilade_identity::Passcode;
 
@@ -18,11 +19,13 @@ pub fn random_id() -> Result<BlobId, Error> {
     random().map(BlobId)
 }
 
-fn check(row: &Blob) -> Result<(), Error> {
-    match row.blob.len() <= BLOB_BYTES_MAX && row.kind.len() <= 255 {
+/// Checks the lengths of a credential's texts.
+pub(super) fn check_blob(row: &Blob) -> Result<(), Error> {
+    let has_long_type = row.kind.chars().nth(NAME_CHARS_MAX).is_some();
+    match row.blob.len() <= BLOB_BYTES_MAX && !has_long_type {
         true => Ok(()),
         false => Err(Error::Invalid(format!(
-            "a blob has at most {BLOB_BYTES_MAX} bytes, and its type at most 255 bytes"
+            "a blob has at most {BLOB_BYTES_MAX} bytes, and its type at most {NAME_CHARS_MAX} characters"
         ))),
     }
 }
@@ -32,7 +35,7 @@ fn check(row: &Blob) -> Result<(), Error> {
 /// # Errors
 /// When the id or access key is taken, its user or project does not exist, or the facts cannot be changed.
 pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
-    check(row)?;
+    check_blob(row)?;
     ctx.commit(&format!("credential create for {}", row.user), |view, change| {
         view.get::<User>(&row.user)?.ok_or_else(|| missing("user", row.user))?;
         if view.get::<Blob>(id)?.is_some() {
@@ -65,7 +68,7 @@ fn end(change: &mut Change, id: &BlobId) {
 /// # Errors
 /// When the credential has changed since it was read, or the facts cannot be changed.
 pub fn update_blob(ctx: &ChangeContext<'_>, id: &BlobId, before: &Blob, row: &Blob) -> Result<(), Error> {
-    check(row)?;
+    check_blob(row)?;
     ctx.commit(&format!("credential {id} update"), |_, change| {
         change.expect_same(id, before).put(id, row);
         if before.ec2 != row.ec2 {

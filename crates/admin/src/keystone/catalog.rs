@@ -1,14 +1,15 @@
 //! The catalog: services, regions and endpoints.
 
 use super::endpoint_filters::forget_selected;
-use super::names::{check_name, check_region_id};
+use super::names::{check_name_with_blanks, check_region_id};
 use super::policies::{forget_associations, regions_in};
-use super::resource::{Saving, StoredResource, claim, delete};
+use super::resource::{
+    Build, RecordId, Saved, Saving, StoredResource, claim, claim_region, claim_service, delete, save_with,
+};
 use super::unified_limits::unless_limited;
 use crate::change_context::{ChangeContext, random};
 use crate::comment::check_comment;
 use crate::error::{Error, missing};
-use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Endpoint, Extra, ExtraKey, Interface, PolicyTarget, Region, RegionId, ResourceKind, Selected, Service,
 };
@@ -28,9 +29,8 @@ impl StoredResource for Service {
     }
 
     fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
-        check_name("service's kind", &self.kind, NAME_CHARS_MAX)?;
         check_comment(self.description.as_deref())?;
-        if self.name.is_empty() { Ok(()) } else { check_name("service", &self.name, NAME_CHARS_MAX) }
+        check_service(self)
     }
 
     /// The endpoints of a service are deleted with it. A service with registered limits is not deleted.
@@ -62,17 +62,16 @@ impl StoredResource for Endpoint {
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_url(&self.url)?;
-        at.view.get::<Service>(&self.service)?.ok_or_else(|| missing("service", self.service))?;
-        at.change.expect_present::<Service>(&self.service);
-        if let Some(region) = &self.region {
-            let key = RegionId(region.clone());
-            at.view.get::<Region>(&key)?.ok_or_else(|| missing("region", region))?;
-            at.change.expect_present::<Region>(&key);
+        claim_service(at.view, at.change, &self.service)?;
+        match &self.region {
+            Some(region) => claim_region(at.view, at.change, &RegionId(region.clone())),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
+        // A policy or filter that is set for the endpoint meanwhile claims the endpoint, too.
+        claim(view, change, id, self)?;
         change.delete::<Endpoint>(id);
         forget_selected(view, change, Selected::Endpoint(*id))?;
         forget_associations(view, change, |target, _| *target == PolicyTarget::Endpoint(*id))
@@ -98,7 +97,10 @@ impl StoredResource for Region {
             if parent == *id {
                 return Err(Error::Invalid("a region cannot be in itself".to_owned()));
             }
-            above = at.view.get::<Region>(&parent)?.ok_or_else(|| missing("region", &parent))?.parent;
+            let row = at.view.get::<Region>(&parent)?.ok_or_else(|| missing("region", &parent))?;
+            // Of two changes that would put regions into each other, or delete a parent meanwhile, the second is built again.
+            claim(at.view, at.change, &parent, &row)?;
+            above = row.parent;
         }
         Ok(())
     }
@@ -161,8 +163,8 @@ pub struct AddedService {
 /// # Errors
 /// When the facts cannot be changed.
 pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(AddedService, At), Error> {
-    check_name("service", name, NAME_CHARS_MAX)?;
-    check_name("service's kind", kind, NAME_CHARS_MAX)?;
+    check_name_with_blanks("service", name)?;
+    check_name_with_blanks("service type", kind)?;
     ctx.commit(&format!("service add {kind} {name}"), |view, change| {
         let same = |(_, row): &(ServiceId, Service)| row.kind == kind && row.name == name;
         if let Some((id, _)) = view.list::<Service>(&[])?.into_iter().find(same) {
@@ -207,15 +209,40 @@ pub fn find_service(source: &dyn Source, text: &str) -> Result<ServiceId, Error>
 /// # Errors
 /// When the facts cannot be changed.
 pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
-    check_region_id(id)?;
     let key = RegionId(id.to_owned());
-    let ((), at) = ctx.commit(&format!("region add {id}"), |view, change| {
-        if view.get::<Region>(&key)?.is_none() {
-            change.put(&key, &Region::default());
-        }
-        Ok(())
-    })?;
+    let ((), at) =
+        ctx.commit(&format!("region add {id}"), |view, change| add_region_to(view, change, &key))?;
     Ok(at)
+}
+
+/// Adds a region to a change, if it does not exist.
+fn add_region_to(view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
+    check_region_id(&id.0)?;
+    if view.get::<Region>(id)?.is_none() {
+        change.expect_absent::<Region>(id).put(id, &Region::default());
+    }
+    Ok(())
+}
+
+/// Creates or changes an endpoint. A region that does not exist is made in the same change.
+///
+/// # Errors
+/// As [`save`](super::save).
+pub fn save_endpoint(
+    ctx: &ChangeContext<'_>,
+    id: &RecordId<EndpointId>,
+    region: Option<&RegionId>,
+    build: Build<'_, Endpoint>,
+) -> Result<Saved<EndpointId, Endpoint>, Error> {
+    save_with(ctx, id, build, &|view, change| {
+        region.map_or(Ok(()), |region| add_region_to(view, change, region))
+    })
+}
+
+/// Checks the type and the name of a service. The name may be empty.
+pub(super) fn check_service(row: &Service) -> Result<(), Error> {
+    check_name_with_blanks("service type", &row.kind)?;
+    if row.name.is_empty() { Ok(()) } else { check_name_with_blanks("service", &row.name) }
 }
 
 /// Checks the URL of an endpoint.
@@ -241,11 +268,12 @@ pub fn add_endpoint(
 ) -> Result<(EndpointId, At), Error> {
     check_url(url)?;
     let region = region.map(str::to_owned);
-    if let Some(region) = &region {
-        add_region(ctx, region)?;
-    }
     ctx.commit(&format!("endpoint add {interface} {url}"), |view, change| {
-        change.expect_present::<Service>(service);
+        claim_service(view, change, service).map_err(see_catalog)?;
+        if let Some(region) = region.clone().map(RegionId) {
+            add_region_to(view, change, &region)?;
+            claim_region(view, change, &region)?;
+        }
         let same = |(_, row): &(EndpointId, Endpoint)| {
             (row.service, row.interface, &row.region) == (*service, interface, &region)
         };

@@ -1,7 +1,7 @@
 //! Endpoint groups, and the endpoints and groups that the catalog of a project contains.
 
 use super::names::check_name_with_blanks;
-use super::resource::{Saving, StoredResource};
+use super::resource::{Saving, StoredResource, claim};
 use crate::change_context::ChangeContext;
 use crate::comment::check_comment;
 use crate::error::{Error, missing};
@@ -32,6 +32,8 @@ impl StoredResource for EndpointGroup {
 
     /// No catalog depends on the group from this change on. Many filters that select it are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointGroupId) -> Result<(), Error> {
+        // A filter that is set meanwhile claims the group, too.
+        claim(view, change, id, self)?;
         change.delete::<EndpointGroup>(id);
         forget_selected(view, change, Selected::Group(*id))
     }
@@ -102,12 +104,12 @@ pub fn set_filter(ctx: &ChangeContext<'_>, key: &EndpointFilterKey, is_so: bool)
                 view.get::<Project>(project)?.ok_or_else(|| missing("project", project))?;
                 match selected {
                     Selected::Endpoint(id) => {
-                        view.get::<Endpoint>(id)?.ok_or_else(|| missing("endpoint", id))?;
-                        change.expect_present::<Endpoint>(id);
+                        let row = view.get::<Endpoint>(id)?.ok_or_else(|| missing("endpoint", id))?;
+                        claim(view, change, id, &row)?;
                     }
                     Selected::Group(id) => {
-                        view.get::<EndpointGroup>(id)?.ok_or_else(|| missing("endpoint group", id))?;
-                        change.expect_present::<EndpointGroup>(id);
+                        let row = view.get::<EndpointGroup>(id)?;
+                        claim(view, change, id, &row.ok_or_else(|| missing("endpoint group", id))?)?;
                     }
                 }
                 change.expect_present::<Project>(project).expect_absent::<EndpointFilter>(key);
@@ -164,20 +166,6 @@ pub fn groups_of_project(
     for (key, _) in view.list::<EndpointFilter>(&EndpointFilterKey::of(project))? {
         if let Selected::Group(id) = key.selected {
             found.extend(view.get::<EndpointGroup>(&id)?.map(|row| (id, row)));
-        }
-    }
-    Ok(found)
-}
-
-/// The projects whose filters select an endpoint or a group.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn projects_selecting(view: &View<'_>, selected: &Selected) -> Result<Vec<(ProjectId, Project)>, Error> {
-    let mut found = Vec::new();
-    for (key, _) in view.list::<Reverse>(&ReverseKey::selecting(selected))? {
-        if let ReverseKey::Selected(_, id) = key {
-            found.extend(view.get::<Project>(&id)?.map(|row| (id, row)));
         }
     }
     Ok(found)

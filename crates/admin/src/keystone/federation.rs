@@ -39,11 +39,12 @@ impl StoredResource for IdentityProvider {
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_identity_provider(at.id, self)?;
         let new: BTreeSet<String> = self.remote_ids.drain(..).collect();
-        let before: &[String] = at.before.map_or(&[], |before| &before.remote_ids);
-        for gone in before.iter().filter(|id| !new.contains(*id)) {
+        let before: BTreeSet<String> =
+            at.before.iter().flat_map(|before| &before.remote_ids).cloned().collect();
+        for gone in before.difference(&new) {
             at.change.delete::<RemoteIdOwner>(&RemoteId(gone.clone()));
         }
-        for added in new.iter().filter(|id| !before.contains(id)) {
+        for added in new.difference(&before) {
             take_remote_id(at.view, at.change, at.id, added)?;
         }
         self.remote_ids = new.into_iter().collect();

@@ -1,34 +1,39 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
+mod access_rules;
+mod catalog;
+mod delegated;
 mod federation;
 mod for_services;
 mod record;
 mod spelled;
 mod taken;
+mod texts;
 mod ways;
 
 pub use self::record::{
     CloudCredential, CloudRecord, CloudRecordId, CloudUser, FederationRecord, ServiceRecord,
 };
 use self::spelled::{Spell, names_of, spelled};
+use self::taken::Plan;
 pub use self::taken::taken_names;
-use self::taken::{Plan, has_other};
+use self::texts::without_refused_texts;
 use self::ways::Ways;
 use super::extra::{IMMUTABLE, put_extra};
-use super::names::{check_name, check_region_id, check_role_name};
+use super::names::{check_name, check_role_name};
+use super::roles::check_implied;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
-use crate::import::{Imported, no_sid_left};
+use crate::import::{Imported, WITHOUT_PASSWORD, no_sid_left};
 use crate::resolve::dangling;
 use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
-    Blob, BlobId, Credential, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Member,
+    AccessRule, AccessRuleKey, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Member,
     Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, ResourceKind, Reverse,
-    ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
+    ReverseKey, Row, SidSpace, SidSpaceKey, Trust, User,
 };
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, RoleId, TokenName, UserId, Userid,
-    to_rfc3339, word_of_id,
+    DomainId, GroupId, GroupName, ProjectId, Realm, RoleId, TrustId, UserId, Userid, to_rfc3339,
 };
 use enfilade_facts::{Change, Read, View};
 use std::collections::{HashMap, HashSet};
@@ -64,14 +69,17 @@ pub fn import_cloud(
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
             let (domains, names, ways) = (&domains, &names, &ways);
+            let (taken, trusts, rules) = (HashSet::new(), HashMap::new(), HashMap::new());
             let mut taking =
-                Taking { view, change, domains, names, ways, plan, space: None, taken: HashSet::new() };
+                Taking { view, change, domains, names, ways, plan, space: None, taken, trusts, rules };
             let mut report = Vec::with_capacity(some.len());
             for thing in some {
-                let imported = taking.one(thing)?;
-                let password = password_with(thing, &imported, ctx.now.unix_seconds);
-                report.push(imported);
-                report.extend(password);
+                let mut thing = thing.clone();
+                let lost = without_refused_texts(&mut thing);
+                let imported = taking.one(&thing)?;
+                let secret = secret_with(&thing, &imported, ctx.now.unix_seconds);
+                report.push(imported.and_but(lost));
+                report.extend(secret);
             }
             taking.keep_space()?;
             Ok(report)
@@ -89,12 +97,23 @@ pub fn import_cloud(
     Ok(report)
 }
 
-/// The result for the password that comes with a user.
-fn password_with(thing: &CloudRecord, imported: &Imported, now: i64) -> Option<Imported> {
-    let CloudRecord::User(_, user) = thing else { return None };
-    let password = user.password.as_ref().filter(|_| imported.kind == "user")?;
-    let left_out = imported.left_out.as_ref().map(|_| "the user was left out".to_owned());
-    Some(Imported::of("password", imported.name.clone(), left_out).but(expiry(password, now)))
+/// The kind of the result for the secret of an application credential.
+const SECRET: &str = "secret of application credential";
+
+/// The result for the password that comes with a user, or the secret that comes with an application credential.
+fn secret_with(thing: &CloudRecord, imported: &Imported, now: i64) -> Option<Imported> {
+    let (kind, of, differs) = match thing {
+        CloudRecord::User(_, user) if imported.kind == "user" => {
+            ("password", "user", expiry(user.password.as_ref()?, now))
+        }
+        CloudRecord::Credential(_, row) if imported.kind != SECRET => {
+            row.verifier.crypt()?;
+            (SECRET, "credential", None)
+        }
+        _ => return None,
+    };
+    let left_out = imported.left_out.as_ref().map(|_| format!("the {of} was left out"));
+    Some(Imported::of(kind, imported.name.clone(), left_out).but(differs))
 }
 
 /// The difference to report for a password that has expired.
@@ -120,6 +139,10 @@ struct Taking<'a, 'v> {
     space: Option<(SidSpace, SidSpace)>,
     /// The keys of the records that this change creates.
     taken: HashSet<Vec<u8>>,
+    /// The trusts that this change creates.
+    trusts: HashMap<TrustId, Trust>,
+    /// The access rules that this change creates.
+    rules: HashMap<AccessRuleKey, AccessRule>,
 }
 
 type Left = Result<(), String>;
@@ -161,42 +184,31 @@ impl Taking<'_, '_> {
                 ("member of group", format!("{group}: {member}"), self.member(key)?)
             }
             CloudRecord::Grant(key) => ("role assignment", self.grant_in_words(key), self.grant(key)?),
-            CloudRecord::Region(id, row) => {
-                let left = match check_region_id(&id.0) {
-                    Ok(()) => self.add(id, row)?,
-                    Err(why) => Err(why.to_string()),
-                };
-                ("region", id.0.clone(), left)
-            }
+            CloudRecord::Region(id, row) => ("region", id.0.clone(), self.region(id, row)?),
             CloudRecord::Service(id, row) => {
-                let left = match has_other(self.view, row, &self.plan.services)? {
-                    false => self.add(id, row)?,
-                    true => Err("another service in this store has this type and name".to_owned()),
-                };
-                ("service", format!("{} {}", row.kind, row.name), left)
+                ("service", format!("{} {}", row.kind, row.name), self.service(id, row)?)
             }
-            CloudRecord::Endpoint(id, row) => {
-                let left = match self.has::<Service>(&row.service)? {
-                    true => self.add(id, row)?,
-                    false => Err(format!("service {} does not exist in this store", row.service)),
-                };
-                ("endpoint", row.url.clone(), left)
-            }
+            CloudRecord::Endpoint(id, row) => ("endpoint", row.url.clone(), self.endpoint(id, row)?),
             CloudRecord::ForServices(record) => return self.for_services(record),
             CloudRecord::Federation(record) => return self.federation(record),
-            CloudRecord::Credential(id, row) => {
-                let left = self.credential(id, row)?;
-                let owner = self.called(row.owner.bytes(), &row.owner);
-                let name = match (owner.parse(), row.name.parse()) {
-                    (Ok(user), Ok(name)) => Authid { user, token: Some(name) }.to_string(),
-                    _ => format!("{owner}!{}", word_of_id(row.name.as_str())),
-                };
-                let differs =
-                    Some("without the credential's secret, which Keystone does not return".to_owned());
-                return Ok(Imported::of("application credential", name, left.err()).but(differs));
+            CloudRecord::Credential(id, row) => return self.application_credential(id, row),
+            CloudRecord::Blob(id, row) => return self.blob(id, row),
+            CloudRecord::Trust(id, row) => return self.trust(id, row),
+            CloudRecord::Consumer(id, row) => {
+                let name = row.description.clone().unwrap_or_else(|| id.to_string());
+                ("OAuth consumer", name, self.add(id, row)?)
             }
-            CloudRecord::Totp(id, row) => {
-                ("credential of type totp", self.called(row.user.bytes(), &row.user), self.totp(id, row)?)
+            CloudRecord::AccessToken(id, row) => return self.access_token(id, row),
+            CloudRecord::Configuration(id, row) => {
+                let left = match self.has::<Domain>(id)? {
+                    true => self.add(id, row)?,
+                    false => Err("the domain does not exist in this store".to_owned()),
+                };
+                let has_secret = row.options.iter().any(|option| option.sensitive);
+                let without = (!has_secret)
+                    .then(|| "without secret options, which only a dump of the database has".to_owned());
+                let name = self.called(id.bytes(), id);
+                return Ok(Imported::of("configuration of domain", name, left.err()).but(without));
             }
         };
         Ok(Imported::of(kind, name, left.err()))
@@ -250,13 +262,17 @@ impl Taking<'_, '_> {
         }
     }
 
-    /// Imports a role. An implied role that is neither in this store nor imported is removed from it: a later role must not be implied by accident.
+    /// Imports a role. An implied role that is neither in this store nor imported is removed from it: a later role must not be implied by accident. A
+    /// role that it may not imply is removed from it, too.
     fn role(&mut self, id: &RoleId, row: &NamedRole) -> Result<Imported, Error> {
         let (mut row, mut lost) = (row.clone(), Vec::new());
         for implied in std::mem::take(&mut row.implies) {
-            match self.plan.roles.contains(&implied) || self.has::<NamedRole>(&implied)? {
-                true => row.implies.push(implied),
-                false => lost.push(self.called(implied.bytes(), &implied)),
+            let known = self.view.get::<NamedRole>(&implied)?;
+            match known.as_ref().or_else(|| self.plan.roles.get(&implied)) {
+                Some(other) if check_implied((id, &row), (&implied, other)).is_ok() => {
+                    row.implies.push(implied)
+                }
+                _ => lost.push(self.called(implied.bytes(), &implied)),
             }
         }
         let left = match (check_role_name(&row.name), &row.domain) {
@@ -269,8 +285,12 @@ impl Taking<'_, '_> {
                 self.named(id, &row, &name, Name::new(*id.bytes(), row.name.as_str()))?
             }
         };
-        let differs = (!lost.is_empty())
-            .then(|| format!("without implied roles that are not in this store: {}", lost.join(", ")));
+        let differs = (!lost.is_empty()).then(|| {
+            format!(
+                "without implied roles that are not in this store or that it may not imply: {}",
+                lost.join(", ")
+            )
+        });
         Ok(Imported::of("role", row.name, left.err()).but(differs))
     }
 
@@ -352,7 +372,7 @@ impl Taking<'_, '_> {
             let now = self.change.audit().unix_seconds;
             return Ok(Imported::taken("password", name).but(expiry(password, now)));
         }
-        let without = user.password.is_none().then(|| "without a password".to_owned());
+        let without = user.password.is_none().then(|| WITHOUT_PASSWORD.to_owned());
         Ok(Imported::of("user", name, self.user(id, user)?.err()).but(without))
     }
 
@@ -386,10 +406,12 @@ impl Taking<'_, '_> {
             comment: user.comment.clone(),
             mirrored: None,
         };
+        if let Err(why) = put_extra(self.change, ResourceKind::User, id, &user.extra) {
+            return Ok(Err(why.to_string()));
+        }
         if user.profile != Profile::default() {
             self.change.put(id, &user.profile);
         }
-        put_extra(self.change, ResourceKind::User, id, &user.extra)?;
         self.named(id, &row, &name, Name::new(*id.bytes(), row.name.as_str()))
     }
 
@@ -449,68 +471,6 @@ impl Taking<'_, '_> {
         Ok(Err(format!(
             "the {lacking} of the role assignment does not exist in this store: the record was left out, or is not in the source"
         )))
-    }
-
-    /// Whether an assignment of the source that gives the user a role on the project is in this store.
-    fn has_role(&self, user: &UserId, project: ProjectId) -> Result<bool, Error> {
-        let ways = self.ways;
-        let mut grantees = vec![Grantee::User(*user)];
-        for group in ways.groups_of(user) {
-            if self.has::<Membership>(&MembershipKey { member: Member::User(*user), group: *group })? {
-                grantees.push(Grantee::Group(*group));
-            }
-        }
-        for who in grantees {
-            for key in ways.grants(who, project) {
-                if self.has::<Grant>(key)? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    fn credential(&mut self, id: &CredentialId, row: &CloudCredential) -> Result<Left, Error> {
-        let name: TokenName = match row.name.parse() {
-            Ok(name) => name,
-            Err(why) => return Ok(Err(format!("{why}"))),
-        };
-        if !self.has::<User>(&row.owner)? || !self.has::<Project>(&row.delegation.project)? {
-            return Ok(Err("the credential's user or project does not exist in this store".to_owned()));
-        }
-        if !self.has_role(&row.owner, row.delegation.project)? {
-            return Ok(Err("the credential's user has no role on its project in this store".to_owned()));
-        }
-        let key = NameKey::token(&row.owner, &name);
-        let credential = Credential {
-            owner: row.owner,
-            name,
-            verifier: Verifier::Missing,
-            previous: None,
-            enabled: true,
-            expires: row.expires,
-            created: 0,
-            comment: row.comment.clone(),
-            own_roles: false,
-            mirrored: None,
-        };
-        let left = self.named(id, &credential, &key, Name::new(*id.bytes(), credential.name.as_str()))?;
-        if left.is_ok() {
-            self.change.put(id, &row.delegation);
-            self.change.put(&ReverseKey::For(row.delegation.project, *id), &Reverse);
-        }
-        Ok(left)
-    }
-
-    fn totp(&mut self, id: &BlobId, row: &Blob) -> Result<Left, Error> {
-        if !self.has::<User>(&row.user)? {
-            return Ok(Err("the credential's user does not exist in this store".to_owned()));
-        }
-        let left = self.add(id, row)?;
-        if left.is_ok() {
-            self.change.put(&ReverseKey::Blob(row.user, *id), &Reverse);
-        }
-        Ok(left)
     }
 
     fn sid(&mut self) -> Result<enfilade_facts::vocabulary::Sid, Error> {

@@ -231,7 +231,7 @@ pub fn delete_access_token(ctx: &ChangeContext<'_>, user: &UserId, id: &AccessTo
 }
 
 /// The index keys of an access token.
-fn ways_to(id: &AccessTokenId, row: &AccessToken) -> [ReverseKey; 3] {
+pub(super) fn ways_to(id: &AccessTokenId, row: &AccessToken) -> [ReverseKey; 3] {
     [
         ReverseKey::AccessBy(row.consumer, *id),
         ReverseKey::AccessOf(row.user, *id),

@@ -1,11 +1,11 @@
 //! Policies of other services, and the endpoints, services and regions that they are for.
 
-use super::resource::{Saving, StoredResource};
+use super::resource::{Saving, StoredResource, claim, claim_region, claim_service};
 use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{
-    Endpoint, Policy, PolicyAssociation, PolicyTarget, Region, RegionId, ResourceKind, Service,
+    Endpoint, Policy, PolicyAssociation, PolicyTarget, Region, RegionId, ResourceKind,
 };
 use enfilade_facts::vocabulary::{EndpointId, PolicyId};
 use enfilade_facts::{Change, View};
@@ -23,6 +23,8 @@ impl StoredResource for Policy {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &PolicyId) -> Result<(), Error> {
+        // An association that is set meanwhile claims the policy, too.
+        claim(view, change, id, self)?;
         change.delete::<Policy>(id);
         forget_associations(view, change, |_, policy| policy == id)
     }
@@ -64,13 +66,12 @@ pub fn set_association(
 ) -> Result<(), Error> {
     let verb = if is_so { "set" } else { "unset" };
     ctx.commit(&format!("policy {policy} {verb} for {target}"), |view, change| {
-        expect_target(view, change, target)?;
-        view.get::<Policy>(policy)?.ok_or_else(|| missing("policy", policy))?;
-        change.expect_present::<Policy>(policy);
-        let now = view.get::<PolicyAssociation>(target)?;
         if is_so {
+            claim_target(view, change, target)?;
+            let row = view.get::<Policy>(policy)?.ok_or_else(|| missing("policy", policy))?;
+            claim(view, change, policy, &row)?;
             change.put(target, &PolicyAssociation { policy: *policy });
-        } else if let Some(row) = now.filter(|row| row.policy == *policy) {
+        } else if let Some(row) = view.get(target)?.filter(|row: &PolicyAssociation| row.policy == *policy) {
             change.expect_same(target, &row).delete::<PolicyAssociation>(target);
         }
         Ok(())
@@ -78,23 +79,19 @@ pub fn set_association(
     Ok(())
 }
 
-/// Checks that all parts of a target exist.
-fn expect_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> Result<(), Error> {
+/// Claims all parts of a target, which have to exist: an association that outlives one of them would count again for a later region of the same id.
+fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> Result<(), Error> {
     match target {
         PolicyTarget::Endpoint(id) => {
-            view.get::<Endpoint>(id)?.ok_or_else(|| missing("endpoint", id))?;
-            change.expect_present::<Endpoint>(id);
+            let row = view.get::<Endpoint>(id)?.ok_or_else(|| missing("endpoint", id))?;
+            claim(view, change, id, &row)
         }
-        PolicyTarget::Service(id) | PolicyTarget::InRegion(id, _) => {
-            view.get::<Service>(id)?.ok_or_else(|| missing("service", id))?;
-            change.expect_present::<Service>(id);
+        PolicyTarget::Service(id) => claim_service(view, change, id),
+        PolicyTarget::InRegion(id, region) => {
+            claim_service(view, change, id)?;
+            claim_region(view, change, region)
         }
     }
-    if let PolicyTarget::InRegion(_, region) = target {
-        view.get::<Region>(region)?.ok_or_else(|| missing("region", region))?;
-        change.expect_present::<Region>(region);
-    }
-    Ok(())
 }
 
 /// The policy of an endpoint: its own; otherwise that of its service in its region or the nearest region around it; otherwise that of its service.

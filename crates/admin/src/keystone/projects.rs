@@ -8,7 +8,7 @@ use crate::change_context::{ChangeContext, random};
 use crate::comment::check_comment;
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, domain_id, user_id};
-use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, PROJECT_DEPTH_MAX};
+use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, NAME_CHARS_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
     Binding, Datastore, Domain, GrantScope, Leaving, LeavingKey, Name, NameKey, Profile, Project,
     ResourceKind, Reverse, ReverseKey,
@@ -89,13 +89,14 @@ fn expect_place(row: &Project, at: &mut Saving<'_, '_, Project>) -> Result<(), E
     Ok(())
 }
 
-fn check_tags(tags: &[String]) -> Result<(), Error> {
-    let is_tag = |tag: &String| !tag.is_empty() && tag.len() <= 255 && !tag.contains(['/', ',']);
+pub(super) fn check_tags(tags: &[String]) -> Result<(), Error> {
+    let is_long = |tag: &String| tag.chars().nth(NAME_CHARS_MAX).is_some();
+    let is_tag = |tag: &String| !tag.is_empty() && !is_long(tag) && !tag.contains(['/', ',']);
     match tags.len() <= 80 && tags.iter().all(is_tag) {
         true => Ok(()),
-        false => Err(Error::Invalid(
-            "a project has at most 80 tags, each of at most 255 bytes and without `/` and `,`".to_owned(),
-        )),
+        false => Err(Error::Invalid(format!(
+            "a project has at most 80 tags, each of 1 to {NAME_CHARS_MAX} characters and without `/` and `,`"
+        ))),
     }
 }
 

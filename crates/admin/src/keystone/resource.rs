@@ -5,7 +5,10 @@ use super::extra::{extra_of, put_extra};
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::limit_model::LimitModel;
-use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, ResourceKind, Row};
+use enfilade_facts::tables::{
+    Ends, Extra, ExtraKey, Key, Name, NameKey, Region, RegionId, ResourceKind, Row, Service,
+};
+use enfilade_facts::vocabulary::ServiceId;
 use enfilade_facts::{At, Change, Read, View};
 use std::fmt;
 
@@ -56,6 +59,21 @@ pub(super) fn claim<R: Row>(
         change.expect_revision::<R>(key, revision).put(key, row);
     }
     Ok(())
+}
+
+/// Claims the service that a record is for. The service has to exist. Its deletion claims it, too.
+pub(super) fn claim_service(view: &View<'_>, change: &mut Change, id: &ServiceId) -> Result<(), Error> {
+    let row = view.get::<Service>(id)?.ok_or_else(|| missing("service", id))?;
+    claim(view, change, id, &row)
+}
+
+/// As [`claim_service`], for a region, which the same change may make.
+pub(super) fn claim_region(view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
+    match view.get::<Region>(id)? {
+        Some(row) => claim(view, change, id, &row),
+        None if change.puts::<Region>(id) => Ok(()),
+        None => Err(missing("region", id)),
+    }
 }
 
 impl<R: StoredResource> Saving<'_, '_, R> {
@@ -130,8 +148,19 @@ pub fn save<R: StoredResource>(
     id: &RecordId<R::Key>,
     build: Build<'_, R>,
 ) -> Result<Saved<R::Key, R>, Error> {
+    save_with(ctx, id, build, &|_, _| Ok(()))
+}
+
+/// As [`save`], after `first` has added to the same change.
+pub(super) fn save_with<R: StoredResource>(
+    ctx: &ChangeContext<'_>,
+    id: &RecordId<R::Key>,
+    build: Build<'_, R>,
+    first: &dyn Fn(&View<'_>, &mut Change) -> Result<(), Error>,
+) -> Result<Saved<R::Key, R>, Error> {
     let verb = if let RecordId::Existing(_) = id { "update" } else { "create" };
     let (saved, _) = ctx.commit(&format!("{} {verb}", R::NAME), |view, change| {
+        first(view, change)?;
         let (key, before) = match id {
             RecordId::New => (R::new_id(random()?).ok_or_else(|| missing(R::NAME, "new"))?, None),
             RecordId::NewWith(key) => match view.get::<R>(key)? {

@@ -3,7 +3,7 @@
 use super::extra::extra_of;
 use super::leaving::sweep_all;
 use super::names::check_role_name;
-use super::resource::{Saving, StoredResource, delete, put_and_end};
+use super::resource::{Saving, StoredResource, claim, delete, put_and_end};
 use crate::change_context::{ChangeContext, random};
 use crate::comment::check_comment;
 use crate::error::{Error, missing};
@@ -30,6 +30,20 @@ impl StoredResource for NamedRole {
             at.view.get::<Domain>(domain)?.ok_or_else(|| missing("domain", domain))?;
             at.change.expect_present::<Domain>(domain);
         }
+        if let Some(before) = at.before
+            && self.name == NEVER_IMPLIED
+            && before.name != NEVER_IMPLIED
+        {
+            // A role that begins to imply this one meanwhile claims it, too.
+            claim(at.view, at.change, at.id, before)?;
+            let roles = at.view.list::<NamedRole>(&[])?;
+            if let Some((_, prior)) = roles.iter().find(|(_, row)| row.implies.contains(at.id)) {
+                return Err(Error::Refused(format!(
+                    "the role cannot get the name {NEVER_IMPLIED}, because the role {} implies it: remove this implication first",
+                    prior.name
+                )));
+            }
+        }
         at.take_name(|row| NameKey::role_of(row.domain.as_ref(), &row.name), self, &self.name, *at.id.bytes())
     }
 
@@ -39,6 +53,8 @@ impl StoredResource for NamedRole {
 
     /// The role grants nothing from this change on; its assignments are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RoleId) -> Result<(), Error> {
+        // A role that begins to imply this one meanwhile claims it, too.
+        claim(view, change, id, self)?;
         change.remove::<NamedRole>(id);
         change.delete::<Name>(&NameKey::role_of(self.domain.as_ref(), &self.name));
         change.put(&LeavingKey::Role(*id), &Leaving);
@@ -56,14 +72,37 @@ impl StoredResource for NamedRole {
 /// The role that no role implies (as by default in Keystone): otherwise every user with the other role is an administrator.
 const NEVER_IMPLIED: &str = "admin";
 
-/// Refuses to let a role imply [`NEVER_IMPLIED`].
-fn check_implied(view: &View<'_>, implied: &RoleId) -> Result<(), Error> {
-    match view.get::<NamedRole>(implied)?.is_some_and(|row| row.name == NEVER_IMPLIED) {
-        true => {
-            Err(Error::Refused(format!("{NEVER_IMPLIED} cannot be an implied role; assign the role itself")))
-        }
+/// Refuses an implication, as Keystone does: of [`NEVER_IMPLIED`], of the role itself, and of a role of a domain by a role without a domain.
+pub(super) fn check_implied(
+    (prior, row): (&RoleId, &NamedRole),
+    (implied, other): (&RoleId, &NamedRole),
+) -> Result<(), Error> {
+    if other.name == NEVER_IMPLIED {
+        let why = format!("{NEVER_IMPLIED} cannot be an implied role; assign the role itself");
+        return Err(Error::Refused(why));
+    }
+    match prior == implied || other.domain.is_some() && row.domain.is_none() {
+        true => Err(Error::Refused(
+            "a role cannot imply itself, and only a role of a domain can imply a role of a domain".to_owned(),
+        )),
         false => Ok(()),
     }
+}
+
+/// Lets a role imply another one, if it may. The implied role is claimed, because its name and its domain decide.
+fn imply(
+    view: &View<'_>,
+    change: &mut Change,
+    (id, row): (&RoleId, &mut NamedRole),
+    implied: &RoleId,
+) -> Result<(), Error> {
+    let other = view.get::<NamedRole>(implied)?.ok_or_else(|| missing("role", implied))?;
+    check_implied((id, &*row), (implied, &other))?;
+    claim(view, change, implied, &other)?;
+    if !row.implies.contains(implied) {
+        row.implies.push(*implied);
+    }
+    Ok(())
 }
 
 /// Creates a role that implies no other role.
@@ -81,7 +120,7 @@ pub fn add_role(
 /// Creates a role that implies these roles, in one change.
 ///
 /// # Errors
-/// When the name is taken, an implied role does not exist or is `admin`, or the facts cannot be changed.
+/// When the name is taken, an implied role does not exist, is `admin` or belongs to a domain, or the facts cannot be changed.
 pub fn define_role(
     ctx: &ChangeContext<'_>,
     name: &str,
@@ -98,15 +137,11 @@ pub fn define_role(
         }
         let id = RoleId::from_bytes(random()?);
         let description = description.map(str::to_owned);
-        let mut implied: Vec<RoleId> =
-            implies.iter().map(|role| role_id(view, role)).collect::<Result<_, _>>()?;
-        implied.sort();
-        implied.dedup();
-        for role in &implied {
-            check_implied(view, role)?;
-            change.expect_present::<NamedRole>(role);
+        let mut row = NamedRole { name: name.to_owned(), domain: None, description, implies: Vec::new() };
+        for implied in implies {
+            imply(view, change, (&id, &mut row), &role_id(view, implied)?)?;
         }
-        let row = NamedRole { name: name.to_owned(), domain: None, description, implies: implied };
+        row.implies.sort();
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name)).put(&id, &row);
         Ok(id)
     })
@@ -115,16 +150,13 @@ pub fn define_role(
 /// Makes a role imply another.
 ///
 /// # Errors
-/// When one of the roles does not exist, the implied role is `admin`, or the facts cannot be changed.
+/// When one of the roles does not exist, the role may not imply the other one, or the facts cannot be changed.
 pub fn add_implication(ctx: &ChangeContext<'_>, role: &str, implied: &str) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("role {role} implies {implied}"), |view, change| {
         let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
-        check_implied(view, &implied)?;
         let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
         let mut edited = row.clone();
-        if !edited.implies.contains(&implied) {
-            edited.implies.push(implied);
-        }
+        imply(view, change, (&id, &mut edited), &implied)?;
         change.expect_same(&id, &row).put(&id, &edited);
         Ok(())
     })?;
@@ -182,18 +214,11 @@ pub fn set_implied(
 ) -> Result<bool, Error> {
     let (changed, _) = ctx.commit(&format!("role {role} implies {implied}: {is_so}"), |view, change| {
         let row = view.get::<NamedRole>(role)?.ok_or_else(|| missing("role", role))?;
-        let other = view.get::<NamedRole>(implied)?.ok_or_else(|| missing("role", implied))?;
-        if is_so {
-            check_implied(view, implied)?;
-        }
-        if is_so && (role == implied || other.domain.is_some() && row.domain.is_none()) {
-            let why = "a role cannot imply itself, and only a role of a domain can imply a role of a domain";
-            return Err(Error::Refused(why.to_owned()));
-        }
+        view.get::<NamedRole>(implied)?.ok_or_else(|| missing("role", implied))?;
         let mut edited = row.clone();
-        edited.implies.retain(|one| one != implied);
-        if is_so {
-            edited.implies.push(*implied);
+        match is_so {
+            true => imply(view, change, (role, &mut edited), implied)?,
+            false => edited.implies.retain(|one| one != implied),
         }
         let changed = edited != row;
         change.replace(role, &row, &edited);

@@ -48,7 +48,8 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
         let lent = |said: &String| {
             let id = said.parse::<RoleId>();
             let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
-            let why = || format!("the trustor has no role {said} on the project, so the trust cannot delegate it");
+            let why =
+                || format!("the trustor has no role {said} on the project, so the trust cannot delegate it");
             held.iter().find(is_it).map(|held| held.id).ok_or_else(|| Error::Invalid(why()))
         };
         let roles: Vec<_> = new.roles.iter().map(lent).collect::<Result<_, _>>()?;
@@ -56,37 +57,9 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
             return Err(Error::Invalid("a trust for a project must delegate at least one role".to_owned()));
         }
         let id = TrustId::from_bytes(random()?);
-        let NewTrust {
-            trustor, trustee, project, impersonation, uses, redelegations, parent, mut by, ..
-        } = *new;
-        let mut expires = end_within(view, change, by, (&project, &roles), new.expires)?;
-        if redelegations > REDELEGATIONS_MAX || uses.is_some() && (redelegations > 0 || parent.is_some()) {
-            let why = format!(
-                "a trust can be delegated again at most {REDELEGATIONS_MAX} times, and not at all if its number of uses is limited"
-            );
-            return Err(Error::Refused(why));
-        }
-        if view.get::<User>(&trustee)?.is_none() {
-            return Err(missing("user", trustee));
-        }
-        if let Some(parent) = &parent {
-            let from = view.get::<Trust>(parent)?.ok_or_else(|| missing("trust", parent))?;
-            // A trust that is delegated again lends no more than the trust from which it comes.
-            let is_less = from.redelegations > redelegations
-                && (from.trustor, from.project) == (trustor, project)
-                && (from.impersonation || !impersonation)
-                && roles.iter().all(|role| from.roles.contains(role));
-            if !is_less {
-                let why = "a redelegated trust must have the trustor and the project of the trust it comes from, fewer redelegations, \
-                           no further roles and no added impersonation";
-                return Err(Error::Refused(why.to_owned()));
-            }
-            let ends = [from.expires, expires].into_iter().filter(|end| *end != 0);
-            expires = ends.min().unwrap_or(0);
-            by = from.by;
-            change.expect_same(parent, &from);
-        }
-        let trust = Trust {
+        let NewTrust { trustor, trustee, project, impersonation, uses, redelegations, parent, by, .. } = *new;
+        let expires = end_within(view, change, by, (&project, &roles), new.expires)?;
+        let mut trust = Trust {
             trustor,
             trustee,
             project,
@@ -98,6 +71,15 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
             parent,
             by,
         };
+        check_uses(&trust)?;
+        if view.get::<User>(&trustee)?.is_none() {
+            return Err(missing("user", trustee));
+        }
+        if let Some(parent) = &parent {
+            let from = view.get::<Trust>(parent)?.ok_or_else(|| missing("trust", parent))?;
+            redelegate(&from, &mut trust)?;
+            change.expect_same(parent, &from);
+        }
         change.expect_present::<User>(&trustor).expect_present::<User>(&trustee);
         change.expect_present::<Project>(&project).put(&id, &trust);
         for key in ways_to(&id, &trust) {
@@ -106,6 +88,35 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
         Ok((id, trust))
     })?;
     Ok((id, trust, at))
+}
+
+/// Checks how often a trust may be used and delegated again.
+pub(super) fn check_uses(trust: &Trust) -> Result<(), Error> {
+    let is_onward = trust.redelegations > 0 || trust.parent.is_some();
+    if trust.redelegations > REDELEGATIONS_MAX || trust.uses.is_some() && is_onward {
+        let why = format!(
+            "a trust can be delegated again at most {REDELEGATIONS_MAX} times, and not at all if its number of uses is limited"
+        );
+        return Err(Error::Refused(why));
+    }
+    Ok(())
+}
+
+/// Limits a trust that is delegated again to the trust `from`, from which it comes: the trust must lend no more, and ends no later.
+pub(super) fn redelegate(from: &Trust, trust: &mut Trust) -> Result<(), Error> {
+    let is_less = from.redelegations > trust.redelegations
+        && (from.trustor, from.project) == (trust.trustor, trust.project)
+        && (from.impersonation || !trust.impersonation)
+        && trust.roles.iter().all(|role| from.roles.contains(role));
+    if !is_less {
+        let why = "a redelegated trust must have the trustor and the project of the trust it comes from, fewer redelegations, \
+                   no further roles and no added impersonation";
+        return Err(Error::Refused(why.to_owned()));
+    }
+    let ends = [from.expires, trust.expires].into_iter().filter(|end| *end != 0);
+    trust.expires = ends.min().unwrap_or(0);
+    trust.by = from.by;
+    Ok(())
 }
 
 /// Finds a trust.
@@ -173,7 +184,7 @@ pub(crate) fn remove_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -
 }
 
 /// The index keys of a trust.
-fn ways_to(id: &TrustId, trust: &Trust) -> impl Iterator<Item = ReverseKey> {
+pub(super) fn ways_to(id: &TrustId, trust: &Trust) -> impl Iterator<Item = ReverseKey> {
     let of_users = [trust.trustor, trust.trustee].map(|user| ReverseKey::Trusts(user, *id));
     let from = trust.parent.map(|parent| ReverseKey::LentOn(parent, *id));
     of_users.into_iter().chain([ReverseKey::TrustFor(trust.project, *id)]).chain(from)

@@ -7,11 +7,13 @@ use crate::comment::check_comment;
 use crate::error::Error;
 use crate::limit_model::LimitModel;
 use enfilade_facts::tables::{
-    Domain, Limit, LimitOwner, Project, Region, RegionId, RegisteredLimit, ResourceKind, Reverse, ReverseKey,
-    Service,
+    Domain, Limit, LimitOwner, Name, NameKey, NameKind, Project, Region, RegionId, RegisteredLimit,
+    ResourceKind, Reverse, ReverseKey, Service,
 };
-use enfilade_facts::vocabulary::{DomainId, LimitId, RegisteredLimitId, ServiceId};
+use enfilade_facts::vocabulary::{DomainId, LimitId, ProjectId, RegisteredLimitId, ServiceId};
 use enfilade_facts::{Change, View};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
 /// No limit.
@@ -37,7 +39,11 @@ impl StoredResource for RegisteredLimit {
         if let Some(before) = at.before {
             unless_used(at.view, at.change, at.id, before)?;
         }
-        expect_new(self, at.view, at.change, at.before.map(|_| at.id))
+        expect_new(self, at.view, at.change)?;
+        match registered(at.view)?.get(&resource_of(self)) {
+            Some((other, _)) if at.before.is_none() || other != at.id => Err(taken(self)),
+            _ => Ok(()),
+        }
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RegisteredLimitId) -> Result<(), Error> {
@@ -63,13 +69,8 @@ fn unless_used(
     claim(view, change, id, row)
 }
 
-/// Checks a registered limit: its service and region exist, and no other registered limit is for the same resource.
-fn expect_new(
-    row: &RegisteredLimit,
-    view: &View<'_>,
-    change: &mut Change,
-    id: Option<&RegisteredLimitId>,
-) -> Result<(), Error> {
+/// Checks a registered limit: its service and region exist.
+fn expect_new(row: &RegisteredLimit, view: &View<'_>, change: &mut Change) -> Result<(), Error> {
     let what = "registered_limit";
     check_name_with_blanks("resource", &row.resource)?;
     check_comment(row.description.as_deref())?;
@@ -80,10 +81,7 @@ fn expect_new(
         let found = view.get::<Region>(region)?;
         claim(view, change, region, &found.ok_or_else(|| wrong(what, "region_id", region))?)?;
     }
-    match registered_for(view, &row.service, row.region.as_ref(), &row.resource)? {
-        Some((other, _)) if Some(&other) != id => Err(taken(row)),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 fn taken(row: &RegisteredLimit) -> Error {
@@ -101,15 +99,17 @@ pub(super) fn is_for(
     (row.service, row.region.as_ref(), row.resource.as_str()) == (*service, region, resource)
 }
 
-/// The registered limit for a resource of a service in a region.
-fn registered_for(
-    view: &View<'_>,
-    service: &ServiceId,
-    region: Option<&RegionId>,
-    resource: &str,
-) -> Result<Option<(RegisteredLimitId, RegisteredLimit)>, Error> {
+/// A resource: its service, its region and its name. A resource has one registered limit.
+type Resource = (ServiceId, Option<RegionId>, String);
+
+fn resource_of(row: &RegisteredLimit) -> Resource {
+    (row.service, row.region.clone(), row.resource.clone())
+}
+
+/// Every registered limit, by its resource. The table is read once, however many resources a request names.
+fn registered(view: &View<'_>) -> Result<BTreeMap<Resource, (RegisteredLimitId, RegisteredLimit)>, Error> {
     let all = view.list::<RegisteredLimit>(&[])?;
-    Ok(all.into_iter().find(|(_, row)| is_for(row, service, region, resource)))
+    Ok(all.into_iter().map(|(id, row)| (resource_of(&row), (id, row))).collect())
 }
 
 /// Creates registered limits: all or none.
@@ -121,16 +121,13 @@ pub fn create_registered_limits(
     new: &[RegisteredLimit],
 ) -> Result<Vec<Made<RegisteredLimit>>, Error> {
     let (made, _) = ctx.commit("registered limit create", |view, change| {
-        let mut made: Vec<Made<RegisteredLimit>> = Vec::new();
+        let (mut known, mut made) = (registered(view)?, Vec::<Made<RegisteredLimit>>::new());
         for row in new {
-            let is_same = |other: &Made<RegisteredLimit>| {
-                is_for(&other.row, &row.service, row.region.as_ref(), &row.resource)
-            };
-            if made.iter().any(is_same) {
+            expect_new(row, view, change)?;
+            let id = RegisteredLimitId::from_bytes(random()?);
+            if known.insert(resource_of(row), (id, row.clone())).is_some() {
                 return Err(taken(row));
             }
-            expect_new(row, view, change, None)?;
-            let id = RegisteredLimitId::from_bytes(random()?);
             change.put(&id, row);
             made.push(Saved { id, row: row.clone(), extra: String::new() });
         }
@@ -179,7 +176,9 @@ impl StoredResource for Limit {
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.description.as_deref())?;
         let registered = at.view.get::<RegisteredLimit>(&self.registered)?.ok_or_else(no_reference)?;
-        fits(at.view, at.limit_model, &registered, self, &[])?;
+        let mut known = Known::new(at.view);
+        known.set(self)?;
+        known.fits(at.limit_model, &registered, self)?;
         // Of two limits of one resource that change at the same time, the second is checked against the first.
         claim(at.view, at.change, &self.registered, &registered)
     }
@@ -265,27 +264,25 @@ pub(super) fn remove_limits_of(
 /// limit does not fit those of other projects or domains, or the facts cannot be changed.
 pub fn create_limits(ctx: &ChangeContext<'_>, new: &[NewLimit]) -> Result<Vec<Made<Limit>>, Error> {
     let (made, _) = ctx.commit("limit create", |view, change| {
-        let mut rows: Vec<(Limit, RegisteredLimit)> = Vec::new();
+        let (resources, mut known) = (registered(view)?, Known::new(view));
+        let mut rows: Vec<(Limit, &RegisteredLimit)> = Vec::new();
         for one in new {
+            check_comment(one.description.as_deref())?;
             let owner = expect_named(view, change, one)?;
-            let found = registered_for(view, &one.service, one.region.as_ref(), &one.resource)?;
-            let (registered, of) = found.ok_or_else(no_reference)?;
-            let row = Limit { registered, owner, value: one.value, description: one.description.clone() };
-            let is_same = |other: &Limit| (other.registered, other.owner) == (registered, owner);
-            if rows.iter().any(|(other, _)| is_same(other))
-                || limits_of(view, &owner)?.iter().any(|(_, other)| is_same(other))
-            {
+            let resource = (one.service, one.region.clone(), one.resource.clone());
+            let (registered, of) = resources.get(&resource).ok_or_else(no_reference)?;
+            let (registered, description) = (*registered, one.description.clone());
+            let row = Limit { registered, owner, value: one.value, description };
+            if known.set(&row)?.is_some() {
                 let hint = "change the existing limit of the project or domain";
                 return Err(Error::Exists { what: "limit", name: one.resource.clone(), hint });
             }
-            claim(view, change, &registered, &of)?;
+            claim(view, change, &registered, of)?;
             rows.push((row, of));
         }
-        let all: Vec<Limit> = rows.iter().map(|(row, _)| row.clone()).collect();
         let (mut made, mut said) = (Vec::new(), Vec::new());
         for (row, registered) in rows {
-            check_comment(row.description.as_deref())?;
-            fits(view, ctx.limit_model, &registered, &row, &all)?;
+            known.fits(ctx.limit_model, registered, &row)?;
             let id = LimitId::from_bytes(random()?);
             put_limit(change, &id, &row);
             said.push(format!("{id}{}", in_brackets(&registered.resource)));
@@ -346,47 +343,99 @@ fn exceeds(limit: i32, bound: i32) -> bool {
     bound != UNLIMITED && (limit == UNLIMITED || limit > bound)
 }
 
-/// Checks a limit against those of the parent and of the projects below, if the model asks for that. `others` are limits of the same request.
-fn fits(
-    view: &View<'_>,
-    model: LimitModel,
-    registered: &RegisteredLimit,
-    row: &Limit,
-    others: &[Limit],
-) -> Result<(), Error> {
-    if model == LimitModel::Flat {
-        return Ok(());
+/// The limit of a project or domain for each resource that has one, by its registered limit.
+type Values = BTreeMap<RegisteredLimitId, i32>;
+
+/// The limits of projects and domains after a change. Those of each are read once, however many limits a request has.
+struct Known<'v, 'd> {
+    view: &'v View<'d>,
+    own: BTreeMap<LimitOwner, Values>,
+    /// The highest limits of the projects below.
+    below: BTreeMap<LimitOwner, Values>,
+}
+
+impl<'v, 'd> Known<'v, 'd> {
+    fn new(view: &'v View<'d>) -> Self {
+        Known { view, own: BTreeMap::new(), below: BTreeMap::new() }
     }
-    let refused = |why: &str| {
-        let (value, resource) = (row.value, &registered.resource);
-        let why = format!("Invalid resource limit: the limit {value} of {resource} is {why}.");
-        Err(Error::Refused(why))
-    };
-    let LimitOwner::Domain(domain) = &row.owner else {
-        let LimitOwner::Project(id) = &row.owner else { return Ok(()) };
-        let project = view.get::<Project>(id)?.ok_or_else(|| wrong("limit", "project_id", id))?;
-        let parent = project.parent.map_or(LimitOwner::Domain(project.domain), LimitOwner::Project);
-        let is_parents = |other: &&Limit| (other.owner, other.registered) == (parent, row.registered);
-        let bound = match others.iter().find(is_parents) {
-            Some(other) => other.value,
-            None => {
-                let own = limits_of(view, &parent)?.into_iter().find(|(_, own)| is_parents(&own));
-                own.map_or(registered.default, |(_, own)| own.value)
+
+    fn own(&mut self, owner: LimitOwner) -> Result<&mut Values, Error> {
+        Ok(match self.own.entry(owner) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let own = limits_of(self.view, &owner)?.into_iter();
+                place.insert(own.map(|(_, row)| (row.registered, row.value)).collect())
             }
+        })
+    }
+
+    /// Sets a limit of the change. Returns the one that the project or domain has now. Called for every limit of the change before the first is
+    /// compared.
+    fn set(&mut self, row: &Limit) -> Result<Option<i32>, Error> {
+        Ok(self.own(row.owner)?.insert(row.registered, row.value))
+    }
+
+    /// The projects below a project or domain.
+    fn projects_below(&self, owner: &LimitOwner) -> Result<Vec<ProjectId>, Error> {
+        Ok(match owner {
+            LimitOwner::Project(id) => {
+                let keys = self.view.list::<Reverse>(&ReverseKey::children_of(id))?.into_iter();
+                keys.filter_map(|(key, _)| match key {
+                    ReverseKey::Child(_, child) => Some(child),
+                    _ => None,
+                })
+                .collect()
+            }
+            LimitOwner::Domain(id) => {
+                let names = self.view.list::<Name>(&NameKey::all_of(NameKind::Project, id))?;
+                names.into_iter().map(|(_, name)| name.project()).collect()
+            }
+        })
+    }
+
+    /// The highest limit of a project below for a resource.
+    fn highest_below(&mut self, owner: LimitOwner, of: &RegisteredLimitId) -> Result<Option<i32>, Error> {
+        if let Some(highest) = self.below.get(&owner) {
+            return Ok(highest.get(of).copied());
+        }
+        let mut highest = Values::new();
+        for project in self.projects_below(&owner)? {
+            for (registered, value) in &*self.own(LimitOwner::Project(project))? {
+                let known = highest.entry(*registered).or_insert(*value);
+                if exceeds(*value, *known) {
+                    *known = *value;
+                }
+            }
+        }
+        let found = highest.get(of).copied();
+        self.below.insert(owner, highest);
+        Ok(found)
+    }
+
+    /// Checks a limit against those of the parent and of the projects below, if the model asks for that. Without a limit of its own, the parent has
+    /// the default.
+    fn fits(&mut self, model: LimitModel, registered: &RegisteredLimit, row: &Limit) -> Result<(), Error> {
+        if model == LimitModel::Flat {
+            return Ok(());
+        }
+        let refused = |why: &str| {
+            let (value, resource) = (row.value, &registered.resource);
+            let why = format!("Invalid resource limit: the limit {value} of {resource} is {why}.");
+            Err(Error::Refused(why))
         };
-        return if exceeds(row.value, bound) { refused("larger than that of the parent") } else { Ok(()) };
-    };
-    for (key, _) in view.list::<Reverse>(&ReverseKey::limits_from(&row.registered))? {
-        if let ReverseKey::LimitFrom(_, id) = key
-            && let Some(other) = view.get::<Limit>(&id)?
-            && matches!(other.owner, LimitOwner::Project(_))
-            && domain_of_owner(view, &other.owner)?.as_ref() == Some(domain)
-            && exceeds(other.value, row.value)
-        {
-            return refused("smaller than that of a project in the domain");
+        if let LimitOwner::Project(id) = &row.owner {
+            let project = self.view.get::<Project>(id)?.ok_or_else(|| wrong("limit", "project_id", id))?;
+            let parent = project.parent.map_or(LimitOwner::Domain(project.domain), LimitOwner::Project);
+            let bound = self.own(parent)?.get(&row.registered).copied().unwrap_or(registered.default);
+            if exceeds(row.value, bound) {
+                return refused("larger than that of the parent");
+            }
+        }
+        match self.highest_below(row.owner, &row.registered)? {
+            Some(highest) if exceeds(highest, row.value) => refused("smaller than that of a project below"),
+            _ => Ok(()),
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

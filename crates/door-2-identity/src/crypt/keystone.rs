@@ -1,11 +1,14 @@
 //! The hashes of passwords that Keystone has in addition to bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`. Salt
 //! and digest are in base64 without padding. In the second form, Keystone before 30 (passlib) wrote `.` instead of `+`.
+//!
+//! In `$bcrypt-sha256$v=2,t=2b,r=12$salt$digest`, salt and digest are those of a bcrypt hash of cost `r`. It is not of the secret, but of the HMAC of
+//! the secret with the salt as key, in base64.
 
 use super::HashRefused;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::pbkdf2;
+use aws_lc_rs::{hmac, pbkdf2};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use enfilade_facts::limits;
 use std::num::NonZeroU32;
 
@@ -25,6 +28,7 @@ pub(super) struct Kept {
 
 const SCRYPT: &str = "$scrypt$";
 const PBKDF2: &str = "$pbkdf2-sha512$";
+const BCRYPT_SHA256: &str = "$bcrypt-sha256$";
 
 fn base64(text: &str, name: &'static str) -> Result<Vec<u8>, HashRefused> {
     STANDARD_NO_PAD.decode(text.replace('.', "+")).map_err(|_| HashRefused::Form(name))
@@ -73,6 +77,28 @@ fn scrypt(params: &str) -> Result<Work, HashRefused> {
     }
 }
 
+/// The cost of the bcrypt hash in a hash of the form `$bcrypt-sha256$`, and its salt and digest.
+///
+/// # Errors
+/// When the hash does not have this form.
+pub(super) fn bcrypt_of(params: &str, salt: &str, digest: &str) -> Result<(String, String), HashRefused> {
+    let cost = ["v=2,t=2b,r=", "v=2,t=2a,r="].iter().find_map(|begin| params.strip_prefix(begin));
+    let cost: u8 = cost.and_then(number).ok_or(HashRefused::Form(BCRYPT_SHA256))?;
+    match (salt.len(), digest.len()) {
+        (22, 31) => Ok((format!("{cost:02}"), format!("{salt}{digest}"))),
+        _ => Err(HashRefused::Form(BCRYPT_SHA256)),
+    }
+}
+
+/// Whether a hash of the form `$bcrypt-sha256$` is that of the secret. Slow on purpose.
+pub(super) fn matches_bcrypt(secret: &[u8], hash: &str) -> bool {
+    let fields: Vec<&str> = hash.split('$').collect();
+    let ["", "bcrypt-sha256", params, salt, digest] = *fields else { return false };
+    let Ok((cost, rest)) = bcrypt_of(params, salt, digest) else { return false };
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, salt.as_bytes()), secret);
+    bcrypt::verify(STANDARD.encode(tag.as_ref()), &format!("$2b${cost}${rest}")).unwrap_or(false)
+}
+
 fn rounds_of(text: &str) -> Result<Work, HashRefused> {
     let rounds: NonZeroU32 = number(text).ok_or(HashRefused::Form(PBKDF2))?;
     match rounds.get() <= limits::PBKDF2_ROUNDS_MAX {
@@ -105,7 +131,9 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{check, decoy_of};
     use super::*;
+    use enfilade_facts::vocabulary::Secret;
 
     /// Made with Keystone 30.0.0 for `correct horse`; the last as passlib wrote it.
     const FROM_KEYSTONE: [&str; 3] = [
@@ -113,6 +141,41 @@ mod tests {
         "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ+aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
         "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ.aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
     ];
+
+    /// Made with Python's bcrypt and hmac, as Keystone 30 makes them: of `correct horse`, and of 100 times `x`.
+    const BCRYPTS: [&str; 2] = [
+        "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$QIvr4B17DSYH3J4owjiEc2vVzhhCM4i",
+        "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$Qhdk8Ob5WGldttdvja50YAWFWHKGTuG",
+    ];
+
+    #[test]
+    fn bcrypt_of_a_digest_is_of_the_whole_secret() {
+        let matches =
+            |secret: &str, hash: &str| super::super::matches(&Secret::new(secret.as_bytes()).unwrap(), hash);
+        let long = "x".repeat(100);
+        for (secret, hash) in ["correct horse", &long].into_iter().zip(BCRYPTS) {
+            assert!(check(hash).is_ok() && matches(secret, hash), "{hash}");
+            assert!(!matches(&format!("{secret}x"), hash), "{hash}");
+            let decoy = decoy_of(hash).unwrap();
+            assert!(
+                check(&decoy).is_ok() && decoy.len() == hash.len() && !matches(secret, &decoy),
+                "{decoy}"
+            );
+            for length in 0..hash.len() {
+                let cut = &hash[..length];
+                assert!(check(cut).is_err() && !matches(secret, cut), "cut to {length}: {hash}");
+            }
+        }
+        for (params, is_expensive) in [
+            ("v=2,t=2b,r=15", true),
+            ("v=1,t=2b,r=4", false),
+            ("v=2,t=2x,r=4", false),
+            ("v=2,t=2b,r=04", false),
+        ] {
+            let refused = check(&BCRYPTS[0].replace("v=2,t=2b,r=4", params)).unwrap_err();
+            assert_eq!(matches!(refused, HashRefused::Cost(_)), is_expensive, "{params}: {refused}");
+        }
+    }
 
     fn read_text(hash: &str) -> Result<Kept, HashRefused> {
         read(&hash.split('$').collect::<Vec<_>>())

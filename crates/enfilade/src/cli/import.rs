@@ -26,13 +26,14 @@ pub(crate) enum Import {
         same_source: bool,
     },
     /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog, limits,
-    /// policies, endpoint filters and application credentials. Existing records do not change. The API does not give secrets: application credentials
-    /// need new ones. Import into an empty data directory, and run `enfilade bootstrap` afterwards
+    /// policies, endpoint filters, application credentials, trusts, EC2 keys and other credentials. Existing records do not change. The API does not
+    /// give passwords and secrets of application credentials and OAuth consumers: a dump of the database has them. Import into an empty data directory,
+    /// and run `enfilade bootstrap` afterwards
     Keystone {
         /// The name of the cloud in clouds.yaml
         #[arg(long, value_name = "NAME")]
         os_cloud: String,
-        /// A dump of Keystone's database (mysqldump, or sqlite3 .dump), from which the password hashes are imported
+        /// A dump of Keystone's database (mysqldump, or sqlite3 .dump), from which the hashes of passwords and the secrets are imported
         #[arg(long, value_name = "FILE")]
         passwords: Option<PathBuf>,
         /// Leave out each domain, role or project whose name another record of this server already has, and every assignment that needs a record that

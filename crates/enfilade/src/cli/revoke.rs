@@ -2,7 +2,7 @@
 
 use crate::output;
 use clap::{Args, Subcommand};
-use enfilade_facts::vocabulary::{Authid, GroupName, Realm, TrustId, Userid};
+use enfilade_facts::vocabulary::{AccessTokenId, Authid, GroupName, Realm, TrustId, Userid};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Revoke {
@@ -50,6 +50,11 @@ pub(crate) enum Revoke {
     Trust {
         /// The id of the trust, as `user access` shows it
         trust: TrustId,
+    },
+    /// Delete an OAuth access token of a user, and end the sessions that its consumer got with it
+    AccessToken {
+        /// The id of the access token, as `user access` shows it
+        access_token: AccessTokenId,
     },
     /// End one session
     Session {

@@ -15,9 +15,9 @@ use enfilade_admin::{
     Names, Way, WayKind, contents_of_domain, end_locks_of, name_of_user, user_access, users_in_group,
     ways_for, ways_of, withdraw, withdraw_for, withdraw_from,
 };
-use enfilade_facts::tables::{Blob, BlobId, Domain, Group, NamedRole, Project, Revoked, User};
+use enfilade_facts::tables::{AccessToken, Blob, BlobId, Domain, Group, NamedRole, Project, Revoked, User};
 use enfilade_facts::vocabulary::{
-    Authid, GroupName, NameInDomain, ProjectId, Realm, Secret, TrustId, UserId, Userid,
+    AccessTokenId, Authid, GroupName, NameInDomain, ProjectId, Realm, Secret, TrustId, UserId, Userid,
 };
 use enfilade_facts::{Read as _, SourceError, View};
 use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
@@ -43,6 +43,7 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
         },
         Revoke::Ec2Key { key } => Subject::key(home, &key)?,
         Revoke::Trust { trust } => Subject::trust(home, &trust)?,
+        Revoke::AccessToken { access_token } => Subject::access_token(home, &access_token)?,
         Revoke::Session { session, chain } => {
             refuse_api_token(&session)?;
             Subject::session(home, &session, chain, &mut known)?
@@ -88,7 +89,7 @@ fn refuse_api_token(text: &str) -> anyhow::Result<()> {
 enum Deletes {
     #[default]
     Nothing,
-    /// An API token, EC2 key or trust.
+    /// An API token, EC2 key, trust or OAuth access token.
     One(Way),
     Everything,
 }
@@ -215,6 +216,13 @@ impl Subject {
         let trust = keystone::find_trust(home.source(), id)?
             .with_context(|| format!("there is no trust `{id}`; see `enfilade user access NAME@DOMAIN`"))?;
         Self::one(home, ("trust", id.to_string()), trust.trustor, &id.to_string())
+    }
+
+    fn access_token(home: &Home, id: &AccessTokenId) -> anyhow::Result<Subject> {
+        let row = home.source().read(|view| view.get::<AccessToken>(id))??.with_context(|| {
+            format!("there is no OAuth access token `{id}`; see `enfilade user access NAME@DOMAIN`")
+        })?;
+        Self::one(home, ("OAuth access token", id.to_string()), row.user, &id.to_string())
     }
 
     /// The subject for the credential or trust of a user with this id.
@@ -398,7 +406,7 @@ impl Outcome {
     fn ended(&self, subject: &Subject) -> Option<String> {
         let Subject { kind, name, .. } = subject;
         match (self.sessions, *kind) {
-            (0, "token" | "EC2 key" | "trust") => None,
+            (0, "token" | "EC2 key" | "trust" | "OAuth access token") => None,
             (0, "session") => Some(format!(
                 "no valid session with the audit id {name} is known; a session with this id is refused from now on"
             )),
@@ -413,7 +421,7 @@ impl Outcome {
                 subject.whose()
             )),
             // The sessions for a trust are those of its trustee.
-            (count, "EC2 key" | "trust") => Some(format!(
+            (count, "EC2 key" | "trust" | "OAuth access token") => Some(format!(
                 "ended at least {} that {} issued for {kind} {name}; their running transfers stop at their next check",
                 counted(count, "session", "sessions"),
                 if count == 1 { "was" } else { "were" }

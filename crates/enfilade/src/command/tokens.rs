@@ -11,7 +11,7 @@ use enfilade_admin::{
     Error, Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, Way, keystone, user_access,
 };
 use enfilade_facts::Read as _;
-use enfilade_facts::vocabulary::{Authid, RoleId, TokenName, Userid};
+use enfilade_facts::vocabulary::{Authid, MICROS_PER_SECOND, RoleId, TokenName, Userid};
 use enfilade_sources::files::certificates::read_text;
 use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
@@ -218,7 +218,7 @@ fn create_for_project(
         unrestricted: false,
         rules: Vec::new(),
         by: None,
-        expires,
+        expires_micros: expires.saturating_mul(MICROS_PER_SECOND),
         comment,
         secret: None,
     };

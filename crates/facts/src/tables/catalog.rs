@@ -26,9 +26,7 @@ impl Row for Service {
 
     fn encode(&self, to: &mut Writer) {
         to.text(&self.kind).text(&self.name).flag(self.enabled);
-        to.option(self.description.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.description.as_deref());
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -109,9 +107,7 @@ impl Row for Endpoint {
 
     fn encode(&self, to: &mut Writer) {
         to.fixed(self.service.bytes()).u8(self.interface as u8);
-        to.option(self.region.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.region.as_deref());
         to.text(&self.url).flag(self.enabled);
     }
 
@@ -160,11 +156,8 @@ impl Row for Region {
     type Key = RegionId;
 
     fn encode(&self, to: &mut Writer) {
-        let text = |to: &mut Writer, text: &str| {
-            to.text(text);
-        };
-        to.option(self.description.as_deref(), text);
-        to.option(self.parent.as_ref().map(|parent| parent.0.as_str()), text);
+        to.optional_text(self.description.as_deref());
+        to.optional_text(self.parent.as_ref().map(|parent| parent.0.as_str()));
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {

@@ -161,9 +161,7 @@ impl Row for Credential {
             to.i64(previous.until);
         });
         to.flag(self.enabled).i64(self.expires).i64(self.created);
-        to.option(self.comment.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.comment.as_deref());
         to.flag(self.own_roles).option(self.mirrored.as_ref(), Mirrored::encode);
     }
 

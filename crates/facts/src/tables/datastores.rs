@@ -54,15 +54,12 @@ impl Row for Datastore {
     type Key = DatastoreName;
 
     fn encode(&self, to: &mut Writer) {
-        let text = |to: &mut Writer, text: &str| {
-            to.text(text);
-        };
         to.text(&self.path);
-        to.option(self.comment.as_deref(), text);
+        to.optional_text(self.comment.as_deref());
         to.option(self.maintenance.as_ref(), |to, maintenance| {
-            to.text(maintenance.mode.name()).option(maintenance.message.as_deref(), text);
+            to.text(maintenance.mode.name()).optional_text(maintenance.message.as_deref());
         });
-        to.option(self.backing_device.as_deref(), text);
+        to.optional_text(self.backing_device.as_deref());
         to.list(&self.other, |to, (key, value)| {
             to.text(key).text(value);
         });

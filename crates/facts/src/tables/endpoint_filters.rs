@@ -67,16 +67,13 @@ impl Row for EndpointGroup {
     type Key = EndpointGroupId;
 
     fn encode(&self, to: &mut Writer) {
-        let text = |to: &mut Writer, text: &str| {
-            to.text(text);
-        };
-        to.text(&self.name).option(self.description.as_deref(), text);
+        to.text(&self.name).optional_text(self.description.as_deref());
         let GroupFilters { service, region, interface } = &self.filters;
         to.option(service.as_ref(), |to, service| {
             to.fixed(service.bytes());
         });
         to.option(region.as_ref(), |to, region| {
-            to.option(region.id().map(|region| region.0.as_str()), text);
+            to.optional_text(region.id().map(|region| region.0.as_str()));
         });
         to.option(*interface, |to, interface| {
             to.u8(interface as u8);

@@ -56,17 +56,15 @@ pub struct IdentityProvider {
     pub authorization_ttl: Option<u32>,
 }
 
-fn option_text(to: &mut Writer, text: &str) {
-    to.text(text);
-}
-
 impl Row for IdentityProvider {
     const TABLE: Table = Table::IdentityProviders;
     type Key = IdentityProviderId;
 
     fn encode(&self, to: &mut Writer) {
-        to.fixed(self.domain.bytes()).flag(self.enabled).option(self.description.as_deref(), option_text);
-        to.list(&self.remote_ids, |to, id| option_text(to, id));
+        to.fixed(self.domain.bytes()).flag(self.enabled).optional_text(self.description.as_deref());
+        to.list(&self.remote_ids, |to, id| {
+            to.text(id);
+        });
         to.option(self.authorization_ttl, |to, minutes| {
             to.u32(minutes);
         });
@@ -153,7 +151,7 @@ impl Row for Protocol {
     type Key = ProtocolKey;
 
     fn encode(&self, to: &mut Writer) {
-        to.text(&self.mapping.0).option(self.remote_id_attribute.as_deref(), option_text);
+        to.text(&self.mapping.0).optional_text(self.remote_id_attribute.as_deref());
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -204,7 +202,7 @@ impl Row for ServiceProvider {
 
     fn encode(&self, to: &mut Writer) {
         to.text(&self.auth_url).text(&self.sp_url).flag(self.enabled);
-        to.option(self.description.as_deref(), option_text).text(&self.relay_state_prefix);
+        to.optional_text(self.description.as_deref()).text(&self.relay_state_prefix);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {

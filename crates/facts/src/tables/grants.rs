@@ -28,9 +28,7 @@ impl Row for NamedRole {
         to.text(&self.name).option(self.domain.as_ref(), |to, domain| {
             to.fixed(domain.bytes());
         });
-        to.option(self.description.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.description.as_deref());
         to.list(&self.implies, |to, role| {
             to.fixed(role.bytes());
         });

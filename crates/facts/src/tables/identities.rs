@@ -31,9 +31,7 @@ impl Row for Domain {
 
     fn encode(&self, to: &mut Writer) {
         to.text(self.name.as_str()).flag(self.enabled);
-        to.option(self.description.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.description.as_deref());
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -130,9 +128,6 @@ impl Row for User {
     }
 
     fn encode(&self, to: &mut Writer) {
-        let text = |to: &mut Writer, text: &str| {
-            to.text(text);
-        };
         let number = |to: &mut Writer, n: u32| {
             to.u32(n);
         };
@@ -142,7 +137,7 @@ impl Row for User {
         });
         to.option(self.uid, number).option(self.gid, number);
         to.flag(self.enabled).i64(self.expires);
-        to.option(self.password.as_ref(), Password::encode).option(self.comment.as_deref(), text);
+        to.option(self.password.as_ref(), Password::encode).optional_text(self.comment.as_deref());
         to.option(self.mirrored.as_ref(), Mirrored::encode);
     }
 
@@ -193,9 +188,7 @@ impl Row for Group {
         to.option(self.gid, |to, gid| {
             to.u32(gid);
         });
-        to.option(self.comment.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.comment.as_deref());
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {

@@ -88,9 +88,7 @@ impl Row for Consumer {
     }
 
     fn encode(&self, to: &mut Writer) {
-        to.option(self.description.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.description.as_deref());
         self.secret.encode(to);
     }
 

@@ -1,6 +1,6 @@
 //! Projects, and the records that bind datastores, API tokens and users to a project.
 
-use super::{Row, Table};
+use super::{AccessRule, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, DatastoreName, DomainId, ProjectId, RoleId, UserId};
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,7 @@ impl Row for Project {
             to.fixed(parent.bytes());
         });
         to.text(&self.name).flag(self.enabled);
-        to.option(self.description.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.description.as_deref());
         to.list(&self.tags, |to, tag| {
             to.text(tag);
         });
@@ -82,26 +80,17 @@ pub struct Delegation {
     pub roles: Vec<RoleId>,
     /// Whether the credential may make other application credentials.
     pub unrestricted: bool,
-    /// The only requests for which the credential may be used. If the list of rules is empty, the credential may be used for any request.
+    /// The only requests for which the credential may be used. If the list of rules is empty, the credential may be used for any request. These are
+    /// copies of the owner's access rules, so that a request needs no further record.
     pub rules: Vec<AccessRule>,
     /// The application credential whose session created this credential. This credential is valid only while its creating credential is valid, and
     /// grants no more rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
-}
-
-/// A kind of request that an application credential may make.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AccessRule {
-    /// The id of the rule.
-    #[serde(with = "super::names::as_hex")]
-    pub id: [u8; 16],
-    /// The kind of service.
-    pub service: String,
-    /// The HTTP method.
-    pub method: String,
-    /// The path, with the wildcards `*`, `**` and `{name}`.
-    pub path: String,
+    /// The expiry in microseconds since the epoch, if the request for this credential gave a fraction of a second. The credential ends at the whole
+    /// second before, which is the expiry in the record of the token. Only shown, as long as the token expires in this second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_micros: Option<i64>,
 }
 
 impl Row for Delegation {
@@ -112,11 +101,12 @@ impl Row for Delegation {
         to.fixed(self.project.bytes()).list(&self.roles, |to, role| {
             to.fixed(role.bytes());
         });
-        to.flag(self.unrestricted).list(&self.rules, |to, rule| {
-            to.fixed(&rule.id).text(&rule.service).text(&rule.method).text(&rule.path);
-        });
-        to.tail(self.by.as_ref(), |to, by| {
+        to.flag(self.unrestricted).list(&self.rules, |to, rule| rule.encode(to));
+        to.option(self.by.as_ref(), |to, by| {
             to.fixed(by.bytes());
+        });
+        to.tail(self.expires_micros, |to, micros| {
+            to.i64(micros);
         });
     }
 
@@ -125,15 +115,9 @@ impl Row for Delegation {
             project: ProjectId::from_bytes(from.fixed()?),
             roles: from.list(|from| from.fixed().map(RoleId::from_bytes))?,
             unrestricted: from.flag()?,
-            rules: from.list(|from| {
-                Some(AccessRule {
-                    id: from.fixed()?,
-                    service: from.text()?,
-                    method: from.text()?,
-                    path: from.text()?,
-                })
-            })?,
-            by: from.tail(|from| from.fixed().map(CredentialId::from_bytes))?,
+            rules: from.list(AccessRule::decode)?,
+            by: from.option(|from| from.fixed().map(CredentialId::from_bytes))?,
+            expires_micros: from.tail(Reader::i64)?,
         })
     }
 }
@@ -178,9 +162,7 @@ impl Row for Profile {
         to.option(self.default_project.as_ref(), |to, project| {
             to.fixed(project.bytes());
         });
-        to.option(self.email.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.email.as_deref());
         to.flag(self.keeps_password).flag(self.takes_given_password);
         to.flag(self.is_never_locked).flag(self.is_always_active);
         let rules = Some(self.mfa_rules.as_slice()).filter(|rules| !rules.is_empty());
@@ -203,5 +185,29 @@ impl Row for Profile {
             is_always_active: from.flag()?,
             mfa_rules: from.tail(|from| from.list(|from| from.list(Reader::text)))?.unwrap_or_default(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_credential_keeps_the_microseconds_of_its_expiry() {
+        for (by, expires_micros) in [(None, None), (Some(7), None), (None, Some(1)), (Some(7), Some(-1))] {
+            let row = Delegation {
+                project: ProjectId::from_bytes([1; 16]),
+                roles: vec![RoleId::from_bytes([2; 16])],
+                unrestricted: false,
+                rules: Vec::new(),
+                by: by.map(|n| CredentialId::from_bytes([n; 16])),
+                expires_micros,
+            };
+            let mut to = Writer::default();
+            row.encode(&mut to);
+            let value = to.into_bytes();
+            let mut from = Reader::new(&value);
+            assert_eq!((Delegation::decode(&mut from), from.is_empty()), (Some(row), true));
+        }
     }
 }

@@ -73,7 +73,6 @@ impl Row for Trust {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::Delegation;
 
     /// Checks that both forms of a record can be read: `without` as older programs wrote it, without a field for an application credential, and
     /// `with`, which names one.
@@ -117,11 +116,5 @@ mod tests {
         );
         assert_eq!(Trust::decode(&mut Reader::new(&old)).as_ref(), Some(&trust));
         reads_both(&trust, &Trust { by, ..trust.clone() });
-        let delegation =
-            Delegation { project, roles: vec![role], unrestricted: true, rules: Vec::new(), by: None };
-        let mut old = [2; 16].to_vec();
-        old.extend([0, 0, 0, 1].iter().chain(&[3; 16]).chain(&[1, 0, 0, 0, 0]));
-        assert_eq!(Delegation::decode(&mut Reader::new(&old)).as_ref(), Some(&delegation));
-        reads_both(&delegation, &Delegation { by, ..delegation.clone() });
     }
 }

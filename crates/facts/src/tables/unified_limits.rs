@@ -29,9 +29,7 @@ impl Row for RegisteredLimit {
             to.text(&region.0);
         });
         to.text(&self.resource).u32(self.default.cast_unsigned());
-        to.option(self.description.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.description.as_deref());
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -91,9 +89,7 @@ impl Row for Limit {
 
     fn encode(&self, to: &mut Writer) {
         to.fixed(self.registered.bytes()).fixed(&self.owner.to_bytes()).u32(self.value.cast_unsigned());
-        to.option(self.description.as_deref(), |to, text| {
-            to.text(text);
-        });
+        to.optional_text(self.description.as_deref());
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {

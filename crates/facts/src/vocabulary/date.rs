@@ -7,6 +7,8 @@ pub const LAST_SECOND: i64 = 253_402_300_799;
 /// The seconds of -9999-01-01T00:00:00Z, the first time that the library supports.
 const FIRST_SECOND: i64 = -377_705_116_800;
 const SECONDS_PER_DAY: i64 = 86_400;
+/// Microseconds of a second.
+pub const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// The date and time of these seconds, or the nearest date and time that can be shown.
 fn moment(unix_seconds: i64) -> OffsetDateTime {
@@ -38,6 +40,11 @@ pub fn to_rfc3339(unix_seconds: i64) -> String {
 
 /// The seconds of RFC 3339 text, with or without a fraction of a second (which is cut off), and with `Z` or nothing at the end.
 pub fn from_rfc3339(text: &str) -> Option<i64> {
+    micros_from_rfc3339(text).map(|micros| micros.div_euclid(MICROS_PER_SECOND))
+}
+
+/// As [`from_rfc3339`], in microseconds. Further decimals are cut off.
+pub fn micros_from_rfc3339(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (text, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,7 +60,8 @@ pub fn from_rfc3339(text: &str) -> Option<i64> {
     let [minute, second] = numbers(time, ':')?;
     let date = Date::from_calendar_date(year.parse().ok()?, Month::try_from(month).ok()?, day).ok()?;
     let time = Time::from_hms(hour.parse().ok()?, minute, second).ok()?;
-    Some(date.with_time(time).assume_utc().unix_timestamp())
+    let micros: i64 = format!("{fraction:0<6.6}").parse().ok()?;
+    Some(date.with_time(time).assume_utc().unix_timestamp() * MICROS_PER_SECOND + micros)
 }
 
 #[cfg(test)]
@@ -77,6 +85,12 @@ mod tests {
             assert_eq!(from_rfc3339(text), Some(seconds));
             assert_eq!(from_rfc3339(&text.replace('Z', ".000000Z")), Some(seconds));
             assert_eq!(from_rfc3339(&text.replace('Z', ".5")), Some(seconds));
+            for (decimals, micros) in
+                [("Z", 0), (".5", 500_000), (".000001Z", 1), (".999999", 999_999), (".9999999Z", 999_999)]
+            {
+                let micros = Some(seconds * MICROS_PER_SECOND + micros);
+                assert_eq!(micros_from_rfc3339(&text.replace('Z', decimals)), micros, "{text} {decimals}");
+            }
         }
         for wrong in [
             "",

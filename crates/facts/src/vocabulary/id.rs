@@ -1,9 +1,17 @@
 //! Ids, by which records refer to each other. If a resource is deleted and a new one is created with the same name, the new resource has a different
 //! id.
 
-use super::{Malformed, from_lower_hex};
+use super::{Malformed, as_text, from_lower_hex};
 use std::fmt;
 use std::str::FromStr;
+
+/// An id of 16 bytes.
+pub trait Id: Sized {
+    /// The id of these bytes.
+    fn from_array(bytes: [u8; 16]) -> Self;
+    /// The bytes of the id.
+    fn as_bytes(&self) -> &[u8; 16];
+}
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $what:literal),* $(,)?) => {$(
@@ -21,6 +29,17 @@ macro_rules! ids {
                 &self.0
             }
         }
+
+        impl Id for $name {
+            fn from_array(bytes: [u8; 16]) -> Self {
+                $name(bytes)
+            }
+            fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+        }
+
+        as_text!($name);
 
         impl $name {
             /// The id as hexadecimal digits, without an allocation, because an answer contains many ids.
@@ -87,6 +106,8 @@ ids! {
     RequestTokenId = "request token id",
     /// An OAuth 1.0a access token.
     AccessTokenId = "access token id",
+    /// An access rule of a user.
+    AccessRuleId = "access rule id",
 }
 
 impl DomainId {

@@ -209,7 +209,10 @@ impl Mirror {
             })
             .collect();
         self.join(&mut news, &rows);
+        // The look after the edit begins with what was seen before the edit, too.
+        let seen = self.secrets.clone();
         let said = FileContents::of(&news, self.walk(&news));
+        self.secrets = seen;
         Ok(self.compared(view, &news, &said, now, Some(by))?.change)
     }
 

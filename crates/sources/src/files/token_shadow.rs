@@ -120,6 +120,7 @@ pub(crate) enum Secrets {
 }
 
 /// Digests of all entries of a file. With these digests, one pass over a new version of the file finds the changed entries.
+#[derive(Clone)]
 pub(crate) struct Seen {
     /// For each token, a digest of its hash, and the number of the last pass in which the token was found.
     entries: HashMap<String, (MemoKey, u64)>,

@@ -5,6 +5,7 @@
 //! or cut, even at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole, and in this case no
 //! process may have it open.
 
+use super::access_rules::make_access_rules;
 use super::environment::{self, Trust};
 use super::error::unwritten;
 use super::high_water::HighWater;
@@ -14,6 +15,7 @@ use super::{Lmdb, OpenError, Terms, place};
 use crate::copy::{Copy, CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
 use enfilade_facts::codec;
+use enfilade_facts::format::lacks_access_rules;
 use enfilade_facts::journal::write_last;
 use enfilade_facts::tables::called;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table};
@@ -69,9 +71,14 @@ impl Lmdb {
                 done += 1;
                 progress(done, origin.records * 2);
             }
+            if lacks_access_rules(origin.format) {
+                make_access_rules(&rewrite, &mut txn, at.revision)
+                    .map_err(|why| CommitError::from(why.at(environment.env.path())))?;
+            }
             for table in Table::of_facts() {
                 let mut counted = || {
-                    done += 1;
+                    // Records that are not in the copy are made from those of older formats.
+                    done = (origin.records * 2).min(done + 1);
                     progress(done, origin.records * 2);
                 };
                 rewrite.count(&mut txn, table, &mut counted).map_err(failed)?;

@@ -5,6 +5,7 @@
 //! unchanged. Before the upgrade, a backup that the older program can read is written. No other process may have the store open, because an older
 //! program would continue to write records of the older form.
 
+use super::access_rules::make_access_rules;
 use super::environment::{Environment, open_of_any_format};
 use super::rewrite::{Failed, Rewrite};
 use super::tables::Records;
@@ -13,7 +14,7 @@ use crate::copy::{CopyError, Gathered, Progress, Views};
 use crate::faults::within;
 use crate::files::atomic;
 use enfilade_facts::codec;
-use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, Record, bring_up, changes_keys};
+use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, Record, bring_up, changes_keys, lacks_access_rules};
 use enfilade_facts::journal::{Identity, write_last};
 use enfilade_facts::tables::called;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, Table};
@@ -189,7 +190,8 @@ impl Older {
         let mut done = plan.records;
         let rewritten = self.environment.alone(|| {
             self.rewrite(at, audit, &mut || {
-                done += 1;
+                // Records that the upgrade makes are not in the plan.
+                done = all.min(done + 1);
                 progress(done, all);
             })
         })?;
@@ -218,6 +220,11 @@ impl Older {
                 if !changes_keys(from, table) {
                     bring_up_table(&rewrite, txn, table, from, at, progress)?;
                 }
+            }
+            if lacks_access_rules(from) {
+                make_access_rules(&rewrite, txn, at.revision)?;
+            }
+            for table in Table::of_facts() {
                 rewrite.count(txn, table, progress)?;
             }
             let audit = AuditRecord { what: format!("upgrade to format {FORMAT}"), ..audit.clone() };

@@ -71,3 +71,40 @@ async fn configurations_of_domains() {
     let left = world.house.facts().read(|view| view.list::<DomainConfig>(&[])).unwrap().unwrap();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[tokio::test]
+async fn a_configuration_that_is_too_large_is_refused_with_the_limit() {
+    let world = World::new(LimitModel::Flat).await;
+    let token = world.login("admin").await;
+    let headers = [("x-auth-token", token.as_str()), ("content-type", "application/json")];
+    let options = [
+        "url",
+        "user",
+        "suffix",
+        "query_scope",
+        "user_tree_dn",
+        "user_filter",
+        "user_objectclass",
+        "user_id_attribute",
+        "user_name_attribute",
+        "user_mail_attribute",
+        "group_tree_dn",
+    ];
+    let path = "/v3/domains/default/config";
+    let (last, first) = options.split_last().unwrap();
+    let mut method = "PUT";
+    for option in first {
+        let body = json!({ "config": { "ldap": { *option: "x".repeat(100_000) } } });
+        let (status, _, text) = world.ask(&headers, method, path, &body.to_string()).await;
+        assert!(matches!(status, 200 | 201), "{option}: {status} {text}");
+        method = "PATCH";
+    }
+    let body = json!({ "config": { "ldap": { *last: "x".repeat(100_000) } } });
+    let (status, answered, text) = world.ask(&headers, "PATCH", path, &body.to_string()).await;
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, &told["error"]["code"]), (413, &json!(413)), "{text}");
+    assert!(told["error"]["message"].as_str().unwrap().contains("1048576"), "{text}");
+    assert!(!answered.contains_key("retry-after"), "another try would not help");
+    let (status, _, text) = world.ask(&headers, "GET", &format!("{path}/ldap/{last}"), "").await;
+    assert_eq!(status, 404, "{text}");
+}

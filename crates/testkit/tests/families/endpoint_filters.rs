@@ -61,6 +61,12 @@ async fn the_catalog_follows_the_filters_of_the_project() {
         ("admin", "GET", at("projects/<a>/endpoint_groups"), none(), 200, &["<group>"]),
         ("admin", "GET", at("endpoints/<public>/projects"), none(), 200, &["<a>", "!<b>"]),
         ("admin", "GET", at("endpoint_groups/<group>/projects"), none(), 200, &["<a>", "!<b>"]),
+        // The list is read in pages, as other lists are.
+        ("admin", "PUT", at("projects/<b>/endpoints/<public>"), none(), 204, &[]),
+        ("admin", "GET", at("endpoints/<public>/projects"), none(), 200, &["<a>", "<b>", "\"next\":null"]),
+        ("admin", "GET", at("endpoints/<public>/projects?limit=1"), none(), 200, &["limit=1&marker="]),
+        ("admin", "GET", at("endpoints/<public>/projects?marker=x"), none(), 404, &["marker"]),
+        ("admin", "DELETE", at("projects/<b>/endpoints/<public>"), none(), 204, &[]),
         ("admin", "GET", at("endpoint_groups/<group>/endpoints"), none(), 200, &["<admins>", "!<public>"]),
         ("member", "GET", at("projects/<a>/endpoints"), none(), 403, &[]),
         // A changed group changes the catalog.

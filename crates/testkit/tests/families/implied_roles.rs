@@ -1,7 +1,12 @@
 //! Role implications, and roles of domains.
 
 use crate::world::{NOBODY, Row, World, none};
-use enfilade_admin::LimitModel;
+use enfilade_admin::keystone::{CloudRecord, add_implication, add_role, define_role, import_cloud, save};
+use enfilade_admin::keystone::{RecordId, list_named_roles};
+use enfilade_admin::{Error, LimitModel};
+use enfilade_facts::tables::NamedRole;
+use enfilade_facts::vocabulary::{DomainId, RoleId};
+use enfilade_testkit::{Remembering, TestHouse};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -39,6 +44,10 @@ async fn implied_roles() {
         ("admin", "PUT", implies("far-one", "local"), none(), 201, &[]),
         ("admin", "PUT", implies("local", "help"), none(), 201, &[]),
         ("admin", "PUT", implies("admins", "help"), none(), 201, &[]),
+        // An implied role does not get the name `admin` either.
+        ("admin", "PATCH", "/v3/roles/<local>", json!({ "role": { "name": "admin" } }), 403, &["far-one implies it"]),
+        ("admin", "PATCH", "/v3/roles/<far-one>", json!({ "role": { "name": "admin" } }), 200, &[]),
+        ("admin", "PUT", implies("local", "far-one"), none(), 403, &["admin"]),
         ("admin", "DELETE", one, none(), 204, &[]),
         ("admin", "HEAD", one, none(), 404, &[]),
         ("admin", "DELETE", one, none(), 404, &[]),
@@ -60,4 +69,40 @@ async fn a_role_of_a_domain_on_a_project() {
         ("admin", "PUT", "/v3/domains/<elsewhere>/users/<member>/roles/<local>", none(), 204, &[]),
     ];
     World::new(LimitModel::Flat).await.hold(&rows).await;
+}
+
+/// The commands and the import use the rules of the API.
+#[test]
+fn commands_and_imports_let_no_role_imply_what_the_api_refuses() {
+    let house = TestHouse::new(Remembering::AsServed);
+    let ctx = house.change_context();
+    let named = |name: &str, domain: Option<DomainId>, implies: Vec<RoleId>| NamedRole {
+        name: name.to_owned(),
+        domain,
+        description: None,
+        implies,
+    };
+    let domain = enfilade_admin::keystone::add_domain(&ctx, &"Default".parse().unwrap(), None).unwrap().0;
+    let row = named("local", Some(domain), Vec::new());
+    let local = save(&ctx, &RecordId::New, &|_| Ok((row.clone(), String::new()))).unwrap().id;
+    let admin = add_role(&ctx, "admin", None).unwrap().0;
+    add_role(&ctx, "lead", None).unwrap();
+    for implied in [local.to_string(), "admin".to_owned(), "lead".to_owned()] {
+        let done = add_implication(&ctx, "lead", &implied);
+        assert!(matches!(done, Err(Error::Refused(_))), "{implied}: {done:?}");
+    }
+    let done = define_role(&ctx, "new", None, &[local.to_string()]);
+    assert!(matches!(done, Err(Error::Refused(_))), "{done:?}");
+
+    let id = |n: u8| RoleId::from_bytes([n; 16]);
+    let roles = [
+        (id(1), named("first", None, vec![admin, local, id(1), id(2), id(3)])),
+        (id(2), named("second", None, Vec::new())),
+        (id(3), named("third", Some(domain), vec![id(2), local])),
+    ];
+    let roles: Vec<_> = roles.into_iter().map(|(id, row)| CloudRecord::Role(id, row)).collect();
+    import_cloud(&ctx, &roles, false, |_| {}).unwrap();
+    let all = list_named_roles(house.facts()).unwrap();
+    let implied = |of: RoleId| &all.iter().find(|(id, _)| *id == of).unwrap().1.implies;
+    assert_eq!((implied(id(1)), implied(id(3))), (&vec![id(2)], &vec![id(2), local]));
 }

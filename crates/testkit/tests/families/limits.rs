@@ -154,7 +154,7 @@ async fn limits_of_two_levels() {
         ("admin", "POST", collection, limits(&[("project_id", "<a>", 9)]), 403, &["parent"]),
         ("admin", "POST", collection, limits(&[("project_id", "<a>", -1)]), 403, &["parent"]),
         ("admin", "POST", "/v3/limits -> project", limits(&[("project_id", "<a>", 8)]), 201, &[]),
-        ("admin", "PATCH", "/v3/limits/<domain>", patch(7), 403, &["project in the domain"]),
+        ("admin", "PATCH", "/v3/limits/<domain>", patch(7), 403, &["project below"]),
         ("admin", "PATCH", "/v3/limits/<project>", patch(9), 403, &["parent"]),
         ("admin", "PATCH", "/v3/limits/<domain>", patch(-1), 200, &[]),
         ("admin", "PATCH", "/v3/limits/<project>", patch(100), 200, &[]),
@@ -163,6 +163,15 @@ async fn limits_of_two_levels() {
         ("admin", "GET", "/v3/limits?domain_id=<elsewhere>", none(), 200, &["\"limits\":[]"]),
         ("admin", "POST", collection, limits(&[("domain_id", "<elsewhere>", 20), ("project_id", "<far>", 15)]), 201, &[]),
         ("admin", "POST", "/v3/projects -> inner", project("inner", "<a>"), 201, &[]),
+        // So do the limits of a project and of a project in it.
+        ("admin", "POST", "/v3/limits -> in-project", limits(&[("project_id", "<inner>", 50)]), 201, &[]),
+        ("admin", "PATCH", "/v3/limits/<in-project>", patch(101), 403, &["larger than that of the parent"]),
+        ("admin", "PATCH", "/v3/limits/<in-project>", patch(-1), 403, &["parent"]),
+        ("admin", "PATCH", "/v3/limits/<project>", patch(49), 403, &["smaller than that of a project below"]),
+        ("admin", "PATCH", "/v3/limits/<project>", patch(50), 200, &[]),
+        ("admin", "DELETE", "/v3/limits/<project>", none(), 204, &[]),
+        ("admin", "POST", collection, limits(&[("project_id", "<a>", 49)]), 403, &["project below"]),
+        ("admin", "POST", collection, limits(&[("project_id", "<a>", 50)]), 201, &[]),
         ("admin", "POST", "/v3/projects", project("innermost", "<inner>"), 403, &["too deep"]),
     ];
     World::new(LimitModel::StrictTwoLevel).await.hold(&rows).await;

@@ -4,13 +4,16 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod access_rules;
 mod domain_configs;
 mod domain_sessions;
 mod endpoint_filters;
 mod federation;
 mod implied_roles;
 mod imports;
+mod imports_delegated;
 mod limits;
+mod names;
 mod oauth1;
 mod oauth2;
 mod options;

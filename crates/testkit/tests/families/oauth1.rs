@@ -3,16 +3,19 @@
 use crate::world::{NOBODY, Row, World, none};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_admin::{LimitModel, WayKind};
+use enfilade_admin::{LimitModel, PasswordRules, WayKind};
 use enfilade_facts::tables::{AccessToken, Activity, Consumer, RequestToken};
 use enfilade_facts::vocabulary::UserId;
-use enfilade_facts::{AuditRecord, Change, MemoSeed, Read, View};
+use enfilade_facts::{AuditRecord, Change, MemoSeed, Read, Source, Table, View};
 use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState};
+use enfilade_testkit::Counted;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
+const RECEIPT: &str = "openstack-auth-receipt";
 
 /// An id, and its secret.
 type Key = (String, String);
@@ -83,11 +86,21 @@ impl Signer {
     }
 
     async fn log_in(&self, world: &World, scope: &str) -> (u16, Option<String>, String) {
+        self.log_in_with(world, scope, None).await
+    }
+
+    async fn log_in_with(
+        &self,
+        world: &World,
+        scope: &str,
+        receipt: Option<&str>,
+    ) -> (u16, Option<String>, String) {
         let (path, scope) = ("/v3/auth/tokens", world.filled(scope));
         let header = self.header(path);
         let body =
             format!("{{\"auth\":{{\"identity\":{{\"methods\":[\"oauth1\"],\"oauth1\":{{}}}}{scope}}}}}");
-        let headers = [("authorization", header.as_str()), JSON];
+        let mut headers = vec![("authorization", header.as_str()), JSON];
+        headers.extend(receipt.map(|receipt| (RECEIPT, receipt)));
         let (status, answered, text) = world.ask(&headers, "POST", path, &body).await;
         (status, answered.get("x-subject-token").map(|token| token.to_str().unwrap().to_owned()), text)
     }
@@ -369,6 +382,49 @@ async fn the_rules_of_the_user_for_multi_factor_authentication_concern_the_consu
     }
 }
 
+/// The answer to a login with a password: the status, and the receipt.
+async fn receipt(world: &World, user: &str) -> (u16, Option<String>) {
+    let given = json!({ "user": { "id": world.id(user), "password": "pw" } });
+    let body = json!({ "auth": { "identity": { "methods": ["password"], "password": given } } });
+    let (status, answered, _) = world.ask(&[JSON], "POST", "/v3/auth/tokens", &body.to_string()).await;
+    (status, answered.get(RECEIPT).map(|receipt| receipt.to_str().unwrap().to_owned()))
+}
+
+#[tokio::test]
+async fn a_rule_for_password_and_consumer_is_satisfied_with_a_receipt() {
+    let world = World::new(LimitModel::Flat).await;
+    let consumer = consumer(&world).await;
+    let access = access(&world, &consumer, 1).await;
+    let admin = world.login("admin").await;
+    let rules = json!({ "user": { "options": { "multi_factor_auth_rules": [["password", "oauth1"]] } } });
+    for user in ["admin", "member"] {
+        let headers = [("x-auth-token", admin.as_str()), JSON];
+        let path = format!("/v3/users/{}", world.id(user));
+        assert_eq!(world.ask(&headers, "PATCH", &path, &rules.to_string()).await.0, 200);
+    }
+    let (status, own) = receipt(&world, "admin").await;
+    assert_eq!(status, 401, "the password is not enough");
+    let (own, other) = (own.unwrap(), receipt(&world, "member").await.1.unwrap());
+    let signer = |nonce| Signer::new(&world, &consumer, Some(&access), nonce);
+    for (nonce, given) in [(2, None), (3, Some(&other)), (4, Some(&admin)), (5, Some(&access.0))] {
+        let answer = signer(nonce).log_in_with(&world, "", given.map(String::as_str)).await;
+        assert_eq!((answer.0, answer.1), (401, None), "{nonce}: {}", answer.2);
+    }
+    let (status, token, text) = signer(6).log_in_with(&world, "", Some(&own)).await;
+    assert_eq!(status, 201, "{text}");
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["token"]["methods"], json!(["password", "oauth1"]));
+    assert_eq!(told["token"]["OS-OAUTH1"]["access_token_id"], json!(access.0));
+    // The session is lent: it cannot be exchanged, although its user presented a password.
+    let token = token.unwrap();
+    assert!(lives(&world, &token).await);
+    let exchange = json!({ "auth": { "identity": { "methods": ["token"], "token": { "id": token } } } });
+    assert_eq!(world.ask(&[JSON], "POST", "/v3/auth/tokens", &exchange.to_string()).await.0, 403);
+    world.house.clock.advance_seconds(301);
+    let late = Signer::new(&world, &consumer, Some(&access), 7).log_in_with(&world, "", Some(&own)).await;
+    assert_eq!(late.0, 401, "the receipt is expired");
+}
+
 #[tokio::test]
 async fn the_sessions_of_an_inactive_user_end_and_those_of_a_locked_user_go_on() {
     let world = World::new(LimitModel::Flat).await;
@@ -388,4 +444,39 @@ async fn the_sessions_of_an_inactive_user_end_and_those_of_a_locked_user_go_on()
         let signer = Signer::new(&world, &consumer, Some(&access), nonce);
         assert_eq!(signer.log_in(&world, "").await.0, expected, "{activity:?}");
     }
+}
+
+/// Nobody without an access token makes the server look for a project: the tables that a scope is looked up in are not read.
+#[tokio::test]
+async fn the_scope_is_looked_up_only_after_the_proof() {
+    let mut counted = None;
+    let world = World::changed(LimitModel::Flat, PasswordRules::NONE.clone(), |parts| {
+        let facts = Arc::new(Counted::new(Arc::clone(&parts.source)));
+        parts.source = Arc::clone(&facts) as Arc<dyn Source>;
+        counted = Some(facts);
+    })
+    .await;
+    let counted = counted.unwrap();
+    let consumer = consumer(&world).await;
+    let access = access(&world, &consumer, 1).await;
+    let reads = || [Table::Projects, Table::Domains, Table::Names].map(|table| counted.reads_of(table));
+    let by_name = |name: &str| {
+        format!(",\"scope\":{{\"project\":{{\"name\":\"{name}\",\"domain\":{{\"name\":\"Default\"}}}}}}")
+    };
+    let by_id = |id: &str| format!(",\"scope\":{{\"project\":{{\"id\":\"{id}\"}}}}");
+    let wrong = Signer {
+        consumer: (consumer.0.clone(), access.1.clone()),
+        ..Signer::new(&world, &consumer, Some(&access), 2)
+    };
+    for scope in [by_name("a"), by_name("none"), by_id("<a>"), by_id(NOBODY), by_id("<b>")] {
+        let before = reads();
+        let (status, token, text) = wrong.log_in(&world, &scope).await;
+        assert_eq!((status, token, reads()), (401, None, before), "{scope}: {text}");
+    }
+    let before = reads();
+    assert_eq!(Signer::new(&world, &consumer, Some(&access), 3).log_in(&world, &by_name("a")).await.0, 201);
+    assert!(
+        reads().iter().zip(before).all(|(after, before)| *after > before),
+        "each table is read for a scope"
+    );
 }

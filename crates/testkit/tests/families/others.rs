@@ -1,6 +1,6 @@
 //! Projects that act as domains, changed credentials, and regions.
 
-use crate::world::{Row, World, endpoint, none};
+use crate::world::{NOBODY, Row, World, endpoint, none};
 use enfilade_admin::LimitModel;
 use serde_json::{Value, json};
 
@@ -83,6 +83,12 @@ async fn changed_credentials_and_regions() {
         ("admin", "DELETE", "/v3/regions/east", none(), 403, &["endpoints"]),
         // The old parameter `region` creates the region.
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region_id": "west" })), 404, &["west"]),
+        // A refused request makes no region.
+        ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "half", "url": "ftp://x" })), 400, &["URL"]),
+        ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "half", "service_id": NOBODY })), 404, &["service"]),
+        ("admin", "POST", "/v3/endpoints", moved(json!({ "region": "half", "service_id": NOBODY, "interface": "public", "url": "https://x" })), 404, &["service"]),
+        ("admin", "POST", "/v3/endpoints", moved(json!({ "region": "half", "interface": "public", "url": "https://x" })), 400, &["service_id"]),
+        ("admin", "GET", "/v3/regions/half", none(), 404, &["region"]),
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "west" })), 200, &["\"region_id\":\"west\""]),
         ("admin", "GET", "/v3/regions/west", none(), 200, &[]),
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "south", "region_id": null })), 200, &["\"region_id\":\"south\""]),

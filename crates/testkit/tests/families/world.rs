@@ -2,22 +2,17 @@
 
 use bytes::Bytes;
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{LimitModel, NewUser, PasswordRules};
-use enfilade_faces::{AnonymousSlot, Connection, Faces, Router};
-use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Password, User};
-use enfilade_facts::vocabulary::{DomainId, Realm, UserId, Userid};
-use enfilade_facts::{AuditRecord, Change, Read};
-use enfilade_passage::KeyRing;
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_admin::{LimitModel, PasswordRules};
+use enfilade_faces::{Faces, Router};
+use enfilade_facts::tables::{GrantKey, GrantScope, Grantee};
+use enfilade_facts::vocabulary::{DomainId, Realm};
+use enfilade_passage::{KeyRing, Parts};
+use enfilade_testkit::{Remembering, TestHouse, connection};
 use http_body_util::{BodyExt, Full};
 use hyper::{HeaderMap, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use tokio::sync::Notify;
 
-/// The hash of `pw`: cheap, because there are many logins.
-const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 const ROLES: [&str; 4] = ["admin", "manager", "member", "reader"];
 /// An id that no record has.
 pub(crate) const NOBODY: &str = "00000000000000000000000000000001";
@@ -41,7 +36,16 @@ impl World {
 
     /// As [`World::new`], with rules for passwords and logins.
     pub(crate) async fn with_rules(model: LimitModel, passwords: PasswordRules) -> World {
-        let house = TestHouse::new(Remembering::AsServed);
+        World::changed(model, passwords, |_| {}).await
+    }
+
+    /// As [`World::with_rules`], with changed parts of the server.
+    pub(crate) async fn changed(
+        model: LimitModel,
+        passwords: PasswordRules,
+        change: impl FnOnce(&mut Parts),
+    ) -> World {
+        let house = TestHouse::changed(Remembering::AsServed, change);
         let bytes: [u8; 32] = [7; 32];
         house.house.set_keys(Some(KeyRing::new(&[(0, &bytes), (1, &bytes)]).unwrap()));
         let ctx = house.change_context();
@@ -66,7 +70,7 @@ impl World {
             ("other", GrantScope::Project(b), "member"),
             ("clerk", GrantScope::Domain(DomainId::DEFAULT), "reader"),
         ] {
-            let user = add_user(&house, name);
+            let user = house.add_login(name);
             let key = GrantKey { who: Grantee::User(user), scope, role: roles[role] };
             admin::set_grant(&ctx, &key, true).unwrap();
             names.insert(name, user.to_string());
@@ -128,23 +132,12 @@ impl World {
         path: &str,
         body: &str,
     ) -> (u16, HeaderMap, String) {
-        let connection = Connection {
-            peer: ([127, 0, 0, 1], 1).into(),
-            cut: Arc::new(Notify::new()),
-            proxies: None,
-            is_https: true,
-            anonymous: Arc::new(AnonymousSlot::new(())),
-            last: Arc::default(),
-            certificate: None,
-            terms: None,
-            splices: None,
-        };
         let mut request = Request::builder().method(method).uri(path).header("host", "here");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
-        let answer = self.router.answer(connection, request).await;
+        let answer = self.router.answer(connection(), request).await;
         let status = answer.status().as_u16();
         let answered = answer.headers().clone();
         let body = answer.into_body().collect().await.map(|whole| whole.to_bytes()).unwrap_or_default();
@@ -189,18 +182,6 @@ fn first_id(answer: &Value) -> Option<String> {
     let body = answer.as_object()?.values().find(|value| !value["id"].is_null() || value.is_array())?;
     let body = body.as_array().map_or(Some(body), |all| all.first())?;
     body["id"].as_str().map(str::to_owned)
-}
-
-fn add_user(house: &TestHouse, name: &str) -> UserId {
-    let userid: Userid = format!("{name}@Default").parse().unwrap();
-    let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(userid)).unwrap();
-    let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
-    let audit =
-        AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0, request: None };
-    let mut change = Change::new(audit);
-    change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
-    house.facts().commit(&change).unwrap();
-    id
 }
 
 /// No body.

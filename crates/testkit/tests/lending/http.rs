@@ -1,12 +1,11 @@
 //! Requests to the HTTP face, in process, as the listener handles a request after reading it.
 
 use bytes::Bytes;
-use enfilade_faces::{AnonymousSlot, Connection, Faces, Router};
+use enfilade_faces::{Faces, Router};
+use enfilade_testkit::connection;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use serde_json::Value;
-use std::sync::Arc;
-use tokio::sync::Notify;
 
 /// A credential in the form of a request.
 #[derive(Clone, Debug)]
@@ -49,21 +48,6 @@ impl Http {
         Http { router: Router::new(faces, &main, &[]) }
     }
 
-    /// A new connection; each request has its own.
-    fn connection() -> Connection {
-        Connection {
-            peer: ([127, 0, 0, 1], 1).into(),
-            cut: Arc::new(Notify::new()),
-            proxies: None,
-            is_https: true,
-            anonymous: Arc::new(AnonymousSlot::new(())),
-            last: Arc::default(),
-            certificate: None,
-            terms: None,
-            splices: None,
-        }
-    }
-
     pub(crate) async fn ask(&self, shown: &Shown, method: &str, path: &str, body: &Value) -> Answer {
         self.ask_about(shown, "", method, path, body).await
     }
@@ -100,7 +84,7 @@ impl Http {
                 request.header("x-subject-token", about).header("openstack-identity-access-rules", "1.0");
         }
         let request = request.body(Full::new(Bytes::from(content))).unwrap();
-        let answer = self.router.answer(Self::connection(), request).await;
+        let answer = self.router.answer(connection(), request).await;
         let status = answer.status().as_u16();
         let subject = answer.headers().get("x-subject-token");
         let subject = subject.map(|token| token.to_str().unwrap().to_owned());

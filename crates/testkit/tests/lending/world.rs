@@ -2,17 +2,16 @@
 
 use crate::http::{Http, Shown};
 use crate::ways::Way;
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust};
-use enfilade_admin::{NewUser, Target, TokenTerms};
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, WantedRule};
+use enfilade_admin::{Target, TokenTerms};
 use enfilade_faces::Faces;
 use enfilade_facts::tables::{
-    AccessRule, AccessToken, Blob, BlobId, Consumer, Credential, Delegation, Ec2Key, Extra, Grant, GrantKey,
-    GrantScope, Grantee, Password, Project, ResourceKind, Reverse, ReverseKey, SharedSecret, Table, Trust,
-    User, Who,
+    AccessToken, Blob, BlobId, Consumer, Credential, Delegation, Ec2Key, Extra, Grant, GrantKey, GrantScope,
+    Grantee, Project, ResourceKind, Reverse, ReverseKey, SharedSecret, Table, Trust, Who,
 };
 use enfilade_facts::vocabulary::{
-    AccessTokenId, ConsumerId, CredentialId, DatastoreName, DomainId, ProjectId, Realm, RoleId, TrustId,
-    UserId, Userid,
+    AccessTokenId, ConsumerId, CredentialId, DatastoreName, DomainId, MICROS_PER_SECOND, ProjectId, Realm,
+    RoleId, TrustId, UserId, Userid,
 };
 use enfilade_facts::{AuditRecord, Change, Read};
 use enfilade_identity::HashKey;
@@ -21,8 +20,6 @@ use enfilade_testkit::{Remembering, TestHouse};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The hash of `pw`: cheap, because there are many logins.
-const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 pub(crate) const PASSWORD: &str = "pw";
 /// A text in every secret that was never lent.
 pub(crate) const CANARY: &str = "canary-of-alice";
@@ -125,7 +122,7 @@ impl World {
             admin::add_implication(&ctx, pair[0], pair[1]).unwrap();
         }
         let users: BTreeMap<&'static str, UserId> =
-            USERS.iter().map(|name| (*name, add_user(&house, name))).collect();
+            USERS.iter().map(|name| (*name, house.add_login(name))).collect();
         let project = |name: &str| admin::add_project(&ctx, &realm, name, None).unwrap().0;
         let (a, b, m) = (project("a"), project("b"), project("m"));
         let row = Project {
@@ -417,18 +414,6 @@ struct Powers {
     blobs: BTreeMap<BlobId, Blob>,
 }
 
-fn add_user(house: &TestHouse, name: &str) -> UserId {
-    let userid: Userid = format!("{name}@Default").parse().unwrap();
-    let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(userid)).unwrap();
-    let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
-    let audit =
-        AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0, request: None };
-    let mut change = Change::new(audit);
-    change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
-    house.facts().commit(&change).unwrap();
-    id
-}
-
 /// Credentials of alice and bob that are never lent.
 fn keep_secrets(house: &TestHouse, users: &BTreeMap<&'static str, UserId>, b: ProjectId) {
     let ctx = house.change_context();
@@ -449,7 +434,7 @@ fn keep_secrets(house: &TestHouse, users: &BTreeMap<&'static str, UserId>, b: Pr
         roles: vec!["admin".to_owned()],
         unrestricted: true,
         rules: Vec::new(),
-        expires: 0,
+        expires_micros: 0,
         by: None,
         comment: None,
         secret: None,
@@ -535,7 +520,8 @@ fn lend(
     match first {
         First::Unrestricted | First::Restricted | First::WithRules => {
             let (service, method, path) = ("identity".to_owned(), "GET".to_owned(), "/v3/users".to_owned());
-            let rule = AccessRule { id: [0; 16], service, method, path };
+            let rule = WantedRule::Request { service, method, path };
+            let soon = house.clock.now().unix_seconds + 100_000;
             let new = NewApplicationCredential {
                 owner: users["alice"],
                 name: "lent".parse().unwrap(),
@@ -543,7 +529,7 @@ fn lend(
                 roles: vec![role.to_owned()],
                 unrestricted: first != First::Restricted,
                 rules: if first == First::WithRules { vec![rule] } else { Vec::new() },
-                expires: if dice.once_in(3) { house.clock.now().unix_seconds + 100_000 } else { 0 },
+                expires_micros: i64::from(dice.once_in(3)) * soon * MICROS_PER_SECOND,
                 by: None,
                 comment: None,
                 secret: None,

@@ -73,7 +73,7 @@ impl World {
             unrestricted: true,
             rules: Vec::new(),
             by: None,
-            expires: 0,
+            expires_micros: 0,
             comment: None,
             secret: None,
         };

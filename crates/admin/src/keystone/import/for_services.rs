@@ -8,7 +8,7 @@ use crate::keystone::policies::check_policy;
 use crate::keystone::unified_limits::{is_for, limits_of, put_limit};
 use enfilade_facts::tables::{
     Domain, Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Limit, LimitOwner, Policy,
-    PolicyAssociation, PolicyTarget, Project, Region, RegionId, RegisteredLimit, Row, Selected, Service,
+    PolicyAssociation, PolicyTarget, Project, RegionId, RegisteredLimit, Row, Selected, Service,
 };
 use enfilade_facts::vocabulary::{EndpointId, LimitId, ProjectId, RegisteredLimitId, ServiceId};
 
@@ -157,12 +157,7 @@ impl Taking<'_, '_> {
         if !self.has::<Service>(id)? {
             return Ok(Some(format!("service {id} does not exist in this store")));
         }
-        match region {
-            Some(region) if !self.has::<Region>(region)? => {
-                Ok(Some(format!("region {region} does not exist in this store")))
-            }
-            _ => Ok(None),
-        }
+        self.lacking_region(region)
     }
 
     /// Whether this change has no other record in this place, which only one record may have.

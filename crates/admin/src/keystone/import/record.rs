@@ -1,14 +1,14 @@
 //! The records of a Keystone server.
 
 use enfilade_facts::tables::{
-    Blob, BlobId, Delegation, Domain, Endpoint, EndpointFilterKey, EndpointGroup, GrantKey, IdentityProvider,
-    IdentityProviderId, Limit, Mapping, MappingId, MembershipKey, NamedRole, Password, Policy,
-    PolicyAssociation, PolicyTarget, Profile, Project, Protocol, ProtocolKey, Region, RegionId,
-    RegisteredLimit, Service, ServiceProvider, ServiceProviderId,
+    AccessToken, Blob, BlobId, Consumer, Delegation, Domain, DomainConfig, Endpoint, EndpointFilterKey,
+    EndpointGroup, GrantKey, IdentityProvider, IdentityProviderId, Limit, Mapping, MappingId, MembershipKey,
+    NamedRole, Password, Policy, PolicyAssociation, PolicyTarget, Profile, Project, Protocol, ProtocolKey,
+    Region, RegionId, RegisteredLimit, Service, ServiceProvider, ServiceProviderId, Trust, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId,
-    RegisteredLimitId, RoleId, ServiceId, UserId,
+    AccessTokenId, ConsumerId, CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId,
+    PolicyId, ProjectId, RegisteredLimitId, RoleId, ServiceId, TrustId, UserId,
 };
 
 /// A record of a Keystone server. Keystone has no SIDs, so imported users and groups get new SIDs.
@@ -41,10 +41,18 @@ pub enum CloudRecord {
     ForServices(ServiceRecord),
     /// A record of federation.
     Federation(FederationRecord),
-    /// An application credential. The secret of the credential is unknown, so the credential is refused until a new secret is set.
+    /// An application credential.
     Credential(CredentialId, Box<CloudCredential>),
-    /// A credential of type `totp`, with its secret.
-    Totp(BlobId, Blob),
+    /// A credential that a service stored for a user. If it is an EC2 key that was made with an application credential, this comes earlier.
+    Blob(BlobId, Box<Blob>),
+    /// A trust; the trusts from which it was redelegated come before it.
+    Trust(TrustId, Box<Trust>),
+    /// An OAuth consumer.
+    Consumer(ConsumerId, Consumer),
+    /// An OAuth access token. Its consumer comes earlier.
+    AccessToken(AccessTokenId, Box<AccessToken>),
+    /// The configuration of a domain.
+    Configuration(DomainId, DomainConfig),
 }
 
 /// The id of a domain, role or project.
@@ -99,6 +107,8 @@ pub struct CloudCredential {
     pub comment: Option<String>,
     /// The project and the roles there.
     pub delegation: Delegation,
+    /// The verifier of the secret. If there is none, the credential is refused until it gets a new secret.
+    pub verifier: Verifier,
 }
 
 /// A record that only services and the catalog of a project depend on. The records that it names come earlier in the list of records.

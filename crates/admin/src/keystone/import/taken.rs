@@ -4,10 +4,10 @@ use super::CloudRecord;
 use super::spelled::{Spell, spelled};
 use crate::error::Error;
 use crate::keystone::names::check_role_name;
-use enfilade_facts::tables::{Domain, Name, NameKey, Service};
+use enfilade_facts::tables::{Domain, Name, NameKey, NamedRole, Service};
 use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, ServiceId};
 use enfilade_facts::{Read, Source, View};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The domains, roles, projects and services of the source whose names already belong to other records in this store. An import would leave out these
 /// records, and all records that refer to them. The domain `local` is not reported, because every server has its own.
@@ -64,7 +64,7 @@ pub(super) struct Plan {
     /// The services of the source.
     pub(super) services: HashSet<ServiceId>,
     /// The roles of the source that the import adds or that exist here.
-    pub(super) roles: HashSet<RoleId>,
+    pub(super) roles: HashMap<RoleId, NamedRole>,
 }
 
 impl Plan {
@@ -80,14 +80,14 @@ impl Plan {
         let services = Self::services_of(things);
         facts.read(|view| {
             let domains = domains_to_come(view, things)?;
-            let mut roles = HashSet::new();
+            let mut roles = HashMap::new();
             for thing in things {
                 let CloudRecord::Role(id, row) = thing else { continue };
                 let name = view.get::<Name>(&NameKey::role_of(row.domain.as_ref(), &row.name))?;
                 let has_place = row.domain.is_none_or(|domain| domains.contains(&domain));
                 let is_free = name.is_none_or(|name| name.role() == *id);
                 if has_place && is_free && check_role_name(&row.name).is_ok() {
-                    roles.insert(*id);
+                    roles.insert(*id, row.clone());
                 }
             }
             Ok(Plan { services, roles })

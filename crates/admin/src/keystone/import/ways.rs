@@ -1,20 +1,24 @@
-//! The ways by which users of a Keystone have roles on projects, to see whether an application credential still has a user with a role.
+//! The ways by which users of a Keystone have roles on projects, to see whether the users can still delegate them.
 
 use super::CloudRecord;
 use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Member, MembershipKey};
-use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, UserId};
-use std::collections::BTreeMap;
+use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, UserId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The ways by which users of the source have roles on projects.
+#[derive(Default)]
 pub(super) struct Ways {
     groups: BTreeMap<UserId, Vec<GroupId>>,
     grants: BTreeMap<Grantee, Vec<GrantKey>>,
     projects: BTreeMap<ProjectId, (DomainId, Option<ProjectId>)>,
+    implied: BTreeMap<RoleId, Vec<RoleId>>,
+    of_domains: BTreeSet<RoleId>,
+    owners: BTreeMap<CredentialId, UserId>,
 }
 
 impl Ways {
     pub(super) fn of(things: &[CloudRecord]) -> Self {
-        let mut ways = Ways { groups: BTreeMap::new(), grants: BTreeMap::new(), projects: BTreeMap::new() };
+        let mut ways = Ways::default();
         for thing in things {
             match thing {
                 CloudRecord::Member(MembershipKey { member: Member::User(user), group }) => {
@@ -22,6 +26,11 @@ impl Ways {
                 }
                 CloudRecord::Grant(key) => ways.grants.entry(key.who).or_default().push(*key),
                 CloudRecord::Project(id, row) => drop(ways.projects.insert(*id, (row.domain, row.parent))),
+                CloudRecord::Role(id, row) => {
+                    ways.implied.insert(*id, row.implies.clone());
+                    ways.of_domains.extend(row.domain.map(|_| *id));
+                }
+                CloudRecord::Credential(id, row) => drop(ways.owners.insert(*id, row.owner)),
                 _ => {}
             }
         }
@@ -31,6 +40,21 @@ impl Ways {
     /// The groups of the user.
     pub(super) fn groups_of(&self, user: &UserId) -> &[GroupId] {
         self.groups.get(user).map_or(&[], Vec::as_slice)
+    }
+
+    /// The roles that the role implies.
+    pub(super) fn implied_by(&self, role: &RoleId) -> &[RoleId] {
+        self.implied.get(role).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the role belongs to a domain.
+    pub(super) fn is_of_domain(&self, role: &RoleId) -> bool {
+        self.of_domains.contains(role)
+    }
+
+    /// The owner of an application credential.
+    pub(super) fn owner_of(&self, credential: &CredentialId) -> Option<UserId> {
+        self.owners.get(credential).copied()
     }
 
     /// The assignments that give a role on the project to the user, or to this group of the user.

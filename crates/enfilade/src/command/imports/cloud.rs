@@ -140,8 +140,8 @@ pub(super) struct Api {
     uri: Uri,
     connection: Option<SendRequest<Full<Bytes>>>,
     token: String,
-    /// Whether the session is for the system.
-    is_for_system: bool,
+    /// The token of a session for the system, or why there is none; `None` before the first exchange.
+    system: Option<Result<String, String>>,
 }
 
 impl Api {
@@ -151,19 +151,28 @@ impl Api {
             .parse()
             .with_context(|| format!("the `auth_url:` `{}` in clouds.yaml is not a URL", cloud.auth_url))?;
         let login = cloud.login()?;
-        let mut api = Api { cloud, uri, connection: None, token: String::new(), is_for_system: false };
+        let mut api = Api { cloud, uri, connection: None, token: String::new(), system: None };
         let (status, token, body) = api.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
         if status != StatusCode::CREATED {
             bail!("the login failed with {status}: {}", message(&body));
         }
         api.token = token.ok_or_else(|| anyhow!("the response to the login has no token"))?;
-        api.is_for_system = body.pointer("/token/system").is_some();
+        api.system = body.pointer("/token/system").map(|_| Ok(api.token.clone()));
         Ok(api)
     }
 
     /// Reads a whole list, page by page.
     pub(super) async fn list(&mut self, path: &str, many: &str) -> anyhow::Result<Vec<Value>> {
-        self.pages(path, many).await?.map_err(|(_, why)| anyhow!(why))
+        self.try_list(path, many).await?.map_err(|why| anyhow!(why))
+    }
+
+    /// Reads a whole list. The inner error says why the server refused the call.
+    pub(super) async fn try_list(
+        &mut self,
+        path: &str,
+        many: &str,
+    ) -> anyhow::Result<Result<Vec<Value>, String>> {
+        Ok(self.pages(path, many).await?.map_err(|(_, why)| why))
     }
 
     /// Reads a whole list. The list is empty if the server does not support the call and answers 404 or 501. The inner error says why the server
@@ -185,19 +194,41 @@ impl Api {
         path: &str,
         many: &str,
     ) -> anyhow::Result<Result<Vec<Value>, String>> {
-        if self.is_for_system {
-            return self.list_if_served(path, many).await;
+        let system = match self.system().await? {
+            Ok(token) => token,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let own = std::mem::replace(&mut self.token, system);
+        let rows = self.list_if_served(path, many).await;
+        self.token = own;
+        rows
+    }
+
+    /// As [`Api::list_for_system`]; if there is no session for the system, in the session of the login.
+    pub(super) async fn list_in_widest_session(
+        &mut self,
+        path: &str,
+        many: &str,
+    ) -> anyhow::Result<Result<Vec<Value>, String>> {
+        match self.system().await? {
+            Ok(_) => self.list_for_system(path, many).await,
+            Err(_) => self.list_if_served(path, many).await,
+        }
+    }
+
+    /// The token of a session for the system, or why there is none. The session of the login is exchanged for it once.
+    async fn system(&mut self) -> anyhow::Result<Result<String, String>> {
+        if let Some(system) = &self.system {
+            return Ok(system.clone());
         }
         let identity = json!({ "methods": ["token"], "token": { "id": self.token } });
         let login = json!({ "auth": { "identity": identity, "scope": { "system": { "all": true } } } });
         let (status, token, body) = self.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
-        let Some(token) = token.filter(|_| status == StatusCode::CREATED) else {
-            return Ok(Err(format!("{status}: {}", message(&body))));
-        };
-        let own = std::mem::replace(&mut self.token, token);
-        let rows = self.list_if_served(path, many).await;
-        self.token = own;
-        rows
+        let system = token
+            .filter(|_| status == StatusCode::CREATED)
+            .ok_or_else(|| format!("{status}: {}", message(&body)));
+        self.system = Some(system.clone());
+        Ok(system)
     }
 
     /// Reads one record, or asks whether something is so. `None` if the server answers 404, or 501 because it does not support the call. The inner

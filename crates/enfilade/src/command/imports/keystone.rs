@@ -1,56 +1,58 @@
 //! `enfilade import keystone`: reads the records of a Keystone over its API and keeps their ids.
 
+mod blobs;
+mod configurations;
+mod delegated;
 mod federation;
 mod for_services;
-mod totp;
+mod next;
 
+use self::blobs::blobs;
+use self::configurations::configurations;
+use self::delegated::{application_credentials, oauth, trusts};
 use self::federation::federation;
 use self::for_services::for_services;
-use self::totp::totp;
 use super::cloud::{Api, Cloud};
-use super::dump;
-use super::report::{Report, Step};
+use super::dump::{self, Dump};
+use super::report::Report;
 use crate::example;
 use crate::home::Home;
-use crate::operations;
-use crate::output::{self, counted, some};
+use crate::output::{counted, some};
 use crate::progress::Progress;
 use anyhow::{Context as _, ensure};
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{
-    CloudCredential, CloudRecord, CloudRecordId, CloudUser, DomainSummary, import_cloud, list_catalog,
-    list_domains, taken_names,
+    CloudRecord, CloudRecordId, CloudUser, DomainSummary, import_cloud, list_domains, taken_names,
 };
 use enfilade_facts::tables::{
-    AccessRule, Delegation, Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey,
-    NamedRole, Password, Profile, Project, Region, RegionId, Service,
+    Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey, NamedRole, Password, Profile,
+    Project, Region, RegionId, Service,
 };
-use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, UserId, from_rfc3339};
+use enfilade_facts::vocabulary::{DomainId, Realm};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
 /// The options of an import from Keystone.
 pub(super) struct Terms<'a> {
-    /// A dump of Keystone's database, for the hashes of passwords.
+    /// A dump of Keystone's database, for what the API does not show.
     pub(super) passwords: Option<&'a Path>,
     /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
 }
 
-/// Reads the records over the API, and the passwords from the dump.
+/// Reads the records over the API, and what the API does not show from the dump.
 pub(super) fn read(name: &str, terms: &Terms<'_>) -> anyhow::Result<Asked> {
-    let passwords = match terms.passwords {
-        None => HashMap::new(),
+    let dump = match terms.passwords {
+        None => Dump::default(),
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .with_context(|| format!("`{}` cannot be read", file.display()))?;
-            dump::passwords(&text).with_context(|| format!("`{}`", file.display()))?
+            dump::read(&text).with_context(|| format!("`{}`", file.display()))?
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(ask(name, &passwords))
+    runtime.block_on(ask(name, &dump))
 }
 
 pub(super) fn run(
@@ -75,9 +77,9 @@ pub(super) fn run(
     }
     report.notes.extend(left_with_local(things, &list_domains(home.source())?));
     report.notes.extend(other_limit_model(home, limit_model.as_deref()));
-    report.next = next(home, name, terms, &report);
+    report.next = next::steps(home, name, terms, &report);
     if !pretend {
-        report.next.extend(identity_endpoints(home, things)?);
+        report.next.extend(next::identity_endpoints(home, things)?);
     }
     Ok(report)
 }
@@ -132,89 +134,6 @@ fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
     })
 }
 
-/// A step for the operator: to change the endpoints of the identity service that still have the URL of the source.
-fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Option<Step>> {
-    let is_of_source = |url: &str| {
-        things.iter().any(|thing| matches!(thing, CloudRecord::Endpoint(_, row) if row.url == url))
-    };
-    let (mut urls, mut commands) = (Vec::new(), Vec::new());
-    for found in list_catalog(home.source())?.iter().filter(|found| found.service.kind == "identity") {
-        for entry in found.endpoints.iter().filter(|entry| is_of_source(&entry.endpoint.url)) {
-            let Endpoint { interface, region, url, .. } = &entry.endpoint;
-            let region = region.as_ref().map(|region| format!(" --region {}", output::word(region)));
-            let change = format!(
-                "catalog endpoint {} {interface} https://HOST:PORT/v3{}",
-                found.id,
-                region.unwrap_or_default()
-            );
-            commands.push(example::command(home, &change));
-            urls.push(url.clone());
-        }
-    }
-    urls.sort();
-    urls.dedup();
-    let why = format!(
-        "the catalog still contains the URLs of the identity service of the source ({}); if clients are to use this server at another address, change them",
-        urls.join(", ")
-    );
-    Ok((!commands.is_empty()).then_some(Step { why, commands }))
-}
-
-fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step> {
-    let command = |rest: &str| example::command(home, rest);
-    let import = format!("import keystone --os-cloud {}", output::word(name));
-    let dump = terms.passwords;
-    if report.pretend {
-        let dump = dump.map(|file| format!(" --passwords {}", output::word(&file.display().to_string())));
-        let flag = if terms.leave_out_taken { " --leave-out-taken" } else { "" };
-        let commands = vec![command(&format!("{import}{}{flag}", dump.unwrap_or_default()))];
-        return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
-    }
-    let mut next = Vec::new();
-    let without = report.names("user", |item| item.left_out.is_none() && item.differs.is_some());
-    if let Some(first) = without.first() {
-        let why = format!(
-            "{} until a password is imported or set: {}",
-            counted(
-                without.len(),
-                "user cannot log in with a password",
-                "users cannot log in with a password"
-            ),
-            some(&without)
-        );
-        let one = command(&format!("user passwd {}", output::word(first)));
-        let all = match dump {
-            Some(_) => vec![one],
-            None => vec![
-                "mysqldump keystone local_user password > keystone.sql      # on the database server of Keystone".to_owned(),
-                command(&format!("{import} --passwords keystone.sql")),
-                one,
-            ],
-        };
-        next.push(Step { why, commands: all });
-    }
-    let credentials = report.names("application credential", |item| item.left_out.is_none());
-    if let Some(first) = credentials.first() {
-        let count = counted(
-            credentials.len(),
-            "application credential needs a new secret before it works",
-            "application credentials need a new secret each before they work",
-        );
-        let why = format!("{count}: {}", some(&credentials));
-        let commands = vec![command(&format!("token regenerate {}", output::word(first)))];
-        next.push(Step { why, commands });
-    }
-    let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
-    let why = format!(
-        "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
-         here{now}, then check them",
-        home.fernet_keys().directory().display()
-    );
-    let commands = vec![command("keys check")];
-    next.push(Step { why, commands });
-    next
-}
-
 /// The records that were read so far, and the records that cannot be imported.
 #[derive(Default)]
 pub(super) struct Asked {
@@ -233,12 +152,28 @@ impl Asked {
                 None => {
                     let called =
                         text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
-                    let why = "an id in the record is not 32 hexadecimal digits, or this server does not accept the name or another field";
+                    let why = if names_directory(row) { OF_DIRECTORY } else { UNREADABLE };
                     self.left.push(Imported::left(what, called, why));
                 }
             }
         }
     }
+}
+
+/// Why a record of a user or group of a directory is left out.
+const OF_DIRECTORY: &str = "an id in the record has 64 hexadecimal digits: it is the id of a user or group of a directory (LDAP), and ids here have 32";
+
+/// Why a record that is not understood is left out.
+const UNREADABLE: &str = "an id in the record is not 32 hexadecimal digits, or this server does not accept the name or another field";
+
+/// Whether an id in the record has 64 digits: ids of users and groups of directories have.
+fn names_directory(row: &Value) -> bool {
+    let is_long = |value: &Value| {
+        value.as_str().is_some_and(|id| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    let own = ["id", "user_id", "trustor_user_id", "trustee_user_id"].iter().filter_map(|name| row.get(name));
+    let of_others = ["/user/id", "/group/id"].iter().filter_map(|place| row.pointer(place));
+    own.chain(of_others).any(is_long)
 }
 
 fn text(row: &Value, name: &str) -> Option<String> {
@@ -266,7 +201,7 @@ fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<Cl
 /// The number of lists to request, for the display of progress. The lists of a single domain, group or user do not count.
 const LISTS: u64 = 10;
 
-async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Result<Asked> {
+async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     let mut api = Api::login(Cloud::named(name)?).await?;
     let (mut asked, mut progress) = (Asked::default(), Progress::start("reading the API"));
     let domains = api.list("domains", "domains").await?;
@@ -284,23 +219,13 @@ async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Resul
     asked.each("project", &projects, project);
     immutable(&mut asked, &projects, |row| id(row, "id").map(CloudRecordId::Project));
     progress.at(3, LISTS);
-    let users = api.list("users", "users").await?;
+    let users = of_domains(&mut api, &mut asked, &domains, "users", "user").await?;
     for row in &users {
-        let mut known = text(row, "id").and_then(|id| passwords.get(&id));
-        if let Some(name) = text(row, "name").filter(|_| known.is_some() && loses_factor(row)) {
-            let why = "the rules of the user need a method that this server does not have, and the password alone would be enough here";
-            asked.left.push(Imported::left("password", name, why));
-            known = None;
-        }
-        let refused = known.and_then(|password| enfilade_identity::check_hash(&password.hash).err());
-        if let (Some(why), Some(name)) = (&refused, text(row, "name")) {
-            asked.left.push(Imported::left("password", name, why.to_string()));
-        }
-        let password = known.filter(|_| refused.is_none()).cloned();
+        let password = password(&mut asked, row, dump);
         asked.each("user", std::slice::from_ref(row), |row| user(row, password.clone()));
     }
     progress.at(4, LISTS);
-    let groups = api.list("groups", "groups").await?;
+    let groups = of_domains(&mut api, &mut asked, &domains, "groups", "group").await?;
     asked.each("group", &groups, |row| {
         Some(CloudRecord::Group(
             id(row, "id")?,
@@ -319,12 +244,50 @@ async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Resul
     for_services(&mut api, &mut asked).await?;
     federation(&mut api, &mut asked).await?;
     progress.at(8, LISTS);
-    credentials(&mut api, &mut asked, &users).await?;
+    application_credentials(&mut api, &mut asked, &users, dump).await?;
     progress.at(9, LISTS);
-    totp(&mut api, &mut asked).await?;
-    others(&mut api, &mut asked).await?;
-    configurations(&mut api, &mut asked, &domains).await?;
+    trusts(&mut api, &mut asked).await?;
+    blobs(&mut api, &mut asked).await?;
+    oauth(&mut api, &mut asked, dump).await?;
+    configurations(&mut api, &mut asked, &domains, dump).await?;
     Ok(asked)
+}
+
+/// The users or groups of all domains. If domains have directories of their own, Keystone lists only one domain at a time. A domain whose directory does
+/// not answer does not stop the import: the report names it.
+async fn of_domains(
+    api: &mut Api,
+    asked: &mut Asked,
+    domains: &[Value],
+    many: &str,
+    kind: &'static str,
+) -> anyhow::Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    for domain in domains {
+        let Some(id) = text(domain, "id") else { continue };
+        match api.try_list(&format!("{many}?domain_id={id}"), many).await? {
+            Ok(of_domain) => rows.extend(of_domain),
+            Err(refused) => {
+                let name = text(domain, "name").unwrap_or(id);
+                asked.left.push(Imported { name: format!("of domain {name}"), ..unknown(kind, &refused) });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The password of a user in the dump. The report says why a password is not imported.
+fn password(asked: &mut Asked, user: &Value, dump: &Dump) -> Option<Password> {
+    let known = text(user, "id").and_then(|id| dump.passwords.get(&id))?;
+    let why = match enfilade_identity::check_hash(&known.hash) {
+        _ if loses_factor(user) => {
+            "the rules of the user need a method that this server does not have, and the password alone would be enough here".to_owned()
+        }
+        Err(why) => why.to_string(),
+        Ok(()) => return Some(known.clone()),
+    };
+    asked.left.extend(text(user, "name").map(|name| Imported::left("password", name, why)));
+    None
 }
 
 /// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent.
@@ -431,7 +394,13 @@ fn loses_factor(user: &Value) -> bool {
 async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {
     for group in groups {
         let Some(said) = text(group, "id") else { continue };
-        let rows = api.list(&format!("groups/{said}/users"), "users").await?;
+        let rows = match api.try_list(&format!("groups/{said}/users"), "users").await? {
+            Ok(rows) => rows,
+            Err(refused) => {
+                asked.left.push(unknown("member of a group", &refused));
+                continue;
+            }
+        };
         let group = id(group, "id");
         asked.each("member of a group", &rows, |row| {
             Some(CloudRecord::Member(MembershipKey { member: Member::User(id(row, "id")?), group: group? }))
@@ -486,97 +455,29 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lists of Keystone that are not imported: the path, the key of the list, the kind of record, and the reason.
-const OTHERS: [(&str, &str, &str, &str); 2] = [
-    (
-        "OS-TRUST/trusts",
-        "trusts",
-        "trust",
-        "trusts are not imported: the trustor must create the trust again",
-    ),
-    (
-        "OS-OAUTH1/consumers",
-        "consumers",
-        "OAuth consumer",
-        "Keystone does not show the secrets of consumers: create the consumer again",
-    ),
-];
-
-/// Adds to the report each record of the lists in [`OTHERS`], and each list that Keystone refuses to show.
-async fn others(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
-    for (path, many, kind, why) in OTHERS {
-        match api.list_if_served(path, many).await? {
-            Ok(rows) => asked.left.extend(rows.iter().map(|row| {
-                let name = text(row, "name").or_else(|| text(row, "id")).unwrap_or_default();
-                Imported::left(kind, name, why)
-            })),
-            Err(refused) => asked.left.push(unknown(kind, &refused)),
-        }
-    }
-    Ok(())
-}
-
 /// The result for records that Keystone refuses to show.
 fn unknown(kind: &'static str, refused: &str) -> Imported {
     let why = format!("Keystone refused to list the records, so it is unknown whether any exist: {refused}");
     Imported::left(kind, "", why)
 }
 
-/// Adds to the report each domain that has a configuration.
-async fn configurations(api: &mut Api, asked: &mut Asked, domains: &[Value]) -> anyhow::Result<()> {
-    let kind = "configuration of domain";
-    for row in domains {
-        let Some(id) = text(row, "id") else { continue };
-        match api.find(&format!("domains/{id}/config")).await? {
-            Ok(None) => {}
-            Ok(Some(_)) => {
-                let why = "configurations of domains are not imported, because Keystone does not show their secrets";
-                asked.left.push(Imported::left(kind, text(row, "name").unwrap_or(id), why));
-            }
-            Err(refused) => {
-                asked.left.push(unknown(kind, &refused));
-                break;
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_a_directory_is_told_from_one_that_is_not_understood() {
+        let (short, long) = ("ab".repeat(16), "ab".repeat(32));
+        for (row, expected) in [
+            (json!({ "id": long, "name": "ann" }), true),
+            (json!({ "user": { "id": long }, "role": { "id": short } }), true),
+            (json!({ "group": { "id": long } }), true),
+            (json!({ "id": short, "trustee_user_id": long }), true),
+            (json!({ "id": short, "user_id": short }), false),
+            (json!({ "id": "g".repeat(64) }), false),
+            (json!({ "id": short, "description": long }), false),
+        ] {
+            assert_eq!(names_directory(&row), expected, "{row}");
         }
     }
-    Ok(())
-}
-
-/// Adds the application credentials with their rights, but without their secrets, which the API does not show. The server refuses an application
-/// credential until it gets a new secret.
-async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyhow::Result<()> {
-    for user in users {
-        let Some(said) = text(user, "id") else { continue };
-        let rows =
-            api.list(&format!("users/{said}/application_credentials"), "application_credentials").await?;
-        let owner: Option<UserId> = id(user, "id");
-        asked.each("application credential", &rows, |row| {
-            let roles = row.get("roles").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            let rules = row.get("access_rules").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            let rule = |rule: &Value| {
-                let (service, method, path) =
-                    (text(rule, "service")?, text(rule, "method")?, text(rule, "path")?);
-                Some(AccessRule { id: *id::<RoleId>(rule, "id")?.bytes(), service, method, path })
-            };
-            let delegation = Delegation {
-                project: id(row, "project_id")?,
-                roles: roles.iter().filter_map(|role| id(role, "id")).collect(),
-                unrestricted: row.get("unrestricted").and_then(Value::as_bool).unwrap_or(false),
-                // If an access rule cannot be read, the credential is left out: without its rules it would be valid for every request.
-                rules: rules.iter().map(rule).collect::<Option<_>>()?,
-                by: None,
-            };
-            let expires = text(row, "expires_at")
-                .map_or(Some(0), |text| from_rfc3339(&format!("{}Z", text.trim_end_matches('Z'))));
-            let credential = CloudCredential {
-                owner: owner?,
-                name: text(row, "name")?,
-                expires: expires?,
-                comment: text(row, "description"),
-                delegation,
-            };
-            Some(CloudRecord::Credential(id(row, "id")?, Box::new(credential)))
-        });
-    }
-    Ok(())
 }

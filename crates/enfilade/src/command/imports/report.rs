@@ -120,15 +120,14 @@ impl Report {
         let mut rows = Vec::new();
         for kind in kinds {
             let of_kind = self.items.iter().filter(|item| item.kind == kind);
-            let all = of_kind.filter_map(|item| Some([vec![item.what()], rest(item)?].concat()));
-            let all: Vec<Vec<String>> = all.collect();
-            let more = all.len().saturating_sub(LISTED_MAX);
-            rows.extend(all.into_iter().take(LISTED_MAX));
-            if more > 0 {
-                let mut row = vec![format!("and {more} more of kind {kind}: --json lists all")];
-                row.resize(headings.len(), String::new());
-                rows.push(row);
-            }
+            let all = of_kind.filter_map(|item| Some((item.what(), rest(item)?)));
+            let mut all: Vec<(String, Vec<String>)> = all.collect();
+            let more = all.split_off(all.len().min(LISTED_MAX));
+            rows.extend(all.into_iter().map(|(what, rest)| [vec![what], rest].concat()));
+            let others = summed(more.into_iter().map(|(_, rest)| rest), headings.len() - 1);
+            rows.extend(others.into_iter().map(|(rest, count)| {
+                [vec![format!("and {count} more of kind {kind}: --json lists all")], rest].concat()
+            }));
         }
         if !rows.is_empty() {
             output::line("");
@@ -146,5 +145,36 @@ impl Report {
     pub(super) fn has_doubts(&self) -> bool {
         let kinds = ["user", "token", "datastore"];
         self.items.iter().any(|item| kinds.contains(&item.kind) && item.exists_here())
+    }
+}
+
+/// How many records have the same further columns. If most differ, for example because they name other records, only the sum helps.
+fn summed(all: impl Iterator<Item = Vec<String>>, columns: usize) -> Vec<(Vec<String>, usize)> {
+    let mut sums: Vec<(Vec<String>, usize)> = Vec::new();
+    let mut count = 0;
+    for rest in all {
+        count += 1;
+        let has_place = sums.len() <= LISTED_MAX;
+        match sums.iter_mut().find(|(known, _)| *known == rest) {
+            Some((_, count)) => *count += 1,
+            None if has_place => sums.push((rest, 1)),
+            None => {}
+        }
+    }
+    if LISTED_MAX < sums.len() { vec![(vec![String::new(); columns], count)] } else { sums }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_with_the_same_reason_are_counted() {
+        let row = |why: &str| vec![why.to_owned()];
+        let rows = ["a", "b", "a", "a"].map(row);
+        assert_eq!(summed(rows.into_iter(), 1), [(row("a"), 3), (row("b"), 1)]);
+        let rows = (0..LISTED_MAX + 5).map(|n| row(&n.to_string()));
+        assert_eq!(summed(rows, 1), [(row(""), LISTED_MAX + 5)]);
+        assert!(summed(std::iter::empty(), 1).is_empty());
     }
 }

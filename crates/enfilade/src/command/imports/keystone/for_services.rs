@@ -36,6 +36,28 @@ pub(super) async fn shown(
     }
 }
 
+/// The rows of a list that Keystone shows whole only to a session for the system. If Keystone issues none, or refuses the list, the report says so, and
+/// the rows are those that the session of the login sees.
+pub(super) async fn shown_for_system(
+    api: &mut Api,
+    asked: &mut Asked,
+    path: &str,
+    many: &str,
+    kind: &'static str,
+) -> anyhow::Result<Option<Vec<Value>>> {
+    match api.list_for_system(path, many).await? {
+        Ok(rows) => Ok(Some(rows)),
+        Err(refused) => {
+            let why = format!(
+                "records of others may be missing: Keystone shows all of them only to a session for the system, and refused one ({refused}); \
+                 import again with `system_scope: all` instead of the project in clouds.yaml"
+            );
+            asked.left.push(Imported::left(kind, "", why));
+            shown(api, asked, path, many, kind).await
+        }
+    }
+}
+
 fn limit_value(row: &Value, name: &str) -> Option<i32> {
     i32::try_from(row.get(name)?.as_i64()?).ok().filter(|limit| *limit >= -1)
 }
@@ -61,17 +83,7 @@ async fn limits(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     if let Ok(Some(body)) = api.find("limits/model").await? {
         asked.limit_model = body.get("model").and_then(|model| text(model, "name"));
     }
-    let rows = match api.list_for_system("limits", "limits").await? {
-        Ok(rows) => rows,
-        Err(refused) => {
-            let why = format!(
-                "limits of other projects may be missing: Keystone shows all limits only to a session for the system, and refused one ({refused}); \
-                 import again with `system_scope: all` instead of the project in clouds.yaml"
-            );
-            asked.left.push(Imported::left("limit", "", why));
-            shown(api, asked, "limits", "limits", "limit").await?.unwrap_or_default()
-        }
-    };
+    let rows = shown_for_system(api, asked, "limits", "limits", "limit").await?.unwrap_or_default();
     // A limit names its registered limit by service, region and resource.
     let registered_for = |row: &Value| -> Option<RegisteredLimitId> {
         let place = |row: &Value| ["service_id", "region_id", "resource_name"].map(|name| text(row, name));

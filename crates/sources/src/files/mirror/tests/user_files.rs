@@ -280,3 +280,29 @@ fn whoever_has_seen_both_files_compares_what_was_changed_in_them() {
     assert_eq!((outcome.added, outcome.changed, outcome.removed), (0, 1, 1));
     assert!(!bench.user("u7@pbs").unwrap().1.enabled && bench.token("u7@pbs", "new").is_none());
 }
+
+/// An editor asks what its edit would change, before it writes the files: the look after the edit still compares only the changed entries.
+#[test]
+fn the_question_what_a_look_would_commit_forgets_nothing_that_was_seen() {
+    let mut bench = Bench::new();
+    let users: String = (0..9).map(|n| format!("user: u{n}@pbs\n\ntoken: u{n}@pbs!t\n\n")).collect();
+    let entries: Vec<String> = (0..9).map(|n| format!("\"u{n}@pbs!t\":\"$5${n}\"")).collect();
+    let secrets = format!("{{{}}}", entries.join(","));
+    bench.write(USERS, &users);
+    bench.write(SECRETS, &secrets);
+    bench.look();
+    bench.restart();
+    bench.mirror.has_seen(&bench.source, at(LATE)).unwrap();
+    let edited = secrets.replace("\"$5$7\"", "\"$5$new\"");
+    let editor = Editor { who: "ann@pbs", what: "token regenerate" };
+    for _ in 0..2 {
+        let contents = [(SECRETS, edited.as_bytes())].into_iter();
+        let change = bench.source.read(|view| bench.mirror.would_commit(view, at(LATE), editor, contents));
+        assert!(!change.unwrap().unwrap().is_empty());
+        assert!(bench.mirror.secrets.is_some(), "otherwise the next look compares every entry");
+    }
+    bench.write(SECRETS, &edited);
+    let outcome = bench.look();
+    assert_eq!((outcome.added, outcome.changed, outcome.removed), (0, 1, 0));
+    assert_eq!(bench.token("u7@pbs", "t").unwrap().verifier, Verifier::Crypt("$5$new".into()));
+}

@@ -1,0 +1,109 @@
+//! The steps for the operator after an import.
+
+use super::super::report::{Report, Step};
+use super::{OF_DIRECTORY, Terms};
+use crate::home::Home;
+use crate::output::{self, counted, some};
+use crate::{example, operations};
+use enfilade_admin::Imported;
+use enfilade_admin::keystone::{CloudRecord, list_catalog};
+use enfilade_facts::tables::Endpoint;
+
+/// What the operator has to do after the import.
+pub(super) fn steps(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step> {
+    let command = |rest: &str| example::command(home, rest);
+    let import = format!("import keystone --os-cloud {}", output::word(name));
+    let dump = terms.passwords;
+    if report.pretend {
+        let dump = dump.map(|file| format!(" --passwords {}", output::word(&file.display().to_string())));
+        let flag = if terms.leave_out_taken { " --leave-out-taken" } else { "" };
+        let commands = vec![command(&format!("{import}{}{flag}", dump.unwrap_or_default()))];
+        return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
+    }
+    let dumped = |words: &str| {
+        let tables = "local_user password application_credential consumer access_token sensitive_config";
+        vec![
+            format!("mysqldump keystone {tables} > keystone.sql      # on the database server of Keystone"),
+            command(&format!("{import} --passwords keystone.sql")),
+            command(words),
+        ]
+    };
+    let mut next = Vec::new();
+    let without = report.names("user", Imported::lacks_secret);
+    if let Some(first) = without.first() {
+        let why = format!(
+            "{} until a password is imported or set: {}",
+            counted(
+                without.len(),
+                "user cannot log in with a password",
+                "users cannot log in with a password"
+            ),
+            some(&without)
+        );
+        let one = format!("user passwd {}", output::word(first));
+        let commands = if dump.is_some() { vec![command(&one)] } else { dumped(&one) };
+        next.push(Step { why, commands });
+    }
+    let credentials = report.names("application credential", Imported::lacks_secret);
+    if let Some(first) = credentials.first() {
+        let count = counted(
+            credentials.len(),
+            "application credential needs a secret before it works",
+            "application credentials need a secret each before they work",
+        );
+        let why = format!("{count}: {}", some(&credentials));
+        let one = format!("token regenerate {}", output::word(first));
+        let commands = if dump.is_some() { vec![command(&one)] } else { dumped(&one) };
+        next.push(Step { why, commands });
+    }
+    next.extend(directory(report));
+    let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
+    let why = format!(
+        "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
+         here{now}, then check them",
+        home.fernet_keys().directory().display()
+    );
+    let commands = vec![command("keys check")];
+    next.push(Step { why, commands });
+    next
+}
+
+/// A step if users or groups of a directory were left out.
+fn directory(report: &Report) -> Option<Step> {
+    let is_of_directory = |item: &Imported| item.left_out.as_deref() == Some(OF_DIRECTORY);
+    let [users, groups] = ["user", "group"].map(|kind| report.names(kind, is_of_directory).len());
+    let why = format!(
+        "{} and {} of directories (LDAP) were left out: create them here, and give them their roles again",
+        counted(users, "user", "users"),
+        counted(groups, "group", "groups")
+    );
+    (users + groups > 0).then(|| Step { why, commands: Vec::new() })
+}
+
+/// A step for the operator: to change the endpoints of the identity service that still have the URL of the source.
+pub(super) fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Option<Step>> {
+    let is_of_source = |url: &str| {
+        things.iter().any(|thing| matches!(thing, CloudRecord::Endpoint(_, row) if row.url == url))
+    };
+    let (mut urls, mut commands) = (Vec::new(), Vec::new());
+    for found in list_catalog(home.source())?.iter().filter(|found| found.service.kind == "identity") {
+        for entry in found.endpoints.iter().filter(|entry| is_of_source(&entry.endpoint.url)) {
+            let Endpoint { interface, region, url, .. } = &entry.endpoint;
+            let region = region.as_ref().map(|region| format!(" --region {}", output::word(region)));
+            let change = format!(
+                "catalog endpoint {} {interface} https://HOST:PORT/v3{}",
+                found.id,
+                region.unwrap_or_default()
+            );
+            commands.push(example::command(home, &change));
+            urls.push(url.clone());
+        }
+    }
+    urls.sort();
+    urls.dedup();
+    let why = format!(
+        "the catalog still contains the URLs of the identity service of the source ({}); if clients are to use this server at another address, change them",
+        urls.join(", ")
+    );
+    Ok((!commands.is_empty()).then_some(Step { why, commands }))
+}
