@@ -171,7 +171,7 @@ fn credential_of(faces: &Faces, proof: Proof, trace: &mut Trace) -> Result<Crede
 }
 
 /// Checks a passcode and commits its use, so that nobody can use it again. Returns the passcode, and the name or id that the client sent. `proven` is the
-/// user of whom another method was proven.
+/// user that another method of this login proved.
 async fn passcode(
     faces: &Faces,
     (user, secret): Given,

@@ -120,7 +120,7 @@ impl House {
     }
 
     /// Checks a passcode (`ask.secret`). A wrong one counts as a failed login. A right one counts only after its use was committed. `proven` is the user
-    /// of whom another method was proven in this login.
+    /// that another method of this login proved.
     ///
     /// # Errors
     /// The refusal of door 2, also if the user had too many wrong passcodes.
