@@ -39,7 +39,8 @@ pub fn lock_user(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(), Error> {
 /// When the facts cannot be changed.
 pub fn note_logins(ctx: &ChangeContext<'_>, users: &[UserId]) -> Result<(), Error> {
     let today = Activity::day_of(ctx.now.unix_seconds);
-    let note = |before: Activity, profile: &Profile| match before.active_on < today {
+    let note = |before: Activity, profile: &Profile| match before.active_on < today || is_ahead(before, today)
+    {
         true => before.active_on(today, days(ctx, profile)),
         false => before,
     };
@@ -85,15 +86,22 @@ fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error
     }
 }
 
+/// Whether the record was written while the clock was ahead. The clock of another server may be in the next day already.
+fn is_ahead(record: Activity, today: i64) -> bool {
+    today.saturating_add(1) < record.active_on
+}
+
 /// The record as the configuration wants it.
 fn settled(ctx: &ChangeContext<'_>, before: Activity, profile: &Profile) -> Activity {
     let (rules, now) = (ctx.passwords, ctx.now.unix_seconds);
     let is_locked = rules.lockout_failures != 0 && before.is_locked(now) && !profile.is_never_locked;
     let locked_until = if is_locked { before.locked_until } else { 0 };
     let base = Activity { locked_until, ..Activity::default() };
+    let today = Activity::day_of(now);
     match (rules.inactive_days, before.active_on) {
         (0, _) => base,
-        (_, 0) => base.active_on(Activity::day_of(now), days(ctx, profile)),
+        (_, 0) => base.active_on(today, days(ctx, profile)),
+        _ if is_ahead(before, today) => base.active_on(today, days(ctx, profile)),
         (_, active_on) => base.active_on(active_on, days(ctx, profile)),
     }
 }

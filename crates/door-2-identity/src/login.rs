@@ -58,6 +58,11 @@ impl Receipt {
         }
     }
 
+    /// The user whose methods it proves.
+    pub fn user(&self) -> UserId {
+        self.0.user
+    }
+
     fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
         judge_in_time(view, now, &self.0, 0, context).map(drop)
     }

@@ -5,12 +5,14 @@ use crate::session::Methods;
 use crate::view::View;
 use enfilade_facts::vocabulary::{Authid, UserId};
 
-/// The methods that a rule needs; `None` if the rule does not count. As in Keystone, words that are no method of this server are left out of a rule. A
-/// rule of which only the passcode is left does not count: a passcode is enough only if the rule contains nothing else.
+/// The methods that a rule needs; `None` if the rule does not count. As in Keystone, words that are no method of this server are left out of a rule. If
+/// only the passcode is left, the rule also needs the password: a passcode is enough only if the rule contains nothing else, and a rule with a second
+/// factor must not become a rule without one.
 fn needed(rule: &[String]) -> Option<Methods> {
     let known = rule.iter().filter_map(|name| Methods::named(name));
     let needed = known.clone().reduce(Methods::and)?;
-    (needed != Methods::TOTP || known.count() == rule.len()).then_some(needed)
+    let is_whole = known.count() == rule.len();
+    Some(if needed == Methods::TOTP && !is_whole { needed.and(Methods::PASSWORD) } else { needed })
 }
 
 /// Whether a login with these methods satisfies the rules: it has all methods of one rule. Without rules that count, any method is enough but a
@@ -77,6 +79,9 @@ mod tests {
             (&[&["u2f"]], password, true),
             (&[&["u2f"], &["password", "totp"]], password, false),
             (&[&["mapped", "totp"]], totp, false),
+            (&[&["mapped", "totp"]], password, false),
+            (&[&["mapped", "totp"]], BOTH, true),
+            (&[&["pasword", "totp"], &["u2f"]], password, false),
             (&[], Methods::OAUTH1, true),
             (&[&["password", "totp"]], Methods::OAUTH1, false),
             (&[&["password", "totp"], &["oauth1"]], Methods::OAUTH1, true),

@@ -57,13 +57,17 @@ impl Activities {
 
     /// Settles the records now and every hour, and in between writes the users from the queue.
     fn write(&self, queue: &Receiver<UserId>) {
-        let told = |done: Result<(), enfilade_admin::Error>| {
-            if let Err(why) = done {
-                output::note(&format!("warning: the logins of users cannot be written: {why}"));
-            }
-        };
         loop {
             let began = clock::now();
+            // A warning for every login would fill the log.
+            let mut is_told = false;
+            let mut told = |done: Result<(), enfilade_admin::Error>| {
+                if let Err(why) = done
+                    && !std::mem::replace(&mut is_told, true)
+                {
+                    output::note(&format!("warning: the logins of users cannot be written: {why}"));
+                }
+            };
             told(self.at(began, settle_activities));
             loop {
                 let passed = clock::now().tick_millis.saturating_sub(began.tick_millis);

@@ -10,9 +10,10 @@ use enfilade_admin::keystone::{
 };
 use enfilade_faces::{Connection, Faces, Failure, RequestError, Trace, status_of};
 use enfilade_facts::Requester;
-use enfilade_facts::vocabulary::{RequestId, Secret, TrustId, Word};
+use enfilade_facts::vocabulary::{RequestId, Secret, TrustId, UserId, Word};
 use enfilade_passage::{
-    Credential, House, IdentityRefusal, IssuedToken, Passcode, Refusal, Scope, SecretAsk, SessionAsk, Wanted,
+    Credential, House, IdentityRefusal, IssuedToken, Passcode, Receipt, Refusal, Scope, SecretAsk,
+    SessionAsk, Wanted,
 };
 use hyper::StatusCode;
 use hyper::http::request::Parts;
@@ -60,14 +61,15 @@ pub(super) async fn login(
     trace: &mut Trace,
 ) -> Outcome {
     let (proofs, scope) = read(body)?;
-    let receipt = receipts::receipt_of(head)?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
+    let asked = receipts::receipt_of(head)?;
+    let receipt = asked.as_ref().map(|ask| house.read_receipt(ask)).transpose()?;
     let mut arrival = match proofs {
         Proofs::OAuth1 => {
             // The body of JSON is not signed (RFC 5849 §3.4.1.3.1).
-            let asked = SignedRequest::read(head, base, &[])?;
+            let signed = SignedRequest::read(head, base, &[])?;
             let client = oauth1::Client { faces, connection, head };
-            let made = client.session(asked, receipt.as_ref(), || wanted(house, scope), trace).await?;
+            let made = client.session(signed, asked.as_ref(), || wanted(house, scope), trace).await?;
             return answer(faces, head, &made);
         }
         Proofs::Proof(proof, given) => {
@@ -75,17 +77,21 @@ pub(super) async fn login(
             let arrived = trace.admitted(house.arrive(&credential, from)).await;
             let arrival = arrived.map_err(|refusal| not_admitted(refusal, &credential))?;
             match given {
-                Some(given) => arrival.with_passcode(passcode(faces, given, from, trace).await?.0)?,
+                Some(given) => {
+                    let proven = Some(arrival.user());
+                    arrival.with_passcode(passcode(faces, given, proven, from, trace).await?.0)?
+                }
                 None => arrival,
             }
         }
         Proofs::Passcode(given) => {
-            let (passcode, named) = passcode(faces, given, from, trace).await?;
+            let proven = receipt.as_ref().map(Receipt::user);
+            let (passcode, named) = passcode(faces, given, proven, from, trace).await?;
             house.arrive_by_passcode(passcode, named)
         }
     };
-    if let Some(ask) = &receipt {
-        arrival = arrival.with_receipt(ask)?;
+    if let Some(receipt) = receipt {
+        arrival = arrival.with_receipt(receipt)?;
     }
     let who = arrival.authid().to_word();
     trace.event.authid = who.clone();
@@ -165,10 +171,12 @@ fn credential_of(faces: &Faces, proof: Proof, trace: &mut Trace) -> Result<Crede
     })
 }
 
-/// Checks a passcode and commits its use, so that nobody can use it again. Returns the passcode, and the name or id that the client sent.
+/// Checks a passcode and commits its use, so that nobody can use it again. Returns the passcode, and the name or id that the client sent. `proven` is the
+/// user that another method of this login proved.
 async fn passcode(
     faces: &Faces,
     (user, secret): Given,
+    proven: Option<UserId>,
     from: IpAddr,
     trace: &mut Trace,
 ) -> Result<(Passcode, Word), ApiError> {
@@ -176,7 +184,8 @@ async fn passcode(
     trace.event.authid = named.clone();
     let authid = authid_of_user(house.source(), &user)?;
     let who = authid.to_word();
-    let passcode = trace.admitted(house.check_passcode(&SecretAsk { authid, secret }, &named, from)).await?;
+    let ask = SecretAsk { authid, secret };
+    let passcode = trace.admitted(house.check_passcode(&ask, proven, &named, from)).await?;
     let (faces, request) = (faces.clone(), trace.event.id);
     let done = tokio::task::spawn_blocking(move || {
         let used = use_passcode(&faces.change_context(&who, Requester::User, request), &passcode);

@@ -171,7 +171,9 @@ impl From<enfilade_admin::Error> for ApiError {
             // To repeat the request would not help.
             Error::Commit(CommitError::TooLarge { what, bytes, limit, .. }) => ApiError::Message(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                format!("Request is too large: the record would have a {what} of {bytes} bytes; expected at most {limit}."),
+                format!(
+                    "Request is too large: the record would have a {what} of {bytes} bytes; expected at most {limit}."
+                ),
             ),
             Error::Commit(_) => ApiError::Message(StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
             other => ApiError::invalid(other.to_string()),

@@ -20,7 +20,7 @@ pub(super) fn invalid(why: impl Into<String>) -> Error {
 /// Whether a value has the type of the option.
 type IsIt = fn(&Value) -> bool;
 
-/// Keystone's options of a user, and the type of each. Other resources have only the option `immutable`.
+/// Keystone's options of a user, and the type of each. Every resource with options has `immutable`, too; in Keystone a user has not.
 const OPTIONS_OF_USER: [(&str, IsIt); 7] = [
     ("ignore_change_password_upon_first_use", Value::is_boolean),
     ("ignore_password_expiry", Value::is_boolean),
@@ -36,7 +36,7 @@ fn is_of_option(what: &str, name: &str, value: &Value) -> Option<bool> {
     let of_user = OPTIONS_OF_USER.iter().find(|(known, _)| what == "user" && *known == name);
     match of_user {
         Some((_, is_it)) => Some(is_it(value)),
-        None => (what != "user" && name == "immutable").then(|| value.is_boolean()),
+        None => (name == "immutable").then(|| value.is_boolean()),
     }
 }
 
@@ -319,7 +319,7 @@ mod tests {
             ("user", "ignore_lockout_failure_attempts", json!("true"), Some(false)),
             ("user", "lock_password", json!(1), Some(false)),
             ("user", "multi_factor_auth_rules", json!([["totp"]]), Some(true)),
-            ("user", "immutable", json!(true), None),
+            ("user", "immutable", json!(true), Some(true)),
             ("user", "tags", json!([]), None),
             ("project", "immutable", json!(true), Some(true)),
             ("project", "lock_password", json!(true), None),

@@ -5,7 +5,7 @@ use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_facts::vocabulary::Word;
+use enfilade_facts::vocabulary::{UserId, Word};
 use enfilade_facts::{MemoKey, Read as _, View};
 use enfilade_identity::{
     Ask, Closed, IdentityPermit, OAuthAsk, OAuthProof, Outcome, Passcode, SecretAsk, Unfinished,
@@ -13,6 +13,11 @@ use enfilade_identity::{
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// Why a passcode is not judged.
+const TOO_MANY: &str =
+    "it was not compared: the user had too many wrong passcodes in the last 10 minutes; wait";
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
@@ -69,36 +74,29 @@ impl House {
             Err(refusal) => {
                 let locking = self.lock_after_failure(ask, &refusal)?;
                 let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
-                Err(self.count_failure(refusal, locking, &named, from).await)
+                let (refusal, late) = self.count_failure(refusal, &named, from);
+                late.wait().await;
+                if let Some(locking) = locking {
+                    let _ = locking.await;
+                }
+                Err(refusal)
             }
         }
     }
 
-    /// Counts a refusal that is a failed login, for the address and for the name that the client sent, and waits as long as the answer is delayed.
-    /// `locking` stores a lock of the user. Returns the refusal of the request.
-    async fn count_failure(
-        &self,
-        refusal: Refusal,
-        locking: Option<JoinHandle<()>>,
-        named: &Word,
-        from: IpAddr,
-    ) -> Refusal {
+    /// Counts a refusal that is a failed login, for the address and for the name that the client sent. Returns the refusal of the request, and when to
+    /// answer it.
+    fn count_failure(&self, refusal: Refusal, named: &Word, from: IpAddr) -> (Refusal, Late) {
         let is_failure = matches!(&refusal, Refusal::Identity(identity) if identity.is_failure());
         if !is_failure {
-            return refusal;
+            return (refusal, Late(None));
         }
         if let Err(blocked) = self.refuse_blocked(from) {
-            return blocked;
+            return (blocked, Late(None));
         }
         let delay = self.parts.penalties.failed(from, named, self.now());
         // If the delay is zero, there is no sleep: even the shortest sleep waits for a tick of the timer.
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
-        if let Some(locking) = locking {
-            let _ = locking.await;
-        }
-        refusal
+        (refusal, Late((!delay.is_zero()).then(|| Instant::now() + delay)))
     }
 
     /// Counts a wrong password or passcode for the user. If the user must be locked now, the lock is stored while the answer is delayed, so that the
@@ -121,17 +119,51 @@ impl House {
         Ok(user.map(|user| tokio::task::spawn_blocking(move || accounts.lock(&user, now))))
     }
 
-    /// Checks a passcode (`ask.secret`). A wrong one counts as a failed login. A right one counts only after its use was committed.
+    /// Checks a passcode (`ask.secret`). A wrong one counts as a failed login. A right one counts only after its use was committed. `proven` is the user
+    /// that another method of this login proved.
     ///
     /// # Errors
-    /// The refusal of door 2.
+    /// The refusal of door 2, also if the user had too many wrong passcodes.
     pub async fn check_passcode(
         self: &Arc<Self>,
         ask: &SecretAsk,
+        proven: Option<UserId>,
         named: &Word,
         from: IpAddr,
     ) -> Result<Passcode, Refusal> {
+        let user = self.parts.source.read(|view| enfilade_identity::user_named(view, &ask.authid.user))??;
+        let mut turn = match user {
+            Some(user) => self.passcodes.turn(user, proven == Some(user)).await,
+            None => None,
+        };
+        // The address can have been blocked during the wait for the turn.
         self.refuse_blocked(from)?;
+        let too_many =
+            || enfilade_identity::Refusal::WrongPasscode { authid: ask.authid.clone(), why: TOO_MANY };
+        let judged = match turn.as_mut().is_none_or(|turn| turn.may_judge(self.now())) {
+            true => self.judge_passcode(ask).await,
+            false => Err(too_many().into()),
+        };
+        let refusal = match judged {
+            Ok(passcode) => return Ok(passcode),
+            Err(refusal) => refusal,
+        };
+        // The failure is counted, and the user locked, before the next passcode of the user is judged.
+        let is_wrong = matches!(refusal, Refusal::Identity(enfilade_identity::Refusal::WrongPasscode { .. }));
+        if let Some(turn) = turn.as_mut().filter(|_| is_wrong) {
+            turn.count(self.now());
+        }
+        let (locking, (refusal, late)) =
+            (self.lock_after_failure(ask, &refusal)?, self.count_failure(refusal, named, from));
+        if let Some(locking) = locking {
+            let _ = locking.await;
+        }
+        drop(turn);
+        late.wait().await;
+        Err(refusal)
+    }
+
+    async fn judge_passcode(self: &Arc<Self>, ask: &SecretAsk) -> Result<Passcode, Refusal> {
         let (house, asked) = (Arc::clone(self), ask.clone());
         // The credentials of the user are read, so the disk may be waited for.
         let judged = tokio::task::spawn_blocking(move || {
@@ -139,14 +171,7 @@ impl House {
             let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous);
             Ok::<_, Refusal>(house.source().read(check)??)
         });
-        let judged = judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()));
-        match judged {
-            Ok(passcode) => Ok(passcode),
-            Err(refusal) => {
-                let locking = self.lock_after_failure(ask, &refusal)?;
-                Err(self.count_failure(refusal, locking, named, from).await)
-            }
-        }
+        judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()))
     }
 
     /// Asks door 2 whether an OAuth consumer signed a request. A failure counts and is delayed like a failed login, under the name `named` of the
@@ -168,7 +193,11 @@ impl House {
                 self.parts.penalties.succeeded(|| named.clone(), self.now());
                 Ok(proof)
             }
-            Err(refusal) => Err(Box::pin(self.count_failure(refusal.into(), None, named, from)).await),
+            Err(refusal) => {
+                let (refusal, late) = self.count_failure(refusal.into(), named, from);
+                Box::pin(late.wait()).await;
+                Err(refusal)
+            }
         }
     }
 
@@ -251,6 +280,17 @@ impl House {
     /// The refusal of door 2, or the slow hash that must still be computed.
     pub fn identify(&self, ask: Ask<'_>) -> Result<IdentityPermit, Closed> {
         enfilade_identity::open(self.source(), || self.now(), ask, &self.identity_context())
+    }
+}
+
+/// When a failed login is answered; `None` is now.
+struct Late(Option<Instant>);
+
+impl Late {
+    async fn wait(self) {
+        if let Some(until) = self.0 {
+            tokio::time::sleep_until(until).await;
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::accounts::Accounts;
 use crate::audit::Audit;
 use crate::gate::HashGate;
 use crate::handles::HouseStores;
+use crate::passcodes::Passcodes;
 use crate::penalties::Penalties;
 use crate::shares::Shares;
 use enfilade_access::AccessMemo;
@@ -98,6 +99,8 @@ pub struct House {
     pub(crate) bare: WordMemo<bool>,
     /// A memo of the names in directories: each list is remembered for one state of its directory.
     pub(crate) names: NamesMemo,
+    /// The wrong passcodes of users.
+    pub(crate) passcodes: Passcodes,
     /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,
     mounts: RwLock<Arc<Mounts>>,
@@ -119,7 +122,8 @@ impl House {
         let bare = WordMemo::new(seed, room(BARE_BYTES));
         let names = NamesMemo::new(seed, room(NAMES_BYTES));
         let (shares, mounts) = (Arc::default(), RwLock::default());
-        Arc::new(House { parts, stores, sessions, bare, names, shares, mounts })
+        let passcodes = Passcodes::default();
+        Arc::new(House { parts, stores, sessions, bare, names, passcodes, shares, mounts })
     }
 
     /// The key of the fast hash of generated secrets.

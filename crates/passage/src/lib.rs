@@ -2,7 +2,7 @@
 //!
 //! Start with `walk.rs`: every request goes through its functions. `modes.rs` says what differs for an explanation, a review and the server's own
 //! tasks. `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays
-//! clients that fail, `accounts.rs` locks users. `sessions.rs` issues and validates sessions, `logins.rs` judges logins with several methods,
+//! clients that fail, `passcodes.rs` bounds guesses at passcodes, `accounts.rs` locks users. `sessions.rs` issues and validates sessions, `logins.rs` judges logins with several methods,
 //! `tickets.rs` issues login tickets. `handles.rs` defines what is kept of each datastore, `stores.rs` keeps directories open and counts operations,
 //! `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and checks the directories above the target. `verbs.rs` says
 //! which right each verb needs on which descriptor. `listing.rs` lists directories, `ways.rs` shows the way to a shared folder, and `entry.rs` is one
@@ -36,6 +36,7 @@ mod logins;
 mod tickets;
 mod gate;
 mod penalties;
+mod passcodes;
 mod accounts;
 mod explain;
 mod review;
@@ -58,8 +59,8 @@ pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
     AWS4_HMAC_SHA256, CertificateAsk, Claim, HashKey, HeldRole, Lent, OAuthAsk, OAuthProof, OAuthToken,
-    Passcode, Refusal as IdentityRefusal, Scope, SecretAsk, Session, SessionAsk, SignatureAsk, Signed,
-    Signing, Upgrade, Validated, Verifier, Wanted,
+    Passcode, Receipt, Refusal as IdentityRefusal, Scope, SecretAsk, Session, SessionAsk, SignatureAsk,
+    Signed, Signing, Upgrade, Validated, Verifier, Wanted,
 };
 
 pub use accounts::{Accounts, LockUser};

@@ -9,7 +9,8 @@ use enfilade_facts::vocabulary::{Authid, UserId, Word};
 use enfilade_facts::{Clocks, Read as _, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::{
-    Basis, Login, Passcode, Refusal as IdentityRefusal, Session, SessionAsk, Unissued, Wanted, read_receipt,
+    Basis, Login, Passcode, Receipt, Refusal as IdentityRefusal, Session, SessionAsk, Unissued, Wanted,
+    read_receipt,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,7 +24,6 @@ pub struct Arrival {
 }
 
 /// A receipt, and the rules that the user can still satisfy with it.
-#[derive(Debug)]
 pub struct IssuedReceipt {
     /// The text of the receipt. It is a secret until the receipt expires.
     pub receipt: String,
@@ -31,6 +31,12 @@ pub struct IssuedReceipt {
     pub session: Session,
     /// The rules that contain one of the methods.
     pub required: Vec<Vec<String>>,
+}
+
+impl std::fmt::Debug for IssuedReceipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuedReceipt").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl House {
@@ -53,6 +59,15 @@ impl House {
         Ok(Arrival { house: Arc::clone(self), login, named })
     }
 
+    /// Reads and judges a receipt.
+    ///
+    /// # Errors
+    /// When the receipt is not valid.
+    pub fn read_receipt(&self, ask: &SessionAsk) -> Result<Receipt, Refusal> {
+        let (now, context) = (self.now(), self.identity_context());
+        Ok(self.source().read(|view| read_receipt(view, now, ask, &context))??)
+    }
+
     /// Begins a login with a passcode, of which the use was committed.
     pub fn arrive_by_passcode(self: &Arc<Self>, passcode: Passcode, named: Word) -> Arrival {
         let login = Login::from(passcode);
@@ -73,11 +88,8 @@ impl Arrival {
     /// Adds the methods of a receipt.
     ///
     /// # Errors
-    /// When the receipt is not valid, or of another user.
-    pub fn with_receipt(self, ask: &SessionAsk) -> Result<Self, Refusal> {
-        let house = Arc::clone(&self.house);
-        let (now, context) = (house.now(), house.identity_context());
-        let receipt = house.source().read(|view| read_receipt(view, now, ask, &context))??;
+    /// When it is the receipt of another user.
+    pub fn with_receipt(self, receipt: Receipt) -> Result<Self, Refusal> {
         Ok(Arrival { login: self.login.with_receipt(receipt)?, ..self })
     }
 

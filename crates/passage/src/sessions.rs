@@ -15,12 +15,17 @@ use enfilade_identity::{
 use std::sync::Arc;
 
 /// An issued token with its session.
-#[derive(Debug)]
 pub struct IssuedToken {
     /// The text of the token. It is a secret until the token expires.
     pub token: String,
     /// The session of the token.
     pub session: Session,
+}
+
+impl std::fmt::Debug for IssuedToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuedToken").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 /// What a sealed session is used for. Tokens and receipts have different keys.

@@ -279,7 +279,7 @@ async fn a_user_without_a_login_is_refused_everywhere_from_a_day_on() {
     settle_activities(&world.ctx()).unwrap();
     assert_eq!(world.activity().unwrap().active_on, today);
     let session = world.session();
-    world.house.clock.advance_seconds(3 * DAY - 60 - 1);
+    world.house.clock.advance_seconds(4 * DAY - 60 - 1);
     assert_eq!(world.password(RIGHT).await, "permit");
     assert_eq!((world.api_token().await, world.by_session(&session)), ("permit", "permit"));
     world.house.clock.advance_seconds(1);
@@ -288,7 +288,7 @@ async fn a_user_without_a_login_is_refused_everywhere_from_a_day_on() {
     let enabled = UserEdit { enabled: Some(true), ..UserEdit::default() };
     enfilade_admin::set_user(&world.ctx(), &alice(), &enabled).unwrap();
     assert_eq!((world.password(RIGHT).await, world.by_session(&session)), ("permit", "permit"));
-    assert_eq!(world.activity().unwrap().active_on, today + 3);
+    assert_eq!(world.activity().unwrap().active_on, today + 4);
 }
 
 #[tokio::test]
@@ -314,6 +314,26 @@ async fn a_login_is_written_once_a_day() {
     assert_eq!(written().0, before.0 + 2);
     world.house.clock.advance_seconds(2 * DAY);
     assert_eq!(world.password(RIGHT).await, "permit");
+    // A clock that was ahead leaves no day in the future.
+    let today = Activity::day_of(world.house.clock.now().unix_seconds);
+    for is_login in [true, false] {
+        let ahead = ChangeContext { now: world.house.clock.now(), ..world.ctx() };
+        let now = Clocks { unix_seconds: ahead.now.unix_seconds + 3_650 * 86_400, ..ahead.now };
+        let user = world
+            .house
+            .facts()
+            .read(|view| enfilade_identity::user_named(view, &alice()))
+            .unwrap()
+            .unwrap()
+            .unwrap();
+        note_logins(&ChangeContext { now, ..ahead }, &[user]).unwrap();
+        assert_eq!(world.activity().unwrap().active_on, today + 3_650);
+        match is_login {
+            true => note_logins(&world.ctx(), &[user]).unwrap(),
+            false => settle_activities(&world.ctx()).unwrap(),
+        }
+        assert_eq!(world.activity().unwrap().active_on, today);
+    }
 }
 
 #[tokio::test]

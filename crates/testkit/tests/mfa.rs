@@ -198,7 +198,8 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     world.wait(1);
     world.login(&both, &passcode).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
-    world.wait(3);
+    // Wrong passcodes are bounded for ten minutes.
+    world.wait(20);
     for (steps, is_accepted) in [(-2, false), (1, false), (-1, true), (0, true)] {
         let answer = world.login(&both, &world.passcode(steps)).await;
         assert_eq!(answer.status == 201, is_accepted, "{steps}: {}", answer.body);
@@ -213,6 +214,31 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     world.login(&both, &world.passcode(0)).await.token();
 }
 
+/// Five wrong passcodes in ten minutes stop the comparison for the user. Passcodes without another method are counted on their own, so that strangers
+/// keep nobody out.
+#[tokio::test]
+async fn guesses_at_passcodes_are_bounded() {
+    let world = World::new().await;
+    let both = ["password", "totp"];
+    for n in 0..5 {
+        world.login(&["totp"], "000000").await.is_refused();
+        world.wait(n % 2);
+    }
+    world.login(&["totp"], &world.passcode(0)).await.is_refused();
+    world.login(&both, &world.passcode(0)).await.token();
+    // With a receipt of the password, too, the other method is proven.
+    world.need_both().await;
+    world.wait(1);
+    for n in 0..5 {
+        let receipt = world.login(&["password"], "").await.receipt();
+        let (methods, receipt) = if n % 2 == 0 { (&both[1..], &*receipt) } else { (&both[..], "") };
+        world.login_as("ann", methods, "000000", None, receipt).await.is_refused();
+    }
+    world.login(&both, &world.passcode(0)).await.is_refused();
+    world.wait(20);
+    world.login(&both, &world.passcode(0)).await.token();
+}
+
 #[tokio::test]
 async fn every_server_and_every_start_knows_the_used_passcodes() {
     let world = World::new().await;
@@ -223,13 +249,13 @@ async fn every_server_and_every_start_knows_the_used_passcodes() {
     assert_eq!(used.iter().map(|(_, row)| row.step).collect::<Vec<_>>(), [step]);
     let other = House::new(parts_at(world.house.source.clone(), world.house.clock.now()));
     let from = Ipv4Addr::LOCALHOST.into();
-    let judged = other.check_passcode(&secret_ask(&passcode), &Word::new("ann"), from).await;
+    let judged = other.check_passcode(&secret_ask(&passcode), None, &Word::new("ann"), from).await;
     let why = judged.unwrap_err();
     assert!(why.code() == "ID05" && why.to_string().contains("used before"), "{why}");
     // Two requests at the same time have one passcode; only one use is committed.
     world.wait(1);
     let asked = secret_ask(&world.passcode(0));
-    let ask = || world.house.house.check_passcode(&asked, &ANN, from);
+    let ask = || world.house.house.check_passcode(&asked, None, &ANN, from);
     let (first, second) = (ask().await.unwrap(), ask().await.unwrap());
     let ctx = world.house.change_context();
     admin::use_passcode(&ctx, &first).unwrap();

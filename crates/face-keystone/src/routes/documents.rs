@@ -399,7 +399,11 @@ fn answers(route: &V3Route) -> Value {
         ),
         ("404", "the resource does not exist, or the token is no longer valid", !route.path.is_empty()),
         ("409", "the name or id is taken", matches!(route.method, "POST" | "PUT" | "PATCH")),
-        ("413", "the body is larger than 112 KiB, or the record would be larger than 1 MiB", matches!(route.method, "POST" | "PUT" | "PATCH")),
+        (
+            "413",
+            "the body is larger than 112 KiB, or the record would be larger than 1 MiB",
+            matches!(route.method, "POST" | "PUT" | "PATCH"),
+        ),
         ("414", "the URL is longer than 8 KiB", true),
         ("429", "too many attempts from this address failed", is_public && !route.path.is_empty()),
         ("431", "the headers are longer than 32 KiB", true),

@@ -25,10 +25,11 @@ impl Activity {
         unix_seconds.div_euclid(DAY)
     }
 
-    /// This record after a login on the day `active_on`, for a user who becomes inactive after `days` days; 0 is never.
+    /// This record after a login on the day `active_on`, for a user who becomes inactive after `days` whole days without a login; 0 is never.
     #[must_use]
     pub fn active_on(self, active_on: i64, days: i64) -> Self {
-        let inactive_from = if days == 0 { 0 } else { active_on.saturating_add(days).saturating_mul(DAY) };
+        let after = active_on.saturating_add(days).saturating_add(1).saturating_mul(DAY);
+        let inactive_from = if days == 0 { 0 } else { after };
         Activity { active_on, inactive_from, ..self }
     }
 
@@ -65,7 +66,7 @@ mod tests {
         let noon = 12 * 3_600;
         let activity = Activity::default().active_on(Activity::day_of(10 * DAY + noon), 3);
         assert_eq!(activity.active_on, 10);
-        for (now, expected) in [(10 * DAY, false), (13 * DAY - 1, false), (13 * DAY, true)] {
+        for (now, expected) in [(10 * DAY, false), (14 * DAY - 1, false), (14 * DAY, true)] {
             assert_eq!(activity.is_inactive(now), expected, "{now}");
         }
         assert!(!activity.active_on(10, 0).is_inactive(i64::MAX));

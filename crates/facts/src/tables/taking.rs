@@ -134,11 +134,14 @@ fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
     before.step <= after.step
 }
 
-/// A lock, or an earlier end of the time without a login, gives no right.
+/// A lock, or an earlier end of the time without a login, gives no right. Neither does a login: its user was let in already. If logins could not be
+/// written on a full disk, all users would become inactive.
 fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);
     read(before).zip(read(after)).is_some_and(|(before, after)| {
-        ends_no_later(before.inactive_from, after.inactive_from) && before.locked_until <= after.locked_until
+        let is_login = before.active_on != 0 && before.active_on < after.active_on;
+        (is_login || ends_no_later(before.inactive_from, after.inactive_from))
+            && before.locked_until <= after.locked_until
     })
 }
 
@@ -308,7 +311,10 @@ mod tests {
         assert!(is_new(&Activity { locked_until: 100, ..none }) && takes(&active, &locked));
         assert!(is_new(&active), "a user without a record never becomes inactive");
         assert!(!takes(&locked, &active) && !is_deleted(&locked) && !is_deleted(&active));
-        assert!(!takes(&active, &active.active_on(11, 3)) && takes(&active, &active.active_on(9, 3)));
+        assert!(takes(&active, &active.active_on(9, 3)));
+        // A login changes the day and the end. A longer time without a login gives more.
+        assert!(takes(&active, &active.active_on(11, 3)) && !takes(&active, &active.active_on(10, 4)));
+        assert!(!takes(&locked, &active.active_on(11, 3)));
         let owner = Some((Table::Users, vec![7; 16]));
         assert_eq!(keeps_out(Table::Activities, &[7; 16]), owner);
     }
