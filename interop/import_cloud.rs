@@ -182,7 +182,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let dump = here.scratch.path().join("keystone.sql");
     let text = format!(
         "CREATE TABLE `local_user` (\n  `id` int,\n  `user_id` varchar(64)\n);\nINSERT INTO `local_user` VALUES (1,'{user}');\n\
-         CREATE TABLE `password` (\n  `local_user_id` int,\n  `password_hash` text\n);\nINSERT INTO `password` VALUES (1,'{hash}');\n"
+         CREATE TABLE `password` (\n  `id` int,\n  `local_user_id` int,\n  `password_hash` text,\n  `created_at_int` bigint,\n  `expires_at_int` bigint\n);\nINSERT INTO `password` VALUES (1,1,'{hash}',1,NULL);\n"
     );
     std::fs::write(&dump, text).unwrap();
     let before = here.cli(&["facts", "status"]);

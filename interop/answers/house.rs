@@ -331,11 +331,15 @@ fn import(server: &Server, cloud: &Value) {
     let (mut users, mut passwords) = (String::new(), String::new());
     for (nth, (user, hash)) in cloud["passwords"].as_object().unwrap().iter().enumerate() {
         let _ = writeln!(users, "INSERT INTO `local_user` VALUES ({nth},'{user}');");
-        let _ = writeln!(passwords, "INSERT INTO `password` VALUES ({nth},'{}');", hash.as_str().unwrap());
+        let _ = writeln!(
+            passwords,
+            "INSERT INTO `password` VALUES ({nth},{nth},'{}',1,NULL);",
+            hash.as_str().unwrap()
+        );
     }
     let dump = format!(
         "CREATE TABLE `local_user` (\n  `id` int,\n  `user_id` varchar(64)\n);\n{users}\
-         CREATE TABLE `password` (\n  `local_user_id` int,\n  `password_hash` text\n);\n{passwords}"
+         CREATE TABLE `password` (\n  `id` int,\n  `local_user_id` int,\n  `password_hash` text,\n  `created_at_int` bigint,\n  `expires_at_int` bigint\n);\n{passwords}"
     );
     std::fs::write(place("keystone.sql"), dump).unwrap();
     let mut command = Command::new(BINARY);

@@ -11,6 +11,7 @@ mod stores;
 mod without_effect;
 
 pub use earlier::imported_names;
+pub(crate) use earlier::{WHOLE, key_by_id};
 pub use proxmox::import_proxmox;
 pub use source::{ProxmoxFiles, ProxmoxTerms};
 pub use without_effect::roles_without_effect;
@@ -101,7 +102,10 @@ impl Imported {
 }
 
 /// The reason for which an existing record is left out.
-const HERE: &str = "the record already exists in this store";
+pub(crate) const HERE: &str = "the record already exists in this store";
+
+/// The reason for which a record of a cloud is left out that was deleted here.
+pub(crate) const DELETED: &str = "it was imported before and deleted here since";
 
 /// How a user without a password differs from the source.
 pub(crate) const WITHOUT_PASSWORD: &str = "without a password";

@@ -404,7 +404,7 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
                 }
                 Verifier::Keyed(_) => Some("the token already has a fast hash"),
                 Verifier::Upgrading(_) => {
-                    Some("the token is already marked: the hash is replaced when the token is used next")
+                    Some("the token is already marked: a fast hash replaces the slow one as soon as it can")
                 }
                 Verifier::Certificate(_) => {
                     Some("the token has a client certificate instead of a secret, so there is no hash")
@@ -537,7 +537,9 @@ fn checked_by(verifier: &Verifier) -> String {
     match verifier {
         Verifier::Keyed(_) => "a fast keyed hash".to_owned(),
         Verifier::Crypt(hash) => format!("a slow hash, {}", scheme(hash)),
-        Verifier::Upgrading(hash) => format!("a slow hash, {}, until its next use", scheme(hash)),
+        Verifier::Upgrading(hash) => {
+            format!("a slow hash, {}, until a fast one can replace it", scheme(hash))
+        }
         Verifier::Certificate(fingerprint) => {
             let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("the client's certificate, SHA-256 {digits}")

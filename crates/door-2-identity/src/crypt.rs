@@ -188,6 +188,11 @@ pub fn matches(secret: &Secret, hash: &str) -> bool {
     }
 }
 
+/// Whether a match of the secret and the hash proves the whole secret. With bcrypt, the match of a long secret does not depend on its end.
+pub(crate) fn proves_whole(secret: &Secret, hash: &str) -> bool {
+    scheme(hash) != Ok(Scheme::Bcrypt) || secret.reveal().len() < limits::BCRYPT_SECRET_BYTES_MAX
+}
+
 /// A new argon2id string for a password (19 MiB, 2 passes, 1 lane: OWASP's first choice).
 ///
 /// # Errors
@@ -346,6 +351,18 @@ mod tests {
         assert!(matches(&secret(&long[..72]), &hash));
         assert!(!matches(&secret(&long[..71]), &hash));
         assert!(!matches(&secret(&format!("y{long}")), &hash));
+        let digested = "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$QIvr4B17DSYH3J4owjiEc2vVzhhCM4i";
+        for (hash, bytes, expected) in [
+            (hash.as_str(), 71, true),
+            // The hash of a longer secret with this beginning is the same.
+            (hash.as_str(), 72, false),
+            (hash.as_str(), 86, false),
+            (digested, 86, true),
+            (FROM_LIBXCRYPT[1], 86, true),
+        ] {
+            assert_eq!(check(hash), Ok(()), "{hash}");
+            assert_eq!(proves_whole(&secret(&long[..bytes]), hash), expected, "{hash} {bytes}");
+        }
     }
 
     /// The hashes of secrets and settings by the system's libxcrypt, one line each (perl's `crypt` is crypt(3)).

@@ -49,7 +49,7 @@ pub use issue::{Basis, Unissued, Wanted, issue};
 pub use judge::roles_of;
 pub use login::{Login, Receipt, read_receipt};
 pub use memo::IdentityMemo;
-pub use mfa::is_password_enough;
+pub use mfa::is_enough;
 pub use oauth::{OAuthAsk, OAuthProof, OAuthToken, Verifier, prove};
 pub use open::{open, reopen, validate};
 pub use passcode::{Passcode, check_passcode};

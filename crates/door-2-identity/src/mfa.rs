@@ -33,9 +33,9 @@ pub(crate) fn check(view: &View<'_>, authid: &Authid, user: UserId, given: Metho
     }
 }
 
-/// Whether the password alone satisfies these rules.
-pub fn is_password_enough(rules: &[Vec<String>]) -> bool {
-    suffice(rules, Methods::PASSWORD)
+/// Whether this method alone satisfies these rules.
+pub fn is_enough(rules: &[Vec<String>], method: &str) -> bool {
+    Methods::named(method).is_some_and(|given| suffice(rules, given))
 }
 
 /// The rules that contain one of these methods, for a client that has to complete its login.

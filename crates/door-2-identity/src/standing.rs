@@ -8,6 +8,7 @@ use crate::fernet::payload::{Audit, AuditId};
 use crate::grant::grant_session;
 use crate::judge::{judge_claim, userid};
 use crate::mfa;
+use crate::passcode;
 use crate::refuse::Refusal;
 use crate::revocations;
 use crate::session::{Claim, Lent, Methods, Scope};
@@ -140,7 +141,24 @@ pub fn check_opener(
     let (account, _) = judge_claim(view, now, &claim, revocations)?;
     match opener {
         // The rules of the user concern the login of the consumer. A client with an application credential can also use it without a session.
+        Opener::AccessToken(_) if can_complete(view, &user, methods)? => Ok(()),
         Opener::AccessToken(_) => mfa::check(view, &account.authid, user, methods),
         Opener::Credential(_) | Opener::Trust(_) | Opener::Key(_) => Ok(()),
     }
+}
+
+/// Whether these methods satisfy the rules of the user together with a receipt. The user gets a receipt for a password or a passcode that does not
+/// satisfy the rules alone.
+fn can_complete(view: &View<'_>, user: &UserId, methods: Methods) -> Result<bool, Refusal> {
+    let rules = view.mfa_rules(user)?;
+    let has_password = view.user(user)?.is_some_and(|row| row.password.is_some());
+    let has_passcode = passcode::has_secret(view, user)?;
+    let receipts = [
+        (Methods::PASSWORD, has_password),
+        (Methods::TOTP, has_passcode),
+        (Methods::PASSWORD.and(Methods::TOTP), has_password && has_passcode),
+    ];
+    Ok(receipts.into_iter().any(|(receipt, exists)| {
+        exists && !mfa::suffice(&rules, receipt) && mfa::suffice(&rules, receipt.and(methods))
+    }))
 }

@@ -1,6 +1,7 @@
 //! Upgrades of tokens from a slow hash to a fast one. The door only determines which token is upgraded; `admin` changes the facts.
 
 use crate::ask::SecretAsk;
+use crate::crypt;
 use crate::generated::{HashKey, is_generated};
 use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::CredentialId;
@@ -24,8 +25,8 @@ impl fmt::Debug for Upgrade {
 }
 
 impl Upgrade {
-    /// The upgrade of a token whose secret was just proven. `None` unless an administrator requested the upgrade and the secret has the form of a
-    /// generated secret.
+    /// The upgrade of a token whose secret was just proven. `None` unless an administrator requested the upgrade, the secret has the form of a
+    /// generated secret, and the hash proves the whole secret: otherwise the new hash could be that of a wrong secret.
     pub(crate) fn of(
         (id, credential): (&CredentialId, &Credential),
         proven: &Verifier,
@@ -35,7 +36,8 @@ impl Upgrade {
         let Verifier::Upgrading(from) = proven else { return None };
         let secret = ask.secret.reveal();
         // During a grace period the previous secret works as well, and is not upgraded.
-        let is_wanted = credential.verifier == *proven && is_generated(secret);
+        let is_present = credential.verifier == *proven;
+        let is_wanted = is_present && is_generated(secret) && crypt::proves_whole(&ask.secret, from);
         is_wanted.then(|| Upgrade { token: *id, from: from.clone(), to: key.digest(id, secret) })
     }
 }

@@ -240,7 +240,8 @@ pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
     let is_none = |name: &str| value.get(name).is_none_or(|value| value.is_null() || value == "");
-    let is_made_so = value.get("app_cred_id").and_then(Value::as_str) == by.as_deref();
+    // A value that is no text names no credential.
+    let is_made_so = by.is_some() && value.get("app_cred_id").and_then(Value::as_str) == by.as_deref();
     is_none("trust_id") && is_none("access_token_id") && (is_none("app_cred_id") || is_made_so)
 }
 
@@ -378,6 +379,9 @@ mod tests {
             (None, json!({ "access_token_id": maker }), false),
             (None, json!({ "app_cred_id": maker }), false),
             (None, json!({ "trust_id": { "id": maker } }), false),
+            (None, json!({ "app_cred_id": { "id": maker } }), false),
+            (None, json!({ "app_cred_id": false }), false),
+            (Some(&maker), json!({ "app_cred_id": [maker] }), false),
             (Some(&maker), json!({ "app_cred_id": maker }), true),
             (Some(&maker), json!({ "app_cred_id": "02".repeat(16) }), false),
             (Some(&maker), json!({ "app_cred_id": maker, "trust_id": maker }), false),

@@ -5,9 +5,9 @@
 
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{ChangeContext, Error, NewUser, Target};
-use enfilade_facts::tables::{Blob, Ec2Key};
-use enfilade_facts::vocabulary::{CredentialId, ProjectId, TrustId, UserId, Userid};
-use enfilade_facts::{At, Change, CommitError, Source, SourceError, View};
+use enfilade_facts::tables::{Blob, BlobId, Delegation, Ec2Key, NamedRole, Trust, Verifier};
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId, Userid};
+use enfilade_facts::{At, Change, CommitError, Read as _, Source, SourceError, View};
 use enfilade_identity::HashKey;
 use enfilade_testkit::{Remembering, TestHouse};
 use std::sync::Mutex;
@@ -28,7 +28,9 @@ impl Source for Meanwhile<'_> {
         self.facts.with_view(look)
     }
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
-        if let Some(act) = self.act.lock().unwrap().take() {
+        if !change.is_empty()
+            && let Some(act) = self.act.lock().unwrap().take()
+        {
             act();
         }
         self.facts.commit(change)
@@ -136,6 +138,83 @@ fn nothing_is_created_from_what_is_deleted_meanwhile() {
                 Err(ref why) => deleted && matches!(why, Error::Missing { .. }),
             };
             assert!(is_expected, "{what}, parent deleted: {deleted}: {outcome:?}");
+        }
+    }
+}
+
+/// A trust, an application credential, a key and a role that refer to bob or to a role that exist here.
+fn imported(world: &World, worker: RoleId) -> [admin::CloudRecord; 4] {
+    let trust = Trust {
+        trustor: world.ann,
+        trustee: world.bob,
+        project: world.project,
+        roles: vec![worker],
+        impersonation: true,
+        expires: 0,
+        uses: None,
+        redelegations: 0,
+        parent: None,
+        by: None,
+    };
+    let (kind, blob) = ("cert".to_owned(), "{}".to_owned());
+    let blob = Blob { user: world.bob, project: None, kind, blob, ec2: None };
+    let delegation = Delegation {
+        project: world.project,
+        roles: vec![worker],
+        unrestricted: false,
+        rules: Vec::new(),
+        by: None,
+        expires_micros: None,
+    };
+    let credential = admin::CloudCredential {
+        owner: world.bob,
+        name: "ci".to_owned(),
+        expires: 0,
+        comment: None,
+        delegation,
+        verifier: Verifier::Missing,
+    };
+    let role = NamedRole { name: "lead".to_owned(), domain: None, description: None, implies: vec![worker] };
+    [
+        admin::CloudRecord::Trust(TrustId::from_bytes([1; 16]), Box::new(trust)),
+        admin::CloudRecord::Blob(BlobId([2; 32]), Box::new(blob)),
+        admin::CloudRecord::Credential(CredentialId::from_bytes([3; 16]), Box::new(credential)),
+        admin::CloudRecord::Role(RoleId::from_bytes([4; 16]), role),
+    ]
+}
+
+#[test]
+fn nothing_is_imported_for_what_is_deleted_meanwhile() {
+    for nth in 0..4 {
+        for deleted in [false, true] {
+            let world = World::new();
+            let ctx = world.house.change_context();
+            let bob: Userid = "bob@local".parse().unwrap();
+            let project = admin::On::Project(world.project);
+            admin::grant_role(&ctx, &Target::User(bob.clone()), &project, "worker").unwrap();
+            let other = admin::add_role(&ctx, "other", None).unwrap().0;
+            let roles = admin::list_named_roles(ctx.facts).unwrap();
+            let worker = roles.iter().find(|(_, role)| role.name == "worker").unwrap().0;
+            // The deletion of the implied role must not take away the role with which the other records are delegated.
+            let role = if nth == 3 { other } else { worker };
+            let things: Vec<_> = imported(&world, role).into_iter().skip(nth).take(1).collect();
+            let delete = || {
+                enfilade_admin::remove_user(&ctx, &bob).unwrap();
+                admin::remove_named_role(&ctx, "other").unwrap();
+            };
+            let act = deleted.then(|| Box::new(delete) as Act<'_>);
+            let meanwhile = Meanwhile { facts: ctx.facts, act: Mutex::new(act) };
+            let report =
+                admin::import_cloud(&ChangeContext { facts: &meanwhile, ..ctx }, &things, false, |_| {})
+                    .unwrap();
+            let whole = report.iter().all(|item| {
+                item.left_out.is_none()
+                    && item.differs.as_ref().is_none_or(|differs| !differs.contains("implied"))
+            });
+            assert_eq!(whole, !deleted, "{report:?}");
+            let lead = RoleId::from_bytes([4; 16]);
+            let lead = ctx.facts.read(|view| view.get::<NamedRole>(&lead)).unwrap().unwrap();
+            assert!(lead.is_none_or(|lead| lead.implies.is_empty() == deleted));
         }
     }
 }

@@ -8,12 +8,13 @@ use enfilade_facts::tables::{Extra, ExtraKey, ResourceKind};
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Change, Read, Source, SourceError, View};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 /// The kinds of records in the list that let somebody in or give rights. Datastores are listed, too, but not by their results (`stores.rs`).
 const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
 
 /// The value of a record that is here, or was removed since.
-const WHOLE: &str = "{}";
+pub(crate) const WHOLE: &str = "{}";
 /// The value of a datastore whose import has begun. It is not known yet whether `datastore.cfg` has got its section, so if the datastore does not exist,
 /// the next import adds it.
 const BEGUN: &str = "{\"begun\":true}";
@@ -77,6 +78,11 @@ pub(super) fn listed(kind: &str, name: &str) -> String {
         ("roles", Some((who, path))) => format!("{kind} {} on {path}", in_file(who)),
         _ => format!("{kind} {name}"),
     }
+}
+
+/// The key in the list for a record of a cloud, such as `trust ID`: names of a cloud can change, so the list has the ids.
+pub(crate) fn key_by_id(kind: &str, id: &impl Display) -> ExtraKey {
+    ExtraKey { kind: ResourceKind::Imported, id: format!("{kind} {id}").into_bytes() }
 }
 
 fn name_of(key: &ExtraKey) -> String {

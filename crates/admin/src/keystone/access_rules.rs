@@ -60,7 +60,7 @@ pub(super) fn rules_for(
             (None, WantedRule::Id(id)) => return Err(missing(id)),
             (None, WantedRule::Request { .. }) if known.len() >= ACCESS_RULES_OF_USER_MAX => {
                 return Err(Error::Refused(format!(
-                    "the user has {ACCESS_RULES_OF_USER_MAX} access rules; delete those that no application credential uses"
+                    "a user has at most {ACCESS_RULES_OF_USER_MAX} access rules, and the request needs more; delete those that no application credential uses, or use fewer"
                 )));
             }
             (None, WantedRule::Request { service, method, path }) => {

@@ -5,6 +5,7 @@ mod catalog;
 mod delegated;
 mod federation;
 mod for_services;
+mod once;
 mod record;
 mod spelled;
 mod taken;
@@ -24,13 +25,13 @@ use super::names::{check_name, check_role_name};
 use super::roles::check_implied;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
-use crate::import::{Imported, WITHOUT_PASSWORD, no_sid_left};
+use crate::import::{HERE, Imported, WITHOUT_PASSWORD, no_sid_left};
 use crate::resolve::dangling;
 use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
-    AccessRule, AccessRuleKey, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Member,
-    Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, ResourceKind, Reverse,
-    ReverseKey, Row, SidSpace, SidSpaceKey, Trust, User,
+    AccessRule, AccessRuleKey, Consumer, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee,
+    Group, Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project,
+    ResourceKind, Reverse, ReverseKey, Row, SidSpace, SidSpaceKey, Trust, User,
 };
 use enfilade_facts::vocabulary::{
     DomainId, GroupId, GroupName, ProjectId, Realm, RoleId, TrustId, UserId, Userid, to_rfc3339,
@@ -196,7 +197,11 @@ impl Taking<'_, '_> {
             CloudRecord::Trust(id, row) => return self.trust(id, row),
             CloudRecord::Consumer(id, row) => {
                 let name = row.description.clone().unwrap_or_else(|| id.to_string());
-                ("OAuth consumer", name, self.add(id, row)?)
+                let left = match self.once::<Consumer>(once::CONSUMER, id)? {
+                    Ok(()) => self.add_once(once::CONSUMER, id, row)?,
+                    left => left,
+                };
+                ("OAuth consumer", name, left)
             }
             CloudRecord::AccessToken(id, row) => return self.access_token(id, row),
             CloudRecord::Configuration(id, row) => {
@@ -242,7 +247,7 @@ impl Taking<'_, '_> {
 
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         if self.has::<R>(key)? {
-            return Ok(Err("the record already exists in this store".to_owned()));
+            return Ok(Err(HERE.to_owned()));
         }
         self.taken.insert(mark::<R>(key));
         self.change.expect_absent::<R>(key).put(key, row);
@@ -251,7 +256,7 @@ impl Taking<'_, '_> {
 
     fn named<R: Row>(&mut self, key: &R::Key, row: &R, by_name: &NameKey, name: Name) -> Result<Left, Error> {
         if self.has::<R>(key)? {
-            return Ok(Err("the record already exists in this store".to_owned()));
+            return Ok(Err(HERE.to_owned()));
         }
         if self.has::<Name>(by_name)? {
             return Ok(Err("another record in this store has this name".to_owned()));
@@ -270,7 +275,10 @@ impl Taking<'_, '_> {
             let known = self.view.get::<NamedRole>(&implied)?;
             match known.as_ref().or_else(|| self.plan.roles.get(&implied)) {
                 Some(other) if check_implied((id, &row), (&implied, other)).is_ok() => {
-                    row.implies.push(implied)
+                    row.implies.push(implied);
+                    if known.is_some() {
+                        self.change.expect_present::<NamedRole>(&implied);
+                    }
                 }
                 _ => lost.push(self.called(implied.bytes(), &implied)),
             }

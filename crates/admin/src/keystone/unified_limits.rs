@@ -412,8 +412,8 @@ impl<'v, 'd> Known<'v, 'd> {
         Ok(found)
     }
 
-    /// Checks a limit against those of the parent and of the projects below, if the model asks for that. Without a limit of its own, the parent has
-    /// the default.
+    /// Checks a limit against those of the project and the domain above and of all projects below, if the model asks for that. A project or domain
+    /// above without a limit of its own has the default.
     fn fits(&mut self, model: LimitModel, registered: &RegisteredLimit, row: &Limit) -> Result<(), Error> {
         if model == LimitModel::Flat {
             return Ok(());
@@ -425,10 +425,16 @@ impl<'v, 'd> Known<'v, 'd> {
         };
         if let LimitOwner::Project(id) = &row.owner {
             let project = self.view.get::<Project>(id)?.ok_or_else(|| wrong("limit", "project_id", id))?;
-            let parent = project.parent.map_or(LimitOwner::Domain(project.domain), LimitOwner::Project);
-            let bound = self.own(parent)?.get(&row.registered).copied().unwrap_or(registered.default);
-            if exceeds(row.value, bound) {
-                return refused("larger than that of the parent");
+            let domain = LimitOwner::Domain(project.domain);
+            let parent = project.parent.map_or(domain, LimitOwner::Project);
+            // The domain counts also if the parent is a project: the parent may have a default that is larger than the limit of the domain.
+            for (above, why) in
+                [(parent, "larger than that of the parent"), (domain, "larger than that of the domain")]
+            {
+                let bound = self.own(above)?.get(&row.registered).copied().unwrap_or(registered.default);
+                if exceeds(row.value, bound) {
+                    return refused(why);
+                }
             }
         }
         match self.highest_below(row.owner, &row.registered)? {

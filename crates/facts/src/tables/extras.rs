@@ -71,7 +71,7 @@ impl ResourceKind {
 }
 
 /// A resource: its kind, and its key in its own table. For [`ResourceKind::Imported`], `id` is the kind and name of the record as text, as the
-/// files of Proxmox spell it.
+/// files of Proxmox spell it, or the kind and id of a record of a cloud.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraKey {
     /// The kind.

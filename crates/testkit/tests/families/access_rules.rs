@@ -172,7 +172,13 @@ async fn a_session_of_a_credential_deletes_no_rule() {
 #[tokio::test]
 async fn a_user_has_a_limited_number_of_rules() {
     let world = World::new(LimitModel::Flat).await;
-    let many: Vec<Value> = (0..ACCESS_RULES_OF_USER_MAX).map(|n| get(&format!("/{n}"))).collect();
+    let mut many: Vec<Value> = (0..=ACCESS_RULES_OF_USER_MAX).map(|n| get(&format!("/{n}"))).collect();
+    let body = json!({ "application_credential": { "name": "over", "access_rules": many } });
+    let (status, answer) = call(&world, "member", "POST", CREDENTIALS, &body).await;
+    let why = format!("at most {ACCESS_RULES_OF_USER_MAX} access rules");
+    assert!(status == 403 && answer.to_string().contains(&why), "{answer}");
+    assert_eq!(stored(&world, "member"), []);
+    many.pop();
     let (status, _) = create(&world, "many", &json!({ "access_rules": many })).await;
     assert_eq!((status, stored(&world, "member").len()), (201, ACCESS_RULES_OF_USER_MAX));
     let (status, answer) = create(&world, "more", &json!({ "access_rules": [get("/0"), get("/new")] })).await;

@@ -1,5 +1,7 @@
 //! Imports of what users of a Keystone delegated: application credentials with their secrets, trusts, EC2 keys, OAuth consumers and access tokens.
 
+mod again;
+
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{CloudCredential, CloudRecord, CloudUser, import_cloud};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
@@ -179,6 +181,21 @@ async fn a_secret_that_a_person_may_have_chosen_keeps_its_slow_hash() {
     assert!(house.come_in(ask("correct horse")).await.is_ok());
     assert!(house.come_in(ask("correct cow")).await.is_err());
     assert!(house.upgrades.try_recv().is_err());
+}
+
+/// bcrypt reads only the first 72 bytes of a secret: a login with another end must not replace the hash by one of the wrong secret.
+#[tokio::test]
+async fn a_bcrypt_hash_of_a_long_secret_stays() {
+    // Made with libxcrypt for `generated()`.
+    let hash = "$2b$04$abcdefghijklmnopqrstuuBeZfpqi0T9ln3St.8ZhuL7LJwnT.riW";
+    let house = TestHouse::new(Remembering::AsServed);
+    import(&house, &[world(), vec![credential(Verifier::Upgrading(hash.to_owned()))]].concat(), false);
+    let other = format!("{}A", &generated()[..85]);
+    for secret in [other.as_str(), &generated(), &other] {
+        assert!(house.come_in(ask(secret)).await.is_ok(), "{secret}");
+        assert!(house.upgrades.try_recv().is_err(), "{secret}");
+    }
+    assert!(house.come_in(ask(&generated()[..71])).await.is_err());
 }
 
 fn trust(n: u8, change: impl Fn(&mut Trust)) -> CloudRecord {

@@ -171,8 +171,19 @@ async fn limits_of_two_levels() {
         ("admin", "PATCH", "/v3/limits/<project>", patch(50), 200, &[]),
         ("admin", "DELETE", "/v3/limits/<project>", none(), 204, &[]),
         ("admin", "POST", collection, limits(&[("project_id", "<a>", 49)]), 403, &["project below"]),
-        ("admin", "POST", collection, limits(&[("project_id", "<a>", 50)]), 201, &[]),
+        ("admin", "POST", "/v3/limits -> of-a", limits(&[("project_id", "<a>", 50)]), 201, &[]),
         ("admin", "POST", "/v3/projects", project("innermost", "<inner>"), 403, &["too deep"]),
+        // A limit can be deleted although a project in the project has more than the default. Then the next limit of that project is refused.
+        ("admin", "DELETE", "/v3/limits/<of-a>", none(), 204, &[]),
+        ("admin", "PATCH", "/v3/limits/<in-project>", patch(11), 403, &["larger than that of the parent"]),
+        ("admin", "PATCH", "/v3/limits/<in-project>", patch(6), 200, &[]),
+        // The limit of the domain and those of the projects in its projects are compared in both directions.
+        ("admin", "PATCH", "/v3/limits/<domain>", patch(5), 403, &["smaller than that of a project below"]),
+        ("admin", "PATCH", "/v3/limits/<domain>", patch(6), 200, &[]),
+        ("admin", "PATCH", "/v3/limits/<in-project>", patch(7), 403, &["larger than that of the domain"]),
+        ("admin", "PATCH", "/v3/limits/<domain>", patch(7), 200, &[]),
+        ("admin", "PATCH", "/v3/limits/<in-project>", patch(7), 200, &[]),
+        ("admin", "PATCH", "/v3/limits/<domain>", patch(8), 200, &[]),
     ];
     World::new(LimitModel::StrictTwoLevel).await.hold(&rows).await;
 }

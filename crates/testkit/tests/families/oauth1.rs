@@ -402,6 +402,7 @@ async fn a_rule_for_password_and_consumer_is_satisfied_with_a_receipt() {
         let path = format!("/v3/users/{}", world.id(user));
         assert_eq!(world.ask(&headers, "PATCH", &path, &rules.to_string()).await.0, 200);
     }
+    assert!(is_said_to_work(&world), "with a receipt");
     let (status, own) = receipt(&world, "admin").await;
     assert_eq!(status, 401, "the password is not enough");
     let (own, other) = (own.unwrap(), receipt(&world, "member").await.1.unwrap());
@@ -423,6 +424,44 @@ async fn a_rule_for_password_and_consumer_is_satisfied_with_a_receipt() {
     world.house.clock.advance_seconds(301);
     let late = Signer::new(&world, &consumer, Some(&access), 7).log_in_with(&world, "", Some(&own)).await;
     assert_eq!(late.0, 401, "the receipt is expired");
+}
+
+#[tokio::test]
+async fn an_access_token_works_if_the_user_can_get_a_receipt_for_the_other_methods() {
+    let world = World::new(LimitModel::Flat).await;
+    let consumer = consumer(&world).await;
+    access(&world, &consumer, 1).await;
+    // For each rule: whether the access token works without a key for passcodes, and with one.
+    let cases = [
+        (json!([["password", "oauth1"]]), true, true),
+        (json!([["oauth1", "totp"]]), false, true),
+        (json!([["password", "oauth1", "totp"]]), false, true),
+        (json!([["password", "oauth1", "application_credential"]]), false, false),
+        // The password alone opens a session, so there is no receipt for it.
+        (json!([["password"], ["password", "oauth1"]]), false, false),
+        (json!([["password"], ["totp", "oauth1"]]), false, true),
+        (json!([["password", "totp"]]), false, false),
+    ];
+    let token = world.login("admin").await;
+    let headers = [("x-auth-token", token.as_str()), JSON];
+    let patch = async |rules: &Value| {
+        let body = json!({ "user": { "options": { "multi_factor_auth_rules": rules } } }).to_string();
+        let path = world.filled("/v3/users/<admin>");
+        assert_eq!(world.ask(&headers, "PATCH", &path, &body).await.0, 200);
+    };
+    for (rules, without, _) in &cases {
+        patch(rules).await;
+        assert_eq!(is_said_to_work(&world), *without, "{rules} without a key");
+    }
+    let key =
+        json!({ "type": "totp", "blob": "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", "user_id": world.id("admin") });
+    let body = json!({ "credential": key }).to_string();
+    let (status, _, text) = world.ask(&headers, "POST", "/v3/credentials", &body).await;
+    assert_eq!(status, 201, "{text}");
+    for (rules, _, with) in &cases {
+        patch(rules).await;
+        assert_eq!(is_said_to_work(&world), *with, "{rules} with a key");
+    }
 }
 
 #[tokio::test]

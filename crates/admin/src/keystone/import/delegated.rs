@@ -1,6 +1,7 @@
 //! Imports delegated credentials: application credentials, trusts, OAuth consumers and access tokens. Also the credentials that services store for
 //! users, such as EC2 keys.
 
+use super::once::{ACCESS_TOKEN, BLOB, CREDENTIAL, TRUST};
 use super::{CloudCredential, Left, Taking};
 use crate::error::Error;
 use crate::import::{Imported, WITHOUT_SECRET};
@@ -94,13 +95,7 @@ impl Taking<'_, '_> {
         let Some(known) = self.view.get::<Credential>(id)? else { return Ok(false) };
         let project = self.view.get::<Delegation>(id)?.map(|delegation| delegation.project);
         let is_same = known.owner == row.owner && project == Some(row.delegation.project);
-        let has_none = known.verifier == Verifier::Missing && known.previous.is_none();
-        if !is_same || !has_none || known.mirrored.is_some() {
-            return Ok(false);
-        }
-        let with = Credential { verifier: row.verifier.clone(), ..known.clone() };
-        self.change.expect_same(id, &known).put(id, &with);
-        Ok(true)
+        Ok(is_same && self.add_first_secret(id, &known, &row.verifier)?)
     }
 
     fn credential(&mut self, id: &CredentialId, row: &CloudCredential) -> Result<Left, Error> {
@@ -108,7 +103,10 @@ impl Taking<'_, '_> {
             Ok(name) => name,
             Err(why) => return Ok(Err(format!("{why}"))),
         };
-        if !self.has::<User>(&row.owner)? || !self.has::<Project>(&row.delegation.project)? {
+        if let Err(why) = self.once::<Credential>(CREDENTIAL, id)? {
+            return Ok(Err(why));
+        }
+        if !self.claim::<User>(&row.owner)? || !self.claim::<Project>(&row.delegation.project)? {
             return Ok(Err("the credential's user or project does not exist in this store".to_owned()));
         }
         if self.roles_on(&row.owner, row.delegation.project)?.is_empty() {
@@ -129,6 +127,7 @@ impl Taking<'_, '_> {
         };
         let left = self.named(id, &credential, &key, Name::new(*id.bytes(), credential.name.as_str()))?;
         if left.is_ok() {
+            self.list_credential(id, &credential.verifier);
             self.change.put(id, &row.delegation);
             self.change.put(&ReverseKey::For(row.delegation.project, *id), &Reverse);
             self.put_rules(row.owner, &row.delegation.rules)?;
@@ -144,13 +143,13 @@ impl Taking<'_, '_> {
     }
 
     fn add_trust(&mut self, id: &TrustId, row: &Trust) -> Result<Left, Error> {
-        if self.has::<Trust>(id)? {
-            return Ok(Err("the record already exists in this store".to_owned()));
+        if let Err(why) = self.once::<Trust>(TRUST, id)? {
+            return Ok(Err(why));
         }
-        if !self.has::<User>(&row.trustor)? || !self.has::<User>(&row.trustee)? {
+        if !self.claim::<User>(&row.trustor)? || !self.claim::<User>(&row.trustee)? {
             return Ok(Err("the trustor or the trustee does not exist in this store".to_owned()));
         }
-        if !self.has::<Project>(&row.project)? {
+        if !self.claim::<Project>(&row.project)? {
             return Ok(Err("the project of the trust does not exist in this store".to_owned()));
         }
         if row.expires != 0 && row.expires <= self.change.audit().unix_seconds {
@@ -174,12 +173,13 @@ impl Taking<'_, '_> {
                     "the trust from which it was redelegated does not exist in this store".to_owned()
                 ));
             };
+            self.claim::<Trust>(parent)?;
             check = check.and_then(|()| redelegate(&known, &mut trust));
         }
         if let Err(why) = check {
             return Ok(Err(why.to_string()));
         }
-        let left = self.add(id, &trust)?;
+        let left = self.add_once(TRUST, id, &trust)?;
         for key in ways_to(id, &trust) {
             self.change.put(&key, &Reverse);
         }
@@ -200,7 +200,7 @@ impl Taking<'_, '_> {
         let mut differs = None;
         if let Some(project) = row.project
             && row.ec2.is_none()
-            && !self.has::<Project>(&project)?
+            && !self.claim::<Project>(&project)?
         {
             row.project = None;
             differs = Some(format!("without its project {project}, which does not exist in this store"));
@@ -209,19 +209,22 @@ impl Taking<'_, '_> {
     }
 
     fn add_blob(&mut self, id: &BlobId, row: &Blob) -> Result<Left, Error> {
-        if !self.has::<User>(&row.user)? {
+        if let Err(why) = self.once::<Blob>(BLOB, id)? {
+            return Ok(Err(why));
+        }
+        if !self.claim::<User>(&row.user)? {
             return Ok(Err("the credential's user does not exist in this store".to_owned()));
         }
         if let Err(why) = check_blob(row) {
             return Ok(Err(why.to_string()));
         }
         if let Some(key) = &row.ec2 {
-            if !row.project.map_or(Ok(false), |project| self.has::<Project>(&project))? {
+            if !row.project.map_or(Ok(false), |project| self.claim::<Project>(&project))? {
                 return Ok(Err("the project of the key does not exist in this store".to_owned()));
             }
             // The key must not give more rights than the application credential with which it was made.
             if let Some(by) = &key.by
-                && !(self.ways.owner_of(by) == Some(row.user) && self.has::<Credential>(by)?)
+                && !(self.ways.owner_of(by) == Some(row.user) && self.claim::<Credential>(by)?)
             {
                 return Ok(Err(
                     "the application credential with which the key was made does not exist in this store"
@@ -229,7 +232,7 @@ impl Taking<'_, '_> {
                 ));
             }
         }
-        let left = self.add(id, row)?;
+        let left = self.add_once(BLOB, id, row)?;
         if left.is_ok() {
             self.change.put(&ReverseKey::Blob(row.user, *id), &Reverse);
         }
@@ -244,13 +247,13 @@ impl Taking<'_, '_> {
     }
 
     fn add_access_token(&mut self, id: &AccessTokenId, row: &AccessToken) -> Result<Left, Error> {
-        if self.has::<AccessToken>(id)? {
-            return Ok(Err("the record already exists in this store".to_owned()));
+        if let Err(why) = self.once::<AccessToken>(ACCESS_TOKEN, id)? {
+            return Ok(Err(why));
         }
-        if !self.has::<Consumer>(&row.consumer)? {
+        if !self.claim::<Consumer>(&row.consumer)? {
             return Ok(Err("the consumer of the access token does not exist in this store".to_owned()));
         }
-        if !self.has::<User>(&row.user)? || !self.has::<Project>(&row.project)? {
+        if !self.claim::<User>(&row.user)? || !self.claim::<Project>(&row.project)? {
             return Ok(
                 Err("the user or project of the access token does not exist in this store".to_owned()),
             );
@@ -261,7 +264,7 @@ impl Taking<'_, '_> {
         if let Some(lacking) = self.lacking_role(&row.user, row.project, &row.roles)? {
             return Ok(Err(lacking));
         }
-        let left = self.add(id, row)?;
+        let left = self.add_once(ACCESS_TOKEN, id, row)?;
         for key in ways_to_access(id, row) {
             self.change.put(&key, &Reverse);
         }

@@ -184,6 +184,15 @@ fn id<I: FromStr>(row: &Value, name: &str) -> Option<I> {
     row.get(name)?.as_str()?.parse().ok()
 }
 
+/// A term that limits a record: `Some(None)` if it is absent or null, and `None` if it cannot be read. A record with such a term is left out: without
+/// the term it would have more rights.
+fn term<'r, T>(row: &'r Value, name: &str, read: impl Fn(&'r Value) -> Option<T>) -> Option<Option<T>> {
+    match row.get(name) {
+        None | Some(Value::Null) => Some(None),
+        Some(value) => Some(Some(read(value)?)),
+    }
+}
+
 fn domain(row: &Value, name: &str) -> Option<DomainId> {
     DomainId::from_keystone(row.get(name)?.as_str()?).ok()
 }
@@ -248,7 +257,7 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     progress.at(9, LISTS);
     trusts(&mut api, &mut asked).await?;
     blobs(&mut api, &mut asked).await?;
-    oauth(&mut api, &mut asked, dump).await?;
+    oauth(&mut api, &mut asked, &users, dump).await?;
     configurations(&mut api, &mut asked, &domains, dump).await?;
     Ok(asked)
 }
@@ -280,7 +289,7 @@ async fn of_domains(
 fn password(asked: &mut Asked, user: &Value, dump: &Dump) -> Option<Password> {
     let known = text(user, "id").and_then(|id| dump.passwords.get(&id))?;
     let why = match enfilade_identity::check_hash(&known.hash) {
-        _ if loses_factor(user) => {
+        _ if loses_factor(user, "password") => {
             "the rules of the user need a method that this server does not have, and the password alone would be enough here".to_owned()
         }
         Err(why) => why.to_string(),
@@ -382,13 +391,13 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// Whether the rules of a user need more than a password, and would be satisfied by the password here, because this server does not have the other
+/// Whether the rules of a user need more than this method, and would be satisfied by the method alone here, because this server does not have the other
 /// methods.
-fn loses_factor(user: &Value) -> bool {
+fn loses_factor(user: &Value, method: &str) -> bool {
     let rules = rules(user);
     !rules.is_empty()
-        && !rules.contains(&vec!["password".to_owned()])
-        && enfilade_identity::is_password_enough(&rules)
+        && !rules.contains(&vec![method.to_owned()])
+        && enfilade_identity::is_enough(&rules, method)
 }
 
 async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use super::super::cloud::Api;
 use super::for_services::shown_for_system;
-use super::{Asked, id, text};
+use super::{Asked, id, term, text};
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::CloudRecord;
 use enfilade_facts::tables::{Blob, BlobId};
@@ -15,7 +15,7 @@ pub(super) async fn blobs(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()
         let kind = if text(&row, "type").as_deref() == Some("ec2") { "EC2 key" } else { "credential" };
         let called = text(&row, "id").unwrap_or_default();
         if text(&row, "blob").is_none() {
-            let why = "Keystone does not show the secret to this session: import again with `system_scope: all` instead of the project in clouds.yaml";
+            let why = "Keystone does not show the secret in a session for a project: import again with `system_scope: all` instead of the project in clouds.yaml";
             asked.left.push(Imported::left(kind, called, why));
             continue;
         }
@@ -33,10 +33,7 @@ fn blob(row: &Value) -> Option<(BlobId, Blob)> {
     let (kind, blob, said) = (text(row, "type")?, text(row, "blob")?, text(row, "id")?);
     // In Keystone, an id has half as many digits as here, except the id of an EC2 key.
     let id_here = said.parse().or_else(|_| format!("{said}{said}").parse()).ok()?;
-    let project = match text(row, "project_id") {
-        Some(_) => Some(id(row, "project_id")?),
-        None => None,
-    };
+    let project = term(row, "project_id", |project| project.as_str()?.parse().ok())?;
     Some((id_here, Blob { user: id(row, "user_id")?, project, kind, blob, ec2: None }))
 }
 
@@ -57,7 +54,9 @@ mod tests {
             assert!(blob(&row(bad)).is_none(), "{bad}");
         }
         let mut of_nobody = row(&short);
-        of_nobody["project_id"] = json!("x");
-        assert!(blob(&of_nobody).is_none());
+        for bad in [json!("x"), json!(7), json!("")] {
+            of_nobody["project_id"] = bad;
+            assert!(blob(&of_nobody).is_none(), "{of_nobody}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::super::cloud::Api;
 use super::super::dump::{Dump, DumpedAccessToken};
 use super::for_services::{shown, shown_for_system};
-use super::{Asked, id, outer_first, text, unknown};
+use super::{Asked, id, loses_factor, outer_first, term, text, unknown};
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{CloudCredential, CloudRecord};
 use enfilade_facts::tables::{AccessRule, AccessToken, Consumer, Delegation, SharedSecret, Trust, Verifier};
@@ -15,6 +15,10 @@ use serde_json::Value;
 /// The end of the year 9999: an access token here always has an end, and some of Keystone have none.
 const NEVER: i64 = 253_402_300_799;
 
+/// The names of methods of authentication.
+const WITH_CREDENTIAL: &str = "application_credential";
+const WITH_ACCESS_TOKEN: &str = "oauth1";
+
 /// The ids of the roles in a list of roles; `None` if one of them cannot be read.
 fn role_ids(rows: &[Value]) -> Option<Vec<RoleId>> {
     rows.iter().map(|role| id(role, "id")).collect()
@@ -22,7 +26,7 @@ fn role_ids(rows: &[Value]) -> Option<Vec<RoleId>> {
 
 /// A time in seconds, 0 if there is none, and at least 1 if there is one. `None` if it cannot be read.
 fn end(row: &Value) -> Option<i64> {
-    text(row, "expires_at").map_or(Some(0), |text| Some(from_rfc3339(&text)?.max(1)))
+    Some(term(row, "expires_at", |end| from_rfc3339(end.as_str()?))?.map_or(0, |end| end.max(1)))
 }
 
 /// Adds the application credentials with their rights. The API does not show their secrets: without a dump the server refuses an application credential
@@ -45,7 +49,7 @@ pub(super) async fn application_credentials(
         };
         let owner: Option<UserId> = id(user, "id");
         for row in &rows {
-            let verifier = verifier(asked, row, dump);
+            let verifier = verifier(asked, user, row, dump);
             asked.each("application credential", std::slice::from_ref(row), |row| {
                 Some(CloudRecord::Credential(
                     id(row, "id")?,
@@ -58,31 +62,33 @@ pub(super) async fn application_credentials(
 }
 
 /// The verifier of the secret. The hash of the dump is replaced by a fast one at the first use of a secret that Keystone generated.
-fn verifier(asked: &mut Asked, row: &Value, dump: &Dump) -> Verifier {
+fn verifier(asked: &mut Asked, user: &Value, row: &Value, dump: &Dump) -> Verifier {
     let Some(hash) = text(row, "id").and_then(|id| dump.secrets.get(&id)) else { return Verifier::Missing };
-    match enfilade_identity::check_hash(hash) {
-        Ok(()) => Verifier::Upgrading(hash.clone()),
-        Err(why) => {
-            let name = text(row, "name").unwrap_or_default();
-            asked.left.push(Imported::left("secret of application credential", name, why.to_string()));
-            Verifier::Missing
+    let why = match enfilade_identity::check_hash(hash) {
+        _ if loses_factor(user, WITH_CREDENTIAL) => {
+            "the rules of its user need a method that this server does not have, and the secret alone would be enough here".to_owned()
         }
-    }
+        Ok(()) => return Verifier::Upgrading(hash.clone()),
+        Err(why) => why.to_string(),
+    };
+    let name = text(row, "name").unwrap_or_default();
+    asked.left.push(Imported::left("secret of application credential", name, why));
+    Verifier::Missing
 }
 
 fn credential(row: &Value, owner: UserId, verifier: Verifier) -> Option<CloudCredential> {
-    let list = |name: &str| row.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let list = |name: &str| Some(term(row, name, Value::as_array)?.map_or(&[][..], Vec::as_slice));
     let rule = |rule: &Value| {
         let (service, method, path) = (text(rule, "service")?, text(rule, "method")?, text(rule, "path")?);
         Some(AccessRule { id: id(rule, "id")?, service, method, path })
     };
-    let micros = text(row, "expires_at").and_then(|text| micros_from_rfc3339(&text));
+    let micros = term(row, "expires_at", |end| micros_from_rfc3339(end.as_str()?))?;
     let delegation = Delegation {
         project: id(row, "project_id")?,
-        roles: role_ids(list("roles"))?,
-        unrestricted: row.get("unrestricted").and_then(Value::as_bool).unwrap_or(false),
+        roles: role_ids(list("roles")?)?,
+        unrestricted: term(row, "unrestricted", Value::as_bool)?.unwrap_or(false),
         // If an access rule cannot be read, the credential is left out: without its rules it would be valid for every request.
-        rules: list("access_rules").iter().map(rule).collect::<Option<_>>()?,
+        rules: list("access_rules")?.iter().map(rule).collect::<Option<_>>()?,
         by: None,
         expires_micros: micros.filter(|micros| micros % MICROS_PER_SECOND != 0),
     };
@@ -122,19 +128,8 @@ pub(super) async fn trusts(api: &mut Api, asked: &mut Asked) -> anyhow::Result<(
 }
 
 fn trust(row: &Value, roles: &[Value]) -> Option<Trust> {
-    // A number that is absent or null stays `None`; one that this server cannot hold makes the trust unreadable.
-    let number = |name: &str| match row.get(name) {
-        None | Some(Value::Null) => Some(None),
-        Some(value) => Some(Some(value.as_u64()?)),
-    };
-    let parent = match text(row, "redelegated_trust_id") {
-        Some(_) => Some(id(row, "redelegated_trust_id")?),
-        None => None,
-    };
-    let uses = match number("remaining_uses")? {
-        Some(uses) => Some(u32::try_from(uses).ok()?),
-        None => None,
-    };
+    let uses = term(row, "remaining_uses", |uses| u32::try_from(uses.as_u64()?).ok())?;
+    let parent = term(row, "redelegated_trust_id", |parent| parent.as_str()?.parse().ok())?;
     Some(Trust {
         trustor: id(row, "trustor_user_id")?,
         trustee: id(row, "trustee_user_id")?,
@@ -143,14 +138,20 @@ fn trust(row: &Value, roles: &[Value]) -> Option<Trust> {
         impersonation: row.get("impersonation")?.as_bool()?,
         expires: end(row)?,
         uses,
-        redelegations: u8::try_from(number("redelegation_count")?.unwrap_or(0)).ok()?,
+        redelegations: term(row, "redelegation_count", |count| u8::try_from(count.as_u64()?).ok())?
+            .unwrap_or(0),
         parent,
         by: None,
     })
 }
 
 /// Adds the OAuth consumers and the access tokens. Both come only with their secrets, which are only in a dump.
-pub(super) async fn oauth(api: &mut Api, asked: &mut Asked, dump: &Dump) -> anyhow::Result<()> {
+pub(super) async fn oauth(
+    api: &mut Api,
+    asked: &mut Asked,
+    users: &[Value],
+    dump: &Dump,
+) -> anyhow::Result<()> {
     let kind = "OAuth consumer";
     let rows = shown(api, asked, "OS-OAUTH1/consumers", "consumers", kind).await?.unwrap_or_default();
     for row in &rows {
@@ -169,28 +170,45 @@ pub(super) async fn oauth(api: &mut Api, asked: &mut Asked, dump: &Dump) -> anyh
         }
     }
     for token in &dump.access_tokens {
-        match access_token(token) {
-            Some((id, token)) => asked.things.push(CloudRecord::AccessToken(id, Box::new(token))),
-            None => {
-                let why = "an id or the secret is not 32 hexadecimal digits, or the end is not a time";
-                asked.left.push(Imported::left("OAuth access token", token.id.as_str(), why));
+        match access_token(token, users) {
+            Ok((id, token)) => asked.things.push(CloudRecord::AccessToken(id, Box::new(token))),
+            Err(why) => {
+                let called = token.id.as_deref().unwrap_or_default();
+                asked.left.push(Imported::left("OAuth access token", called, why));
             }
         }
     }
     Ok(())
 }
 
-fn access_token(dumped: &DumpedAccessToken) -> Option<(AccessTokenId, AccessToken)> {
-    let roles: Vec<String> = serde_json::from_str(&dumped.roles).ok()?;
+/// The access token, or why it is left out.
+fn access_token(
+    dumped: &DumpedAccessToken,
+    users: &[Value],
+) -> Result<(AccessTokenId, AccessToken), &'static str> {
+    let read = read_access_token(dumped).ok_or(
+        "an id or the secret is NULL or not 32 hexadecimal digits, the roles are no list, or the end is not a time",
+    )?;
+    match users.iter().find(|user| id(user, "id") == Some(read.1.user)) {
+        None => Err("Keystone does not list its user, so the rules of the user are unknown"),
+        Some(user) if loses_factor(user, WITH_ACCESS_TOKEN) => Err(
+            "the rules of its user need a method that this server does not have, and the access token alone would be enough here",
+        ),
+        Some(_) => Ok(read),
+    }
+}
+
+fn read_access_token(dumped: &DumpedAccessToken) -> Option<(AccessTokenId, AccessToken)> {
+    let roles: Vec<String> = serde_json::from_str(dumped.roles.as_deref()?).ok()?;
     let token = AccessToken {
-        consumer: dumped.consumer.parse().ok()?,
-        secret: SharedSecret::try_from(dumped.secret.clone()).ok()?,
-        user: dumped.user.parse().ok()?,
-        project: dumped.project.parse().ok()?,
+        consumer: dumped.consumer.as_deref()?.parse().ok()?,
+        secret: SharedSecret::try_from(dumped.secret.clone()?).ok()?,
+        user: dumped.user.as_deref()?.parse().ok()?,
+        project: dumped.project.as_deref()?.parse().ok()?,
         roles: roles.iter().map(|role| role.parse().ok()).collect::<Option<_>>()?,
         expires: dumped.expires.as_deref().map_or(Some(NEVER), from_rfc3339)?,
     };
-    Some((dumped.id.parse().ok()?, token))
+    Some((dumped.id.as_deref()?.parse().ok()?, token))
 }
 
 #[cfg(test)]
@@ -224,6 +242,11 @@ mod tests {
         for bad in [
             json!({ "remaining_uses": -1 }),
             json!({ "remaining_uses": "x" }),
+            json!({ "remaining_uses": 1.5 }),
+            json!({ "redelegated_trust_id": 7 }),
+            json!({ "redelegated_trust_id": "" }),
+            json!({ "expires_at": 1 }),
+            json!({ "expires_at": "" }),
             json!({ "redelegation_count": 300 }),
             json!({ "redelegated_trust_id": "x" }),
             json!({ "expires_at": "soon" }),
@@ -236,16 +259,83 @@ mod tests {
     }
 
     #[test]
+    fn a_credential_keeps_its_terms() {
+        let owner = UserId::from_bytes([2; 16]);
+        let rule = json!({ "id": hex("07"), "service": "compute", "method": "GET", "path": "/x" });
+        let row = |more: Value| {
+            let mut row = json!({
+                "project_id": hex("03"), "name": "ci", "roles": [{ "id": hex("05") }], "unrestricted": false,
+                "expires_at": "2030-01-31T12:00:00.500000", "access_rules": [rule],
+            });
+            row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            credential(&row, owner, Verifier::Missing)
+        };
+        let read = row(json!({})).unwrap();
+        assert_eq!((read.delegation.rules.len(), read.delegation.roles.len()), (1, 1));
+        assert!(read.expires > 1 && read.delegation.expires_micros.is_some());
+        let none = json!({ "unrestricted": null, "expires_at": null, "access_rules": null });
+        let read = row(none).unwrap();
+        assert!(!read.delegation.unrestricted && read.expires == 0 && read.delegation.rules.is_empty());
+        for bad in [
+            json!({ "access_rules": {} }),
+            json!({ "access_rules": "x" }),
+            json!({ "access_rules": [{ "path": "/x" }] }),
+            json!({ "roles": "x" }),
+            json!({ "unrestricted": "false" }),
+            json!({ "unrestricted": 0 }),
+            json!({ "expires_at": 1_896_091_200 }),
+            json!({ "expires_at": "" }),
+            json!({ "expires_at": "soon" }),
+        ] {
+            assert!(row(bad.clone()).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_left_out_if_it_alone_was_not_enough() {
+        let user = |rules: Value| json!({ "id": hex("02"), "options": { "multi_factor_auth_enabled": true, "multi_factor_auth_rules": rules } });
+        let row = json!({ "id": "c", "name": "ci" });
+        let hash = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD".to_owned();
+        let dump = Dump { secrets: [("c".to_owned(), hash)].into(), ..Dump::default() };
+        for (rules, is_whole) in [
+            (json!([]), true),
+            (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
+            // These rules refuse it here, too.
+            (json!([["password", "totp"]]), true),
+            (json!([["mapped"]]), false),
+            (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),
+        ] {
+            let mut asked = Asked::default();
+            let verifier = verifier(&mut asked, &user(rules.clone()), &row, &dump);
+            assert_eq!(verifier != Verifier::Missing, is_whole, "{rules}");
+            assert_eq!(asked.left.is_empty(), is_whole, "{rules}");
+            assert_eq!(access_token(&dumped(), &[user(rules.clone())]).is_ok(), is_whole, "{rules}");
+        }
+        assert!(access_token(&dumped(), &[]).is_err(), "the rules are unknown");
+    }
+
+    fn dumped() -> DumpedAccessToken {
+        DumpedAccessToken {
+            id: Some(hex("01")),
+            secret: Some(hex("06")),
+            user: Some(hex("02")),
+            project: Some(hex("03")),
+            roles: Some(json!([hex("05")]).to_string()),
+            consumer: Some(hex("04")),
+            expires: None,
+        }
+    }
+
+    #[test]
     fn an_access_token_of_the_table() {
         let dumped = |secret: &str, roles: &str, expires: Option<&str>| DumpedAccessToken {
-            id: hex("01"),
-            secret: secret.to_owned(),
-            user: hex("02"),
-            project: hex("03"),
-            roles: roles.to_owned(),
-            consumer: hex("04"),
+            secret: Some(secret.to_owned()),
+            roles: Some(roles.to_owned()),
             expires: expires.map(str::to_owned),
+            ..dumped()
         };
+        let users = [json!({ "id": hex("02") })];
+        let access_token = |dumped: &DumpedAccessToken| access_token(dumped, &users);
         let roles = json!([hex("05")]).to_string();
         let (_, token) = access_token(&dumped(&hex("06"), &roles, None)).unwrap();
         assert_eq!((token.expires, token.roles.len()), (NEVER, 1));
@@ -257,8 +347,10 @@ mod tests {
             dumped(&hex("06"), "none", None),
             dumped(&hex("06"), "[1]", None),
             dumped(&hex("06"), &roles, Some("soon")),
+            dumped(&hex("06"), &roles, Some("")),
+            DumpedAccessToken { user: None, ..dumped(&hex("06"), &roles, None) },
         ] {
-            assert!(access_token(&bad).is_none());
+            assert!(access_token(&bad).is_err());
         }
     }
 }

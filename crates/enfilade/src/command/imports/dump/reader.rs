@@ -1,0 +1,340 @@
+//! Splits a dump into statements. Users of the source choose texts in it, so the reader always knows where a text ends: it reads every statement, also
+//! of tables that nobody needs, and refuses what it does not understand.
+
+use anyhow::bail;
+
+/// A part of a statement. Comments and blanks are no parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part<'t> {
+    /// A text in single quotes, as it is written between them.
+    Text(&'t str),
+    /// A name in backticks or double quotes.
+    Name(&'t str),
+    /// A keyword, a number, or a name without quotes.
+    Word(&'t str),
+    Sign(char),
+}
+
+/// What a dump begins with. Only SQLite has no escapes with backslashes.
+const SQLITE: &str = "PRAGMA foreign_keys=OFF;";
+const MYSQL: [&str; 5] = ["--", "/*", "CREATE TABLE ", "DROP TABLE ", "SET "];
+
+/// Reads the parts of a dump from the first to the last.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'t> {
+    whole: &'t str,
+    rest: &'t str,
+    is_sqlite: bool,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> anyhow::Result<Self> {
+        let is_sqlite = text.starts_with(SQLITE);
+        let reader = Reader { whole: text, rest: text, is_sqlite };
+        match is_sqlite || MYSQL.iter().any(|begin| text.starts_with(begin)) {
+            true => Ok(reader),
+            false => bail!(reader.wrong("the output of `mysqldump keystone` or `sqlite3 keystone.db .dump`")),
+        }
+    }
+
+    /// The error for what is here instead. It names the line and nothing of the content, because a dump has secrets.
+    pub(super) fn wrong(&self, expected: &str) -> anyhow::Error {
+        let read = self.whole.len() - self.rest.len();
+        let line = 1 + self.whole.bytes().take(read).filter(|byte| *byte == b'\n').count();
+        anyhow::anyhow!("line {line}: expected {expected}")
+    }
+
+    /// The next part; `None` at the end of the dump.
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<Part<'t>>> {
+        self.skip_blanks()?;
+        let Some(first) = self.rest.chars().next() else { return Ok(None) };
+        let after = self.rest.get(first.len_utf8()..).unwrap_or_default();
+        let part = match first {
+            '\'' => {
+                let Some(end) = end_of_text(after, !self.is_sqlite) else {
+                    bail!(self.wrong("a closing quote of the text that begins here"))
+                };
+                let (text, rest) = after.split_at(end);
+                self.rest = rest.strip_prefix('\'').unwrap_or(rest);
+                Part::Text(text)
+            }
+            '`' | '"' => {
+                let Some((name, rest)) = after.split_once(first) else {
+                    bail!(self.wrong("a closing quote of the name that begins here"))
+                };
+                self.rest = rest;
+                Part::Name(name)
+            }
+            _ => {
+                let is_in_word = |c: char| c.is_alphanumeric() || "_.+-".contains(c);
+                let end = self.rest.find(|c| !is_in_word(c)).unwrap_or(self.rest.len());
+                if end == 0 {
+                    self.rest = after;
+                    return Ok(Some(Part::Sign(first)));
+                }
+                let (word, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                Part::Word(word)
+            }
+        };
+        Ok(Some(part))
+    }
+
+    fn skip_blanks(&mut self) -> anyhow::Result<()> {
+        loop {
+            self.rest = self.rest.trim_start();
+            let end = match self.rest.get(..2) {
+                Some("--") => "\n",
+                Some("/*") => "*/",
+                _ => return Ok(()),
+            };
+            match self.rest.split_once(end) {
+                Some((_, rest)) => self.rest = rest,
+                None if end == "\n" => self.rest = "",
+                None => bail!(self.wrong("an end of the comment that begins here")),
+            }
+        }
+    }
+
+    /// Whether this part is next; then it is read.
+    pub(super) fn has(&mut self, part: Part<'_>) -> anyhow::Result<bool> {
+        let mut ahead = *self;
+        let is_next = ahead.next()? == Some(part);
+        if is_next {
+            *self = ahead;
+        }
+        Ok(is_next)
+    }
+
+    /// Reads a part that must be next.
+    pub(super) fn expect(&mut self, part: Part<'_>) -> anyhow::Result<()> {
+        let here = *self;
+        match (self.has(part)?, part) {
+            (true, _) => Ok(()),
+            (false, Part::Sign(sign)) => bail!(here.wrong(&format!("`{sign}`"))),
+            (false, Part::Text(word) | Part::Name(word) | Part::Word(word)) => {
+                bail!(here.wrong(&format!("`{word}`")))
+            }
+        }
+    }
+
+    /// Reads the rest of a statement with its `;`.
+    pub(super) fn end_statement(&mut self) -> anyhow::Result<()> {
+        loop {
+            match self.next()? {
+                Some(Part::Sign(';')) => return Ok(()),
+                Some(_) => {}
+                None => bail!(self.wrong("`;` at the end of the last statement: the dump is not complete")),
+            }
+        }
+    }
+
+    /// A name, with or without quotes.
+    pub(super) fn name(&mut self) -> anyhow::Result<&'t str> {
+        let here = *self;
+        match self.next()? {
+            Some(Part::Name(name) | Part::Word(name)) => Ok(name),
+            _ => bail!(here.wrong("a name")),
+        }
+    }
+
+    /// A value of a row; `None` for NULL.
+    pub(super) fn value(&mut self) -> anyhow::Result<Option<String>> {
+        if self.has(Part::Word("NULL"))? {
+            return Ok(None);
+        }
+        let mut ahead = *self;
+        if let Some(Part::Word(word)) = ahead.next()?
+            && is_number(word)
+        {
+            *self = ahead;
+            return Ok(Some(word.to_owned()));
+        }
+        Ok(Some(if self.is_sqlite { self.text_of_sqlite()? } else { self.text()? }))
+    }
+
+    fn text(&mut self) -> anyhow::Result<String> {
+        let here = *self;
+        match self.next()? {
+            Some(Part::Text(text)) if self.is_sqlite => Ok(text.replace("''", "'")),
+            Some(Part::Text(text)) => Ok(unescaped(text)),
+            _ => bail!(here.wrong("NULL, a number or a text in single quotes")),
+        }
+    }
+
+    /// A text as `sqlite3` prints it. Some versions print a text with line ends as `replace('a\nb','\n',char(10))`, or with two replacements. Newer ones
+    /// print `unistr('a\u000ab')`.
+    fn text_of_sqlite(&mut self) -> anyhow::Result<String> {
+        if self.has(Part::Word("unistr"))? {
+            self.expect(Part::Sign('('))?;
+            let here = *self;
+            let Some(text) = with_code_points(&self.text()?) else {
+                bail!(here.wrong("a text with `\\uXXXX` or `\\\\` for each backslash"))
+            };
+            self.expect(Part::Sign(')'))?;
+            return Ok(text);
+        }
+        let mut replacements = 0;
+        while self.has(Part::Word("replace"))? {
+            self.expect(Part::Sign('('))?;
+            replacements += 1;
+        }
+        let mut text = self.text()?;
+        for _ in 0..replacements {
+            self.expect(Part::Sign(','))?;
+            let here = *self;
+            let written = self.text()?;
+            for part in [Part::Sign(','), Part::Word("char"), Part::Sign('(')] {
+                self.expect(part)?;
+            }
+            let end = match (written.is_empty(), self.next()?) {
+                (false, Some(Part::Word("10"))) => "\n",
+                (false, Some(Part::Word("13"))) => "\r",
+                _ => bail!(here.wrong("the replacement of a text by `char(10)` or `char(13)`")),
+            };
+            self.expect(Part::Sign(')'))?;
+            self.expect(Part::Sign(')'))?;
+            text = text.replace(&written, end);
+        }
+        Ok(text)
+    }
+}
+
+/// The offset of the quote that ends a text. A doubled quote does not end it.
+fn end_of_text(text: &str, has_escapes: bool) -> Option<usize> {
+    let mut bytes = text.bytes().enumerate().peekable();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'\\' if has_escapes => drop(bytes.next()),
+            b'\'' if bytes.next_if(|(_, next)| *next == b'\'').is_none() => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_number(word: &str) -> bool {
+    let is_digits = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+    word.chars().all(is_digits) && word.parse::<f64>().is_ok()
+}
+
+/// Decodes a text of MySQL: doubled quotes, and escapes with backslashes.
+fn unescaped(text: &str) -> String {
+    let (mut value, mut chars) = (String::with_capacity(text.len()), text.chars());
+    while let Some(c) = chars.next() {
+        let escaped = if c == '\\' || c == '\'' { chars.next() } else { None };
+        value.push(match (c, escaped) {
+            ('\\', Some('n')) => '\n',
+            ('\\', Some('r')) => '\r',
+            ('\\', Some('t')) => '\t',
+            ('\\', Some('b')) => '\u{8}',
+            ('\\', Some('0')) => '\0',
+            ('\\', Some('Z')) => '\u{1a}',
+            (_, Some(other)) => other,
+            (c, None) => c,
+        });
+    }
+    value
+}
+
+/// Decodes the argument of `unistr` as `sqlite3` writes it; `None` if it is different.
+fn with_code_points(text: &str) -> Option<String> {
+    let (mut value, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, escaped)) = rest.split_once('\\') {
+        value.push_str(before);
+        rest = match escaped.strip_prefix('\\') {
+            Some(after) => {
+                value.push('\\');
+                after
+            }
+            None => {
+                let (digits, after) = escaped.strip_prefix('u')?.split_at_checked(4)?;
+                let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+                value.push(char::from_u32(u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)?)?);
+                after
+            }
+        };
+    }
+    value.push_str(rest);
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(begin: &str, text: &str) -> Option<Option<String>> {
+        let whole = format!("{begin}\n{text} ;");
+        let mut reader = Reader::new(&whole).unwrap();
+        reader.rest = whole.get(begin.len()..).unwrap();
+        let value = reader.value().ok()?;
+        reader.has(Part::Sign(';')).unwrap().then_some(value)
+    }
+
+    #[test]
+    fn values_of_sqlite() {
+        for (text, expected) in [
+            (r"'a\'", r"a\"),
+            ("'it''s'", "it's"),
+            ("'two\nlines'", "two\nlines"),
+            (r"replace('x\n,(1)','\n',char(10))", "x\n,(1)"),
+            (r"replace('x\012\n','\012',char(10))", "x\n\\n"),
+            (r"replace(replace('a\r\nb','\r',char(13)),'\n',char(10))", "a\r\nb"),
+            (r"unistr('a\u000ab\\u000a''')", "a\nb\\u000a'"),
+            ("-1", "-1"),
+            ("1.5e+3", "1.5e+3"),
+        ] {
+            assert_eq!(value(SQLITE, text), Some(Some(expected.to_owned())), "{text}");
+        }
+        assert_eq!(value(SQLITE, "NULL"), Some(None));
+        for bad in [
+            "x'00'",
+            "now()",
+            "'a' 'b'",
+            "'a'||'b'",
+            "inf",
+            "e",
+            "1x",
+            r"replace('a','',char(10))",
+            r"replace('a','\n',char(65))",
+            r"replace('a','\n','x')",
+            r"replace('a','\n',char(10)",
+            r"unistr('\x')",
+            r"unistr('\u00')",
+            r"unistr('\u+00a')",
+            r"unistr('\ud800')",
+            "",
+        ] {
+            assert_eq!(value(SQLITE, bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_of_mysql() {
+        for (text, expected) in [
+            (r"'a\\'", r"a\"),
+            (r"'a\',(1)'", "a',(1)"),
+            (r"'it''s'", "it's"),
+            (r"'\r\n\t\0\Z\%'", "\r\n\t\0\u{1a}%"),
+            ("'ü\\ü'", "üü"),
+        ] {
+            assert_eq!(value("-- MySQL", text), Some(Some(expected.to_owned())), "{text}");
+        }
+        for bad in [r"'a\'", "replace('a','b',char(10))", "unistr('a')", "_binary 'a'", "0x61", "TRUE"] {
+            assert_eq!(value("-- MySQL", bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_dump_is_refused_with_the_line() {
+        // `sqlite3` prints rows alone without the line by which its dumps are known.
+        for bad in ["", "x", "INSERT INTO t VALUES(1);", "BEGIN TRANSACTION;", "\u{feff}-- MySQL"] {
+            assert!(Reader::new(bad).is_err(), "{bad}");
+        }
+        let mut reader = Reader::new("-- MySQL\n/* '; */\nSET a='\\';\n").unwrap();
+        let why = reader.end_statement().unwrap_err().to_string();
+        assert_eq!(why, "line 3: expected a closing quote of the text that begins here");
+        let why = Reader::new("-- MySQL\n/*").unwrap().next().unwrap_err().to_string();
+        assert!(why.starts_with("line 2: "), "{why}");
+    }
+}
