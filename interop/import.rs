@@ -222,7 +222,7 @@ fn a_token_that_was_taken_over_is_upgraded_when_its_secret_is_used() {
     assert_eq!(checked_by(), "a slow hash, $5$");
     let marked = server.cli(&["token", "upgrade", "ann@pbs!tok"]);
     assert_eq!(marked[0]["left_as_it_is"], serde_json::Value::Null);
-    assert_eq!(checked_by(), "a slow hash, $5$, until a fast one can replace it");
+    assert_eq!(checked_by(), "a slow hash, $5$, until a fast one is made");
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
     let is_upgraded = || checked_by() == "a fast keyed hash";
     assert!((0..600).any(|_| is_upgraded() || (std::thread::sleep(Duration::from_millis(100)), false).1));

@@ -318,10 +318,11 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
         permit.ok().and_then(|_| spare.enter(&name, &LedgerSlot::default(), OperationKind::Write, NOW).ok())
     };
     std::thread::scope(|scope| {
+        let mut threads = Vec::new();
         for house in houses.iter().cycle().take(4) {
             let (write, turn, stop) = (&write, &turn, &stop);
             let (attempts, late, inside) = (&attempts, &late, &inside);
-            scope.spawn(move || {
+            let thread = scope.spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
                     let before = turn.load(Ordering::SeqCst);
                     let guard = write(house);
@@ -339,6 +340,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
                     }
                 }
             });
+            threads.push(thread);
         }
         for _ in 0..switches {
             switch(&lmdb, &name, true);
@@ -356,6 +358,8 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
             switch(&lmdb, &name, false);
         }
         stop.store(true, Ordering::SeqCst);
+        // LMDB does not allow that a store is closed while a thread that has read it ends. The scope waits only for the end of the closures.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let [attempts, late, unseen] = [attempts, late, unseen].map(AtomicU64::into_inner);
     Outcome { attempts, late, unseen }

@@ -537,9 +537,7 @@ fn checked_by(verifier: &Verifier) -> String {
     match verifier {
         Verifier::Keyed(_) => "a fast keyed hash".to_owned(),
         Verifier::Crypt(hash) => format!("a slow hash, {}", scheme(hash)),
-        Verifier::Upgrading(hash) => {
-            format!("a slow hash, {}, until a fast one can replace it", scheme(hash))
-        }
+        Verifier::Upgrading(hash) => format!("a slow hash, {}, until a fast one is made", scheme(hash)),
         Verifier::Certificate(fingerprint) => {
             let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("the client's certificate, SHA-256 {digits}")
