@@ -357,6 +357,17 @@ fn import(server: &Server, cloud: &Value) {
     assert!(output.status.success() && left.is_none(), "{}\n{said}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The records of a list, or those of its domain if the list has the filter `domain_id`.
+fn listed(cloud: &Value, name: &str) -> Vec<Value> {
+    let list = |name: &str| cloud.get(name).and_then(Value::as_array).cloned();
+    let of_domain = || {
+        let (many, domain) = name.split_once("?domain_id=")?;
+        let all = list(many)?.into_iter();
+        Some(all.filter(|record| record["domain_id"] == domain).collect())
+    };
+    list(name).or_else(of_domain).unwrap_or_default()
+}
+
 /// Answers one connection after the other, until one ends without a request.
 fn serve(listener: &TcpListener, cloud: &Value) {
     loop {
@@ -370,7 +381,7 @@ fn serve(listener: &TcpListener, cloud: &Value) {
             let (status, said) = match method.as_str() {
                 "POST" => ("201 Created", json!({ "token": {} })),
                 _ if many == "config" => ("404 Not Found", json!({})),
-                _ => ("200 OK", json!({ many: cloud.get(name).cloned().unwrap_or_else(|| json!([])) })),
+                _ => ("200 OK", json!({ many: listed(cloud, name) })),
             };
             let said = said.to_string();
             let text = format!(
