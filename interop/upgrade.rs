@@ -243,6 +243,8 @@ fn an_upgrade_that_is_cut_short_has_changed_nothing() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
     let (mut runs, mut ended, mut before) = (0, 0, 0);
+    // Without the campaign, every second write is tried.
+    let step = if std::env::var_os("ENFILADE_CAMPAIGN_N").is_some() { 1 } else { 2 };
     for fault in FAULTS {
         let mut at = 1;
         loop {
@@ -262,7 +264,7 @@ fn an_upgrade_that_is_cut_short_has_changed_nothing() {
             );
             is_whole(FORMAT - 1, &data);
             ended += u64::from(output.status.code().is_none());
-            (at, runs) = (at + 1, runs + 1);
+            (at, runs) = (at + step, runs + 1);
         }
     }
     println!(
