@@ -53,6 +53,8 @@ fn world() -> World {
         ("ann", "tenant"),
         ("boss", "tenant"),
         ("clerk", "tenant"),
+        ("chief", "tenant"),
+        ("auditor", "tenant"),
         ("guest", "elsewhere"),
         ("other", "elsewhere"),
     ] {
@@ -63,16 +65,22 @@ fn world() -> World {
         let id = world.cloud.make("group", json!({ "name": name, "domain_id": world.id(domain) }));
         world.ids.insert(name, id);
     }
-    let operator = world.cloud.make("role", json!({ "name": "operator" }));
-    world.ids.insert("operator", operator);
-    let reader = world.cloud.role("reader");
-    world.ids.insert("reader", reader);
+    for (name, domain) in [("operator", None), ("local role", Some(world.id("elsewhere").to_owned()))] {
+        let id = world.cloud.make("role", json!({ "name": name, "domain_id": domain }));
+        world.ids.insert(name, id);
+    }
+    for name in ["reader", "member"] {
+        let id = world.cloud.role(name);
+        world.ids.insert(name, id);
+    }
     for (path, role) in [
         ("projects/<own>/users/<ann>", "member"),
         ("projects/<foreign>/users/<ann>", "reader"),
         ("projects/<foreign>/users/<guest>", "member"),
         ("domains/<tenant>/users/<boss>", "manager"),
         ("domains/<tenant>/users/<clerk>", "reader"),
+        ("domains/<tenant>/users/<chief>", "admin"),
+        ("system/users/<auditor>", "reader"),
     ] {
         world.give(&world.filled(path), role);
     }
@@ -88,6 +96,11 @@ fn world() -> World {
     let (status, made) = world.cloud.call(&guest, "POST", "/v3/credentials", &blob);
     assert_eq!(status, 201, "{made}");
     world.ids.insert("blob", made["credential"]["id"].as_str().unwrap().to_owned());
+    let keys = world.filled("/v3/users/<guest>/credentials/OS-EC2");
+    let (status, made) =
+        world.cloud.call(&guest, "POST", &keys, &json!({ "tenant_id": world.id("foreign") }));
+    assert_eq!(status, 201, "{made}");
+    world.ids.insert("key", made["credential"]["access"].as_str().unwrap().to_owned());
     world
 }
 
@@ -125,12 +138,19 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         "type": "ec2", "project_id": "ID", "blob": "{\"access\":\"taken-by-ann\",\"secret\":\"s\"}",
     } });
     let none = || Value::Null;
-    // The requests of ann; the third column names the hidden record.
-    let ann: Vec<Row> = vec![
+    // The third column names the hidden record.
+    let everybody: Vec<Row> = vec![
         ("GET", "/v3/OS-TRUST/trusts/ID", "trust", none()),
         ("DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none()),
         ("GET", "/v3/OS-TRUST/trusts/ID/roles", "trust", none()),
         ("GET", "/v3/OS-TRUST/trusts/ID/roles/<reader>", "trust", none()),
+        ("GET", "/v3/users/<guest>/credentials/OS-EC2/ID", "key", none()),
+        ("DELETE", "/v3/users/<guest>/credentials/OS-EC2/ID", "key", none()),
+    ];
+    let ann: Vec<Row> = vec![
+        ("GET", "/v3/users/<ann>/credentials/OS-EC2/ID", "key", none()),
+        ("DELETE", "/v3/users/<ann>/credentials/OS-EC2/ID", "key", none()),
+        ("DELETE", "/v3/groups/ID", "strangers", none()),
         ("GET", "/v3/OS-TRUST/trusts?trustor_user_id=ID", "guest", none()),
         ("POST", "/v3/OS-TRUST/trusts", "operator", trust(json!({ "id": "ID" }))),
         ("POST", "/v3/OS-TRUST/trusts", "=operator", trust(json!({ "name": "ID" }))),
@@ -159,6 +179,7 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         ("PATCH", "/v3/users/ID", "guest", json!({ "user": { "password": "taken" } })),
         ("DELETE", "/v3/users/ID", "guest", none()),
         ("PATCH", "/v3/groups/ID", "strangers", json!({ "group": { "name": "taken" } })),
+        ("DELETE", "/v3/groups/ID", "strangers", none()),
         ("PUT", "/v3/projects/<own>/users/ID/roles/<reader>", "guest", none()),
         ("DELETE", "/v3/projects/<own>/users/ID/roles/<reader>", "guest", none()),
         ("HEAD", "/v3/projects/<own>/users/ID/roles/<reader>", "guest", none()),
@@ -191,6 +212,9 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         ("GET", "/v3/groups/ID/users", "strangers", none()),
         ("HEAD", "/v3/groups/<crew>/users/ID", "guest", none()),
         ("HEAD", "/v3/projects/<own>/users/ID/roles/<reader>", "guest", none()),
+        ("HEAD", "/v3/projects/<own>/users/<ann>/roles/ID", "local role", none()),
+        ("HEAD", "/v3/domains/<tenant>/groups/<crew>/roles/ID", "local role", none()),
+        ("DELETE", "/v3/groups/ID", "strangers", none()),
         ("GET", "/v3/projects/<own>/groups/ID/roles", "strangers", none()),
         ("GET", "/v3/users?marker=ID", "guest", none()),
     ];
@@ -200,9 +224,10 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
     for (who, token, rows) in [
         ("ann", world.token("ann", "tenant", on("own")), ann),
         ("the manager", world.token("boss", "tenant", on_domain.clone()), manager),
-        ("the reader", world.token("clerk", "tenant", on_domain), reader),
+        ("the reader", world.token("clerk", "tenant", on_domain.clone()), reader),
+        ("the administrator of the domain", world.token("chief", "tenant", on_domain), Vec::new()),
     ] {
-        for row in &rows {
+        for row in everybody.iter().chain(&rows) {
             let (hidden, absent) = match row.2 {
                 "=operator" => ("operator", "operatoz".to_owned()),
                 "admin's" => (admins, "0123456789abcdef".repeat(2)),
@@ -216,6 +241,104 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A refused caller is told that a record is absent only if the caller may see all records of the kind, or the record is a role or a domain, as in
+/// Keystone.
+#[test]
+fn a_refused_caller_is_told_what_it_could_read() {
+    let world = world();
+    let on_domain = || json!({ "domain": { "id": world.id("tenant") } });
+    let own = json!({ "project": { "id": world.id("own") } });
+    let tokens: BTreeMap<&str, String> = [
+        ("auditor", json!({ "system": { "all": true } })),
+        ("chief", on_domain()),
+        ("boss", on_domain()),
+        ("clerk", on_domain()),
+        ("ann", own),
+    ]
+    .map(|(who, scope)| (who, world.token(who, "tenant", scope)))
+    .into();
+    let none = || Value::Null;
+    let role = || json!({ "role": { "description": "new" } });
+    let user = |domain: Value| json!({ "user": { "name": "new", "domain_id": domain } });
+    let absent = "0123456789abcdef".repeat(2);
+    let mut wrong = Vec::new();
+    // The last two columns are the answers for the record, and for an absent one.
+    for (who, method, path, name, body, expected) in [
+        ("auditor", "PATCH", "/v3/domains/ID", "elsewhere", json!({ "domain": {} }), [403, 404]),
+        ("auditor", "DELETE", "/v3/domains/ID", "elsewhere", none(), [403, 404]),
+        ("auditor", "DELETE", "/v3/groups/ID", "strangers", none(), [403, 404]),
+        ("auditor", "PATCH", "/v3/roles/ID", "operator", role(), [403, 404]),
+        ("auditor", "DELETE", "/v3/roles/ID", "local role", none(), [403, 404]),
+        ("auditor", "DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none(), [403, 404]),
+        ("auditor", "DELETE", "/v3/users/<guest>/credentials/OS-EC2/ID", "key", none(), [403, 404]),
+        // In Keystone, these calls refuse the caller before they look for the record.
+        ("auditor", "PATCH", "/v3/groups/ID", "strangers", json!({ "group": {} }), [403, 403]),
+        ("auditor", "DELETE", "/v3/users/ID", "guest", none(), [403, 403]),
+        ("chief", "PATCH", "/v3/domains/ID", "elsewhere", json!({ "domain": {} }), [403, 404]),
+        ("chief", "PATCH", "/v3/roles/ID", "operator", role(), [403, 404]),
+        ("chief", "DELETE", "/v3/roles/ID", "local role", none(), [403, 404]),
+        ("chief", "GET", "/v3/OS-TRUST/trusts/ID", "trust", none(), [403, 403]),
+        ("boss", "DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none(), [403, 403]),
+        ("ann", "GET", "/v3/OS-TRUST/trusts/ID", "trust", none(), [404, 404]),
+        ("ann", "DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none(), [404, 404]),
+        // A manager sees the roles that it may give, and could list the others.
+        ("boss", "GET", "/v3/roles/ID", "member", none(), [200, 404]),
+        ("boss", "GET", "/v3/roles/ID", "operator", none(), [403, 404]),
+        ("boss", "PATCH", "/v3/roles/ID", "operator", role(), [403, 404]),
+        // The ids of roles and domains are no secret.
+        ("boss", "GET", "/v3/roles/ID", "local role", none(), [403, 404]),
+        ("clerk", "DELETE", "/v3/roles/ID", "operator", none(), [403, 404]),
+        ("ann", "GET", "/v3/roles/ID", "operator", none(), [403, 404]),
+        ("ann", "PATCH", "/v3/domains/ID", "elsewhere", json!({ "domain": {} }), [403, 404]),
+        ("clerk", "DELETE", "/v3/domains/ID", "elsewhere", none(), [403, 404]),
+        ("clerk", "HEAD", "/v3/projects/<own>/users/<ann>/roles/ID", "local role", none(), [403, 403]),
+        ("clerk", "HEAD", "/v3/projects/<own>/users/<ann>/roles/ID", "operator", none(), [404, 403]),
+        ("boss", "DELETE", "/v3/groups/ID", "strangers", none(), [403, 403]),
+        ("boss", "POST", "/v3/users", "guest", user(none()), [403, 403]),
+        (
+            "ann",
+            "POST",
+            "/v3/users/<ann>/credentials/OS-EC2",
+            "tenant",
+            json!({ "tenant_id": "ID" }),
+            [403, 403],
+        ),
+    ] {
+        let answers = [world.id(name), absent.as_str()]
+            .map(|id| answer(&world, &tokens[who], &(method, path, name, body.clone()), id).0);
+        if answers != expected {
+            wrong.push(format!("{who}: {method} {path} {name}: {answers:?}, expected {expected:?}"));
+        }
+    }
+    // No record has such an id, so the answer tells nothing.
+    for (method, expected) in [("DELETE", 404), ("GET", 403)] {
+        assert_eq!(world.cloud.call(&tokens["clerk"], method, "/v3/groups/no-group", &none()).0, expected);
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// As in Keystone, a session for the system creates no trusts and no application credentials, and an administrator finds an EC2 key also at another
+/// user.
+#[test]
+fn delegation_is_for_projects_and_administrators_find_every_key() {
+    let world = world();
+    let auditor = world.token("auditor", "tenant", json!({ "system": { "all": true } }));
+    let (trusts, credentials) = ("/v3/OS-TRUST/trusts", "/v3/users/<auditor>/application_credentials");
+    let trust = json!({ "trust": {
+        "trustor_user_id": world.id("auditor"), "trustee_user_id": world.id("guest"),
+        "project_id": world.id("own"), "impersonation": false, "roles": [{ "name": "member" }],
+    } });
+    let credential = json!({ "application_credential": { "name": "new" } });
+    assert_eq!(world.cloud.call(&auditor, "POST", trusts, &trust).0, 403);
+    assert_eq!(world.cloud.call(&auditor, "POST", &world.filled(credentials), &credential).0, 403);
+    let ann = world.token("ann", "tenant", json!({ "project": { "id": world.id("own") } }));
+    let at_ann = world.filled("/v3/users/<ann>/credentials/OS-EC2/<key>");
+    assert_eq!(world.cloud.call(&ann, "DELETE", &at_ann, &Value::Null).0, 404);
+    world.cloud.change("DELETE", &at_ann, &Value::Null);
+    let at_guest = world.filled("/v3/users/<guest>/credentials/OS-EC2");
+    assert_eq!(world.cloud.change("GET", &at_guest, &Value::Null)["credentials"], json!([]));
 }
 
 /// A reader of one domain learns nothing about another domain through memberships of users.

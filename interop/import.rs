@@ -219,10 +219,13 @@ fn a_token_that_was_taken_over_is_upgraded_when_its_secret_is_used() {
         || server.cli(&["token", "show", "ann@pbs!tok"])[0]["checked_by"].as_str().unwrap().to_owned();
     let login = format!("ann@pbs!tok:{secret}");
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
-    assert_eq!(checked_by(), "a slow hash, $5$");
+    assert_eq!(checked_by(), "a slow hash ($5$), as for passwords");
     let marked = server.cli(&["token", "upgrade", "ann@pbs!tok"]);
     assert_eq!(marked[0]["left_as_it_is"], serde_json::Value::Null);
-    assert_eq!(checked_by(), "a slow hash, $5$, until a fast one is made");
+    assert_eq!(
+        checked_by(),
+        "a slow hash ($5$), as for passwords; if the secret was generated, its next use replaces the hash by a fast one"
+    );
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
     let is_upgraded = || checked_by() == "a fast keyed hash";
     assert!((0..600).any(|_| is_upgraded() || (std::thread::sleep(Duration::from_millis(100)), false).1));

@@ -400,8 +400,79 @@ fn keystone_itself_is_taken_over() {
         call(&here, &token, "GET", &format!("/v3{}", path.as_str().unwrap()), &Value::Null);
     }
     assert_eq!(import(&[]).last().unwrap()["taken"], 0);
+    of_a_directory(&here, &token, &there, scratch.path());
     drop(keystone.stdin.take());
     keystone.wait().unwrap();
+}
+
+/// A user and a group whose ids have 64 digits, as Keystone gives them to those of LDAP directories, are used like others.
+fn of_a_directory(here: &Server, admin: &str, there: &Value, keystone: &Path) {
+    let [lena, group] = ["id", "group"].map(|what| there["lena"][what].as_str().unwrap());
+    assert_eq!((lena.len(), group.len()), (64, 64));
+    let members = call(here, admin, "GET", &format!("/v3/groups/{group}/users"), &Value::Null);
+    assert_eq!(members["users"][0]["id"], lena);
+    // A session of hers can do everything that another session can.
+    let project = there["lists"]["projects"].as_array().unwrap().iter().find(|row| row["name"] == "outer");
+    let project = project.unwrap()["id"].as_str().unwrap();
+    let user = json!({ "id": lena, "password": "correct horse" });
+    let scope = json!({ "project": { "id": project } });
+    let login = json!({ "methods": ["password"], "password": { "user": user } });
+    let issued = |identity: &Value, scope: &Value| {
+        let body = json!({ "auth": { "identity": identity, "scope": scope } }).to_string();
+        let answer = curl(here, "", "/v3/auth/tokens", &["-d", &body]);
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        let token = answer.head.iter().find_map(|line| line.strip_prefix("x-subject-token: "));
+        let told: Value = serde_json::from_str(&answer.text()).unwrap();
+        assert_eq!(told["token"]["user"]["id"], lena);
+        token.unwrap().trim().to_owned()
+    };
+    let login = issued(&login, &scope);
+    let roles = format!("/v3/role_assignments?user.id={lena}&effective");
+    let roles = call(here, admin, "GET", &roles, &Value::Null);
+    // Her own role implies a role that implies another one, and the group has the second one, too.
+    assert!(roles["role_assignments"].as_array().unwrap().len() >= 3, "{roles}");
+    let made = json!({ "application_credential": { "name": "hers" } });
+    let path = format!("/v3/users/{lena}/application_credentials");
+    let made = call(here, &login, "POST", &path, &made)["application_credential"].clone();
+    let credential = json!({ "id": made["id"], "secret": made["secret"] });
+    issued(
+        &json!({ "methods": ["application_credential"], "application_credential": credential }),
+        &Value::Null,
+    );
+    let key = json!({ "tenant_id": project });
+    let key = call(here, &login, "POST", &format!("/v3/users/{lena}/credentials/OS-EC2"), &key);
+    assert_eq!(key["credential"]["user_id"], lena);
+    let status = |token: &str| {
+        let header = format!("X-Auth-Token: {token}");
+        curl(here, "", &format!("/v3/users/{lena}"), &["-H", &header]).status
+    };
+    assert_eq!(status(&login), 200);
+    // A token that Keystone issued to her is valid here with the keys of Keystone.
+    for key in std::fs::read_dir(keystone.join("fernet")).unwrap().map(Result::unwrap) {
+        let (name, new) = (key.file_name(), here.data().join("keys/new-key"));
+        std::fs::copy(key.path(), &new).unwrap();
+        std::fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::rename(&new, here.data().join("keys/fernet").join(name)).unwrap();
+    }
+    let of_keystone = there["lena"]["token"].as_str().unwrap();
+    until("the keys are followed", here, || status(of_keystone) == 200);
+    // Files, the list of sessions, a dump and its end work as for others.
+    let listed = here.cli(&["session", "list"]);
+    assert!(listed.iter().any(|row| row.to_string().contains("lena@d1")), "{listed:?}");
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 200);
+    let dump = here.scratch.path().join("dump.jsonl");
+    let dump = dump.to_str().unwrap();
+    here.cli(&["facts", "dump", "--secrets", dump]);
+    assert!(std::fs::read_to_string(dump).unwrap().contains(lena));
+    here.cli(&["facts", "load", dump, "--force", "--accept-rollback"]);
+    assert_eq!(here.cli(&["facts", "check"])[0]["sound"], true);
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 200);
+    here.cli(&["revoke", "user", "lena@d1"]);
+    assert_eq!(status(of_keystone), 401);
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 200);
+    here.cli(&["user", "remove", "lena@d1"]);
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 401);
+    assert_eq!(here.cli(&["facts", "check"])[0]["sound"], true);
 }
 
 /// Whether an imported record has all attributes of Keystone's record, except links and attributes that only Keystone has.

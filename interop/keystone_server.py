@@ -1,6 +1,7 @@
 """Keystone itself, on SQLite, with something in it. Argument: a directory of its own. Says in a line of JSON where it listens, what its lists hold and
 where a dump of its database is, and serves until its input ends."""
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -79,12 +80,26 @@ eve = made("/users", "user", name="eve", domain_id=domain, password="correct hor
     "multi_factor_auth_enabled": True, "multi_factor_auth_rules": [["password", "totp"]]})
 made("/credentials", "credential", type="totp", blob="GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", user_id=eve)
 crew = made("/groups", "group", name="crew", domain_id=domain, description="who cooks")
+
+
+def as_of_a_directory(table, record):
+    """Gives a user or group an id of 64 digits, as Keystone gives them to those of LDAP directories."""
+    new = hashlib.sha256(record.encode()).hexdigest()
+    with sqlite3.connect(DATABASE) as database:
+        database.execute(f"UPDATE `{table}` SET id = ? WHERE id = ?", (new, record))
+        database.execute("UPDATE local_user SET user_id = ? WHERE user_id = ?", (new, record))
+    return new
+
+
+lena = as_of_a_directory("user", made("/users", "user", name="lena", domain_id=domain, password="correct horse"))
+pilots = as_of_a_directory("group", made("/groups", "group", name="pilots", domain_id=domain))
 cook, knife = made("/roles", "role", name="cook"), made("/roles", "role", name="knife")
 own = made("/roles", "role", name="own", domain_id=domain)
 call("PUT", f"/roles/{cook}/implies/{knife}")
 call("PUT", f"/roles/{own}/implies/{cook}")
 for path in [f"/groups/{crew}/users/{ann}", f"/projects/{outer}/groups/{crew}/roles/{cook}", f"/projects/{outer}/users/{bob}/roles/{own}",
-             f"/OS-INHERIT/domains/{domain}/users/{ann}/roles/{cook}/inherited_to_projects", f"/system/users/{ann}/roles/{knife}"]:
+             f"/OS-INHERIT/domains/{domain}/users/{ann}/roles/{cook}/inherited_to_projects", f"/system/users/{ann}/roles/{knife}",
+             f"/groups/{pilots}/users/{lena}", f"/projects/{outer}/groups/{pilots}/roles/{cook}", f"/projects/{outer}/users/{lena}/roles/{own}"]:
     call("PUT", path)
 region = made("/regions", "region", id="RegionTwo", parent_region_id="RegionOne")
 service = made("/services", "service", name="swift", type="object-store", description="objects")
@@ -126,6 +141,8 @@ for path in ["identity_providers", "mappings", "service_providers"]:
     lists[path] = call("GET", f"{federation}/{path}").json()[path]
 lists["protocols"] = call("GET", f"{federation}/identity_providers/acme/protocols").json()["protocols"]
 # Keystone shows all limits only to a session for the system.
+lenas = call("POST", "/auth/tokens", {"auth": {"identity": {"methods": ["password"], "password": {"user": {
+    "id": lena, "password": "correct horse"}}}, "scope": {"project": {"id": outer}}}}).headers["X-Subject-Token"]
 login["auth"]["scope"] = {"system": {"all": True}}
 system = call("POST", "/auth/tokens", login).headers["X-Subject-Token"]
 lists["limits"] = http.get(url + "/limits", headers={"X-Auth-Token": system}).json()["limits"]
@@ -135,5 +152,6 @@ dump = os.path.join(PLACE, "keystone.sql")
 with open(dump, "w") as to:
     to.write("\n".join(sqlite3.connect(DATABASE).iterdump()))
 print(json.dumps({"url": url, "lists": lists, "dump": dump, "me": me, "associated": associated,
-                  "ci": {"id": ci["id"], "secret": ci["secret"]}, "trust": trust, "key": key}), flush=True)
+                  "ci": {"id": ci["id"], "secret": ci["secret"]}, "trust": trust, "key": key,
+                  "lena": {"id": lena, "token": lenas, "group": pilots}}), flush=True)
 sys.stdin.read()

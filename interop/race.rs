@@ -5,7 +5,7 @@
 //! `cargo xtask race` is the campaign (10^6 checks and 10^4 revocations); the test makes fewer.
 
 use crate::server::{BINARY, Scratch};
-use enfilade_admin::{ChangeContext, LimitModel, NewUser, PasswordRules, ReservedPaths, TokenTerms};
+use enfilade_admin::{NewUser, ReservedPaths, TokenTerms};
 use enfilade_facts::journal::Head;
 use enfilade_facts::tables::Credential;
 use enfilade_facts::vocabulary::{CredentialId, Secret, TokenName, Userid};
@@ -17,6 +17,7 @@ use enfilade_identity::{Ask, Context, IdentityMemo, SecretAsk, SessionState};
 use enfilade_passage::{House, Parts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::lmdb::Lmdb;
+use enfilade_testkit::change_context;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -315,7 +316,7 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     );
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let (files, reserved) = (FileSet::new(&data), ReservedPaths::default());
-    let ctx = change_context(&lmdb, &files, &reserved);
+    let ctx = change_context(&lmdb, &files, &reserved, NOW);
     let owner: Userid = "robot@local".parse().unwrap();
     let new = NewUser::named(owner.clone());
     enfilade_admin::add_user(&ctx, &new).unwrap();
@@ -342,22 +343,6 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     data
 }
 
-fn change_context<'a>(facts: &'a Lmdb, files: &'a FileSet, reserved: &'a ReservedPaths) -> ChangeContext<'a> {
-    ChangeContext {
-        facts,
-        files,
-        passwords: PasswordRules::NONE,
-        limit_model: LimitModel::default(),
-        reserved,
-        roots: None,
-        keeps_administrators: false,
-        request: None,
-        who: "a test",
-        requester: enfilade_facts::Requester::Administrator,
-        now: NOW,
-    }
-}
-
 /// Makes revocations while the processes check; the processes check until there were enough checks.
 fn race(checks: u64, without: &str) -> Outcome {
     let scratch = Scratch::new();
@@ -380,7 +365,7 @@ fn race(checks: u64, without: &str) -> Outcome {
     }
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let (files, reserved) = (FileSet::new(&data), ReservedPaths::default());
-    let ctx = change_context(&lmdb, &files, &reserved);
+    let ctx = change_context(&lmdb, &files, &reserved, NOW);
     let owner: Userid = "robot@local".parse().unwrap();
     for n in 0..count {
         let name: TokenName = format!("t{n}").parse().unwrap();

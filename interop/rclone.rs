@@ -2,10 +2,11 @@
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
-use enfilade_admin::{ChangeContext, FileSet, LimitModel, NewAcl, PasswordRules, ReservedPaths};
+use enfilade_admin::{FileSet, NewAcl, ReservedPaths};
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_sources::lmdb::Lmdb;
+use enfilade_testkit::change_context;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -43,19 +44,9 @@ fn tree(server: &Server) {
     let facts = Lmdb::open(&server.data().join("facts")).unwrap();
     let root = server.data().join("datastores/main");
     let store = "main".parse().unwrap();
-    let ctx = ChangeContext {
-        facts: &facts,
-        files: &FileSet::new(server.data()),
-        passwords: PasswordRules::NONE,
-        limit_model: LimitModel::default(),
-        reserved: &ReservedPaths::default(),
-        roots: None,
-        keeps_administrators: false,
-        request: None,
-        who: "a test",
-        requester: enfilade_facts::Requester::Administrator,
-        now: Clocks { unix_seconds: 1, tick_millis: 1, mirror: MirrorHealth::Current },
-    };
+    let (files, reserved) = (FileSet::new(server.data()), ReservedPaths::default());
+    let now = Clocks { unix_seconds: 1, tick_millis: 1, mirror: MirrorHealth::Current };
+    let ctx = change_context(&facts, &files, &reserved, now);
     for n in 0..1000 {
         let name = format!("d{n:04}");
         std::fs::create_dir(root.join(&name)).unwrap();

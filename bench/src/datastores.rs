@@ -386,9 +386,10 @@ fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Fail
 fn two_apart(house: &House, names: &[DatastoreName], each: usize) -> f64 {
     let began = now();
     std::thread::scope(|scope| {
-        for name in names.iter().take(2) {
-            scope.spawn(move || (0..each).for_each(|_| look(house, name)));
-        }
+        let look_all = |name| move || (0..each).for_each(|_| look(house, name));
+        let threads: Vec<_> = names.iter().take(2).map(|name| scope.spawn(look_all(name))).collect();
+        // The scope does not wait for the end of the threads, and LMDB does not allow that a store is closed while a thread that has read it ends.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
     });
     began.elapsed().as_nanos() as f64 / (2 * each) as f64
 }

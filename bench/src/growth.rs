@@ -154,7 +154,7 @@ fn write_dump(file: &Path, users: u64) -> Result<u64, Failure> {
         &mut to,
         Table::Names,
         &json!(NameKey::domain(&"local".parse()?)),
-        &json!(Name::new(*LOCAL.bytes(), "local")),
+        &json!(Name::new(LOCAL.stored(), "local")),
     )?;
     for n in 0..users {
         let (key, row) = user(n)?;
@@ -162,7 +162,7 @@ fn write_dump(file: &Path, users: u64) -> Result<u64, Failure> {
             &mut to,
             Table::Names,
             &json!(NameKey::user(&LOCAL, &row.name)),
-            &json!(Name::new(*key.bytes(), row.name.as_str())),
+            &json!(Name::new(key.stored(), row.name.as_str())),
         )?;
     }
     for n in 0..tokens {
@@ -171,7 +171,7 @@ fn write_dump(file: &Path, users: u64) -> Result<u64, Failure> {
             &mut to,
             Table::Names,
             &json!(NameKey::token(&row.owner, &row.name)),
-            &json!(Name::new(*key.bytes(), row.name.as_str())),
+            &json!(Name::new(key.stored(), row.name.as_str())),
         )?;
     }
     line(&mut to, Table::Domains, &json!(LOCAL), &json!(Domain::new("local".parse()?)))?;

@@ -189,18 +189,18 @@ pub(crate) fn fill(
     let words = [1, 2, 3];
     change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2, token_key: None });
     change.put(&LOCAL, &Domain::new("local".parse()?));
-    change.put(&NameKey::domain(&"local".parse()?), &Name::new(*LOCAL.bytes(), "local"));
+    change.put(&NameKey::domain(&"local".parse()?), &Name::new(LOCAL.stored(), "local"));
     let mut shown = now();
     for n in 0..tokens {
         if n % TOKENS_EACH == 0 {
             let (key, user) = user(n / TOKENS_EACH, words)?;
             change
-                .put(&NameKey::user(&LOCAL, &user.name), &Name::new(*key.bytes(), user.name.as_str()))
+                .put(&NameKey::user(&LOCAL, &user.name), &Name::new(key.stored(), user.name.as_str()))
                 .put(&key, &user);
         }
         let (key, row) = token(n, verifier(n, &CredentialId::from_bytes(id(2, n))));
         change
-            .put(&NameKey::token(&row.owner, &row.name), &Name::new(*key.bytes(), row.name.as_str()))
+            .put(&NameKey::token(&row.owner, &row.name), &Name::new(key.stored(), row.name.as_str()))
             .put(&key, &row);
         if n % 20_000 == 19_999 || n + 1 == tokens {
             source.commit(&change)?;

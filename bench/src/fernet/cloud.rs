@@ -53,7 +53,7 @@ impl Cloud {
         let words = [1, 2, 3];
         change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2, token_key: None });
         change.put(&DomainId::DEFAULT, &Domain::new("Default".parse()?));
-        change.put(&NameKey::domain(&"Default".parse()?), &Name::new(*DomainId::DEFAULT.bytes(), "Default"));
+        change.put(&NameKey::domain(&"Default".parse()?), &Name::new(DomainId::DEFAULT.stored(), "Default"));
         change.put(&PROJECT, &plain_project("p".into()));
         for (n, name) in ROLES.iter().enumerate() {
             let implies = if n < 3 { vec![role(n + 1)] } else { Vec::new() };
@@ -83,7 +83,7 @@ impl Cloud {
             let row = plain_user(DomainId::DEFAULT, format!("user{n}"), sid);
             change.put(&user(n), &row).put(
                 &NameKey::user(&DomainId::DEFAULT, &row.name),
-                &Name::new(*user(n).bytes(), row.name.as_str()),
+                &Name::new(user(n).stored(), row.name.as_str()),
             );
             if n < 100 {
                 let key = GrantKey {

@@ -36,7 +36,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
         let row = plain_project(format!("project{n}"));
         change.put(
             &NameKey::project(&DomainId::DEFAULT, &row.name),
-            &Name::new(*project(n).bytes(), row.name.as_str()),
+            &Name::new(project(n).stored(), row.name.as_str()),
         );
         change.put(&project(n), &row);
         change = committed(lmdb, change, n, projects, "projects")?;
@@ -52,7 +52,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     }
     change
         .put(&leaving_domain(), &Domain::new("leaving".parse()?))
-        .put(&NameKey::domain(&"leaving".parse()?), &Name::new(*leaving_domain().bytes(), "leaving"));
+        .put(&NameKey::domain(&"leaving".parse()?), &Name::new(leaving_domain().stored(), "leaving"));
     for n in 0..size.leaving {
         let user = UserId::from_bytes(id(21, n));
         let sid = Sid::of_store([1, 2, 3], u32::MAX / 4 + u32::try_from(n)?);
@@ -63,7 +63,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
             role: cloud::role(3),
         };
         change
-            .put(&NameKey::user(&leaving_domain(), &row.name), &Name::new(*user.bytes(), row.name.as_str()));
+            .put(&NameKey::user(&leaving_domain(), &row.name), &Name::new(user.stored(), row.name.as_str()));
         change.put(&user, &row).put(&key, &Grant);
         change = committed(lmdb, change, n, size.leaving, "users that leave")?;
     }

@@ -130,7 +130,7 @@ fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
         let row = Credential { name: "coming-and-going".parse()?, ..row };
         let mut change = Change::new(audit("token create"));
         change
-            .put(&NameKey::token(&owner, &row.name), &Name::new(*key.bytes(), row.name.as_str()))
+            .put(&NameKey::token(&owner, &row.name), &Name::new(key.stored(), row.name.as_str()))
             .put(&key, &row);
         store.lmdb.commit(&change)?;
         let mut change = Change::new(audit("token delete"));

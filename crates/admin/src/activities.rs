@@ -69,7 +69,7 @@ fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error
     loop {
         let mut read = Vec::new();
         let unsettled = ctx.facts.read(|view| {
-            let from = after.as_ref().map(|id| id.bytes().as_slice());
+            let from = after.as_ref().map(UserId::bytes);
             view.page::<R>(&[], from, |id, _| {
                 read.push(id);
                 if read.len() < PAGE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -77,7 +77,7 @@ fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error
             changed(view, &read, &edit)
         })??;
         for some in unsettled.chunks(AT_ONCE) {
-            write(ctx, "settle the activities of users", some, &edit)?;
+            write(ctx, "adapt the last logins and locks of users to the configuration", some, &edit)?;
         }
         match read.last() {
             Some(last) if read.len() >= PAGE => after = Some(*last),

@@ -134,7 +134,7 @@ fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Crede
     change.expect_present::<User>(&row.owner);
     change
         .expect_absent::<Name>(by_name)
-        .put(by_name, &Name::new(*id.bytes(), row.name.as_str()))
+        .put(by_name, &Name::new(id.stored(), row.name.as_str()))
         .put(&id, row);
 }
 
@@ -179,7 +179,7 @@ pub fn create_certificate_token(
             Some(before) => change.expect_same(&by_print, &before),
             None => change.expect_absent::<Name>(&by_print),
         };
-        change.put(&by_print, &Name::new(*id.bytes(), to_hex(fingerprint)));
+        change.put(&by_print, &Name::new(id.stored(), to_hex(fingerprint)));
         put_new(change, &by_name, id, &row_of(ctx, user, name, verifier, terms));
         Ok(())
     })?;
@@ -399,13 +399,13 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
         let mut marked = Vec::new();
         for (id, before) in rows {
             let left = match &before.verifier {
-                _ if before.mirrored.is_some() => {
-                    Some("the token is defined in token.shadow, where other programs read its slow hash")
-                }
+                _ if before.mirrored.is_some() => Some(
+                    "the token is defined in token.shadow: other programs read its hash there, so the server does not replace it",
+                ),
                 Verifier::Keyed(_) => Some("the token already has a fast hash"),
-                Verifier::Upgrading(_) => {
-                    Some("the token is already marked: a fast hash replaces the slow one as soon as it can")
-                }
+                Verifier::Upgrading(_) => Some(
+                    "the token is already marked: the next use of its secret replaces the slow hash, if the secret was generated",
+                ),
                 Verifier::Certificate(_) => {
                     Some("the token has a client certificate instead of a secret, so there is no hash")
                 }
@@ -488,7 +488,7 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
     let ((), at) = ctx.commit(&what, |view, change| {
         let by_name = NameKey::token(&user_id(view, owner)?, name);
         let id = token_id(view, owner, name)?;
-        let row = Name::new(*id.bytes(), name.as_str());
+        let row = Name::new(id.stored(), name.as_str());
         change.expect_same(&by_name, &row).delete::<Name>(&by_name).remove::<Credential>(&id);
         crate::keystone::forget_made(view, change, &id)?;
         crate::keystone::forget_delegation(view, change, &id)?;
@@ -536,8 +536,15 @@ fn checked_by(verifier: &Verifier) -> String {
         |hash: &str| hash.split('$').nth(1).map_or_else(|| "?".to_owned(), |scheme| format!("${scheme}$"));
     match verifier {
         Verifier::Keyed(_) => "a fast keyed hash".to_owned(),
-        Verifier::Crypt(hash) => format!("a slow hash, {}", scheme(hash)),
-        Verifier::Upgrading(hash) => format!("a slow hash, {}, until a fast one is made", scheme(hash)),
+        Verifier::Crypt(hash) => format!("a slow hash ({}), as for passwords", scheme(hash)),
+        Verifier::Upgrading(hash) => {
+            // bcrypt hashes only the first 72 bytes.
+            let and = if hash.starts_with("$2") { " and has less than 72 bytes" } else { "" };
+            format!(
+                "a slow hash ({}), as for passwords; if the secret was generated{and}, its next use replaces the hash by a fast one",
+                scheme(hash)
+            )
+        }
         Verifier::Certificate(fingerprint) => {
             let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("the client's certificate, SHA-256 {digits}")

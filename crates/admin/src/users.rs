@@ -112,7 +112,7 @@ pub fn save_user(
             change
                 .delete::<Name>(&old)
                 .expect_absent::<Name>(&new)
-                .put(&new, &Name::new(*id.bytes(), save.name.as_str()));
+                .put(&new, &Name::new(id.stored(), save.name.as_str()));
             edited.name.clone_from(&save.name);
         }
         if user.mirrored.is_none() {

@@ -199,7 +199,8 @@ impl Refusal {
 
 impl Refusal {
     /// What [`Refusal::Disabled`] names if the user is inactive.
-    pub const INACTIVE: &'static str = "the user (too long without a login)";
+    pub const INACTIVE: &'static str =
+        "the user (no login in the last `inactive_days` days; run `enfilade user enable`)";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
     /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
@@ -314,6 +315,14 @@ impl Refuse for Refusal {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn an_inactive_user_is_told_the_setting_and_the_command() {
+        let refusal = Refusal::Disabled { authid: "alice@local".parse().unwrap(), what: Refusal::INACTIVE };
+        for text in [refusal.to_string(), refusal.reason()] {
+            assert!(text.contains("`inactive_days`") && text.contains("`enfilade user enable`"), "{text}");
+        }
+    }
 
     #[test]
     fn the_table_of_codes_is_the_enum_and_guesses_are_failures() {

@@ -46,15 +46,18 @@ struct Shelf {
 /// A few sorted marks, each with the second up to which it ends sessions.
 type Part = Option<Arc<[Entry]>>;
 
+/// A mark in few bytes ([`Revoked::short`]).
+type Mark = [u8; 17];
+
 /// A mark with the second up to which it ends sessions. The fields have no padding, because there can be millions of marks.
 #[derive(Clone, Copy)]
 struct Entry {
-    mark: Revoked,
+    mark: Mark,
     before: [u8; 8],
 }
 
 impl Entry {
-    fn new(mark: Revoked, before: i64) -> Self {
+    fn new(mark: Mark, before: i64) -> Self {
         Entry { mark, before: before.to_ne_bytes() }
     }
 }
@@ -69,14 +72,14 @@ struct Place {
 
 impl Place {
     #[inline]
-    fn of(mark: &Revoked) -> Self {
-        let [top, part, one, other, ..] = *mark.id();
+    fn of(mark: &Mark) -> Self {
+        let [_, top, part, one, other, ..] = *mark;
         Place { top: top.into(), part: part.into(), bits: 1 << (one % 128) | 1 << (other % 128) }
     }
 }
 
 impl Shelf {
-    fn get(&self, mark: &Revoked, place: &Place) -> Option<i64> {
+    fn get(&self, mark: &Mark, place: &Place) -> Option<i64> {
         if self.filters.get(place.part)? & place.bits != place.bits {
             return None;
         }
@@ -86,7 +89,7 @@ impl Shelf {
     }
 
     /// Sets or removes a mark; returns whether it was set before.
-    fn set(&mut self, mark: Revoked, before: Option<i64>, place: &Place) -> Option<bool> {
+    fn set(&mut self, mark: Mark, before: Option<i64>, place: &Place) -> Option<bool> {
         let old = self.parts.get(place.part)?.as_deref().unwrap_or_default();
         let (smaller, rest) = old.split_at(old.partition_point(|entry| entry.mark < mark));
         let larger = rest.iter().filter(|entry| entry.mark != mark);
@@ -283,8 +286,9 @@ pub(crate) fn look(
 impl Revocations {
     /// The second up to which a mark ends sessions; `Some(None)` if the mark is not set. `None` means that the mark must be read from the view.
     fn since(&self, mark: &Revoked) -> Option<Option<i64>> {
-        let place = Place::of(mark);
-        self.top.as_ref().map(|top| top.get(place.top)?.get(mark, &place))
+        let mark = mark.short();
+        let place = Place::of(&mark);
+        self.top.as_ref().map(|top| top.get(place.top)?.get(&mark, &place))
     }
 
     /// The marks that were set after a revision; `None` if not all of them are in `newest` any more.
@@ -329,7 +333,7 @@ impl Revocations {
             if mark.is_mark() {
                 built.last.take_in(&mark, row.issued_before);
                 if count <= most {
-                    shelves.add(Entry::new(mark, row.issued_before));
+                    shelves.add(Entry::new(mark.short(), row.issued_before));
                 }
             }
             ControlFlow::Continue(())
@@ -348,6 +352,7 @@ impl Revocations {
                     self.last.take_in(&mark, before);
                 }
                 if let Some(top) = &mut self.top {
+                    let mark = mark.short();
                     let place = Place::of(&mark);
                     let was = top
                         .get_mut(place.top)

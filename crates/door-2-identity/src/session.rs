@@ -243,6 +243,14 @@ impl Session {
     }
 }
 
+/// The user of a token. The id of 64 digits of a user of an LDAP directory is text, as in Keystone's tokens.
+fn user_of(id: Id<'_>) -> Option<UserId> {
+    match id {
+        Id::Uuid(bytes) => Some(UserId::from_bytes(bytes)),
+        Id::Text(text) => text.parse().ok().filter(UserId::is_long),
+    }
+}
+
 impl Claim {
     /// The application credential that lends its rights to the session.
     pub fn credential(&self) -> Option<CredentialId> {
@@ -307,7 +315,7 @@ impl Claim {
             ),
         };
         let claim = Claim {
-            user: UserId::from_bytes(uuid(payload.user)?),
+            user: user_of(payload.user).ok_or_else(foreign)?,
             methods: Methods(payload.methods),
             scope,
             lent,
@@ -352,8 +360,17 @@ impl Claim {
                 PayloadScope::AccessToken { project: Id::Uuid(*id.bytes()), token: Id::Uuid(*token.bytes()) }
             }
         };
+        let digits;
+        let user = match <[u8; 16]>::try_from(self.user.bytes()) {
+            Ok(uuid) => Id::Uuid(uuid),
+            // Keystone packs each id that is no UUID as text.
+            Err(_) => {
+                digits = self.user.to_string();
+                Id::Text(&digits)
+            }
+        };
         let payload = Payload {
-            user: Id::Uuid(*self.user.bytes()),
+            user,
             methods: self.methods.0,
             scope,
             expires: self.expires_at as f64,
@@ -458,6 +475,25 @@ mod tests {
                 &SessionAsk { token: enfilade_facts::vocabulary::Secret::new(token.as_bytes()).unwrap() },
             );
             assert_eq!(read.as_ref().ok(), is_read.then_some(&claim), "{more}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_user_of_a_directory_is_read_back_and_other_texts_are_not_ids() {
+        let ring = KeyRing::new(&[(1, &[7; 32])]).unwrap();
+        let read = |payload: &[u8]| {
+            let token = frame::seal(&ring, 1_000, [8; 16], payload).unwrap();
+            let token = enfilade_facts::vocabulary::Secret::new(token.as_bytes()).unwrap();
+            Claim::read(&ring, &SessionAsk { token })
+        };
+        let mut claim = session(Scope::Project(PROJECT), Methods::PASSWORD).claim;
+        claim.user = UserId::from_long([9; 32]);
+        assert_eq!(read(&claim.to_payload()).unwrap(), claim);
+        let payload = claim.to_payload();
+        let payload = Payload::decode(&payload).unwrap();
+        for text in ["ann", "default", &"09".repeat(16), &"0G".repeat(32), &"09".repeat(33)] {
+            let read = read(&Payload { user: Id::Text(text), ..payload }.encode());
+            assert!(matches!(read, Err(Refusal::TokenUnsupported(Unread::Malformed))), "{text}: {read:?}");
         }
     }
 

@@ -21,27 +21,29 @@ pub struct About<'a> {
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group.
     pub other: Other<'a>,
+    /// The role of an assignment; [`Other::None`] also for a role that is in no domain.
+    pub role: Other<'a>,
     /// Whether the call is about a role that a domain's manager may not give ([`crate::manager_gives`]).
     pub high_role: bool,
     /// The users and groups that the call changes.
     pub changes: &'a [Party<'a>],
 }
 
-/// The domain of a second user or group that a call is about. For a domain's reader or manager, an absent user or group looks like one of another
+/// The domain of a second user or group, or of a role, that a call is about. For a domain's reader or manager, an absent one looks like one of another
 /// domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
-    /// The call is about no second user or group.
+    /// The call is about no second user or group, and about no role of a domain.
     #[default]
     None,
-    /// The second user or group does not exist.
+    /// The user, group or role does not exist.
     Absent,
-    /// The second user or group is in this domain.
+    /// The user, group or role is in this domain.
     In(&'a DomainId),
 }
 
 impl<'a> Other<'a> {
-    /// From a lookup of the second user or group: its domain, or `None` if it does not exist.
+    /// From a lookup of a user or group: its domain, or `None` if it does not exist.
     pub fn found(domain: Option<&'a DomainId>) -> Self {
         domain.map_or(Other::Absent, Other::In)
     }

@@ -51,7 +51,7 @@ pub use nfs4::Owner;
 pub use ntacl::BadAcl;
 pub use open::{admits, bound_to, knows_roles, open, refuse_alike, would};
 pub use permit::{AccessPermit, AdminPermit, ApiPermit, PropagationBy, PropagationPermit};
-pub use policy::{POLICY, Rule, Who, rule_named};
+pub use policy::{KnownTo, POLICY, Rule, ScopeTypes, Who, rule_named};
 pub use refuse::{CODES, Refusal};
 pub use roles::{GivenRoles, least_role, least_role_on_project};
 pub use sddl::{from_sddl, to_sddl};

@@ -21,7 +21,7 @@ pub enum Who {
     BoundedManager,
     /// Role `reader` on the domain that the call is about.
     DomainReader,
-    /// Role `manager` on any domain.
+    /// Role `manager` on any domain. If the call is about one role, a manager may give this role.
     AnyDomainManager,
     /// Role `reader` on any domain: lists then contain only the resources of that domain.
     AnyDomainReader,
@@ -72,22 +72,68 @@ pub struct Rule {
     pub who: &'static [Who],
     /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
-    /// Whether a session for a domain can use the rule, because `domain` is one of its `scope_types` in Keystone. All other rules refuse such a
-    /// session, also with the role `admin` on the domain. As in Keystone, the role `admin` is not limited to the domain in these rules: such an
-    /// administrator can assign `admin` on any project, and is to be trusted like an administrator of the cloud. The role `manager` is limited to the
-    /// domain.
-    pub in_domain_sessions: bool,
+    /// The sessions that can use the rule, by their scope. All other sessions are refused, also with the role `admin`.
+    pub scopes: ScopeTypes,
+    /// The sessions that are told that a record is absent although the rule refuses them, if Keystone looks for the record before it judges the session.
+    /// Other refused sessions get one answer for an absent record and for a hidden one.
+    pub known_to: Option<KnownTo>,
+}
+
+/// The sessions that may know whether a record of a kind exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownTo {
+    /// The sessions for which this rule shows any record of the kind. They could tell by reading that there is no such record, so they learn nothing.
+    Readers(&'static str),
+    /// Every session: the ids of roles and domains are in the tokens and rules of all services of a cloud, and are no secret.
+    Everybody,
+}
+
+/// The scopes of the sessions that can use a rule (`scope_types` in Keystone). A session without a scope counts as one for a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScopeTypes {
+    /// A project or the system.
+    ProjectOrSystem,
+    /// A project only.
+    Project,
+    /// Any scope. As in Keystone, the role `admin` on a domain is not limited to the domain in these rules: such an administrator can assign `admin` on
+    /// any project, and is to be trusted like an administrator of the cloud. The role `manager` is limited to the domain.
+    Any,
+}
+
+impl ScopeTypes {
+    fn have(self, scope: &Scope) -> bool {
+        match scope {
+            Scope::Domain(_) => self == ScopeTypes::Any,
+            Scope::System => self != ScopeTypes::Project,
+            _ => true,
+        }
+    }
 }
 
 impl Rule {
     /// The rule, for sessions for a domain, too.
     const fn in_domain(self) -> Rule {
-        Rule { in_domain_sessions: true, ..self }
+        Rule { scopes: ScopeTypes::Any, ..self }
+    }
+
+    /// The rule, only for sessions for a project.
+    const fn in_project(self) -> Rule {
+        Rule { scopes: ScopeTypes::Project, ..self }
+    }
+
+    /// The rule, for records that another rule shows.
+    const fn seen_by(self, rule: &'static str) -> Rule {
+        Rule { known_to: Some(KnownTo::Readers(rule)), ..self }
+    }
+
+    /// The rule, for records whose ids are no secret.
+    const fn told(self) -> Rule {
+        Rule { known_to: Some(KnownTo::Everybody), ..self }
     }
 }
 
 const fn rule(name: &'static str, who: &'static [Who], lending: Lending) -> Rule {
-    Rule { name, who, lending, in_domain_sessions: false }
+    Rule { name, who, lending, scopes: ScopeTypes::ProjectOrSystem, known_to: None }
 }
 
 const fn sessions(name: &'static str, who: &'static [Who]) -> Rule {
@@ -143,20 +189,20 @@ pub static POLICY: &[Rule] = &[
     reads("list_revoke_events", SERVES),
     reads("list_application_credentials", SEES_OWN),
     reads("get_application_credential", SEES_OWN),
-    credentials("create_application_credential", &[Who::Owner]),
+    credentials("create_application_credential", &[Who::Owner]).in_project(),
     credentials("delete_application_credential", OWN),
     reads("list_trusts", SEES_OWN),
     reads("get_trust", SEES_OWN),
     // Even an administrator may not create a trust that delegates the roles of another user.
-    trusts("create_trust", &[Who::Owner, Who::Redelegator]),
-    trusts("delete_trust", OWN),
+    trusts("create_trust", &[Who::Owner, Who::Redelegator]).in_project(),
+    trusts("delete_trust", OWN).seen_by("get_trust"),
     reads("list_roles_for_trust", SEES_OWN),
     reads("get_role_for_trust", SEES_OWN),
     reads("get_domain", SEES_DOMAIN).in_domain(),
     reads("list_domains", LISTS).in_domain(),
     people("create_domain", ADMIN),
-    people("update_domain", ADMIN),
-    people("delete_domain", ADMIN),
+    people("update_domain", ADMIN).told(),
+    people("delete_domain", ADMIN).told(),
     reads("get_domain_config", READS),
     reads("get_domain_config_default", READS),
     reads("get_security_compliance_domain_config", &[Who::Anybody]).in_domain(),
@@ -186,18 +232,18 @@ pub static POLICY: &[Rule] = &[
     reads("list_groups_for_user", READS_OWN).in_domain(),
     people("create_group", MANAGES_PARTIES).in_domain(),
     people("update_group", MANAGES_PARTIES).in_domain(),
-    people("delete_group", MANAGES_PARTIES).in_domain(),
+    people("delete_group", MANAGES_PARTIES).in_domain().seen_by("get_group"),
     reads("list_users_in_group", READS_IN_DOMAIN).in_domain(),
     reads("check_user_in_group", READS_IN_DOMAIN).in_domain(),
     people("add_user_to_group", MANAGES_PARTIES).in_domain(),
     people("remove_user_from_group", MANAGES_PARTIES).in_domain(),
-    reads("get_role", SEES_ROLES).in_domain(),
+    reads("get_role", SEES_ROLES).in_domain().told(),
     reads("list_roles", SEES_ROLES).in_domain(),
     reads("get_domain_role", READS),
     reads("list_domain_roles", READS),
     people("create_role", ADMIN),
-    people("update_role", ADMIN),
-    people("delete_role", ADMIN),
+    people("update_role", ADMIN).told(),
+    people("delete_role", ADMIN).told(),
     reads("get_implied_role", READS),
     reads("list_implied_roles", READS),
     reads("list_role_inference_rules", READS),
@@ -242,8 +288,8 @@ pub static POLICY: &[Rule] = &[
     reads("get_limit", SEES_LIMIT).in_domain(),
     reads("list_limits", LISTS_LIMITS).in_domain(),
     manages("create_limits", ADMIN),
-    manages("update_limit", ADMIN),
-    manages("delete_limit", ADMIN),
+    manages("update_limit", ADMIN).seen_by("get_limit"),
+    manages("delete_limit", ADMIN).seen_by("get_limit"),
     reads("get_policy", READS),
     reads("list_policies", READS),
     manages("create_policy", ADMIN),
@@ -305,7 +351,7 @@ pub static POLICY: &[Rule] = &[
     keys("ec2_get_credential", SEES_OWN),
     keys("ec2_list_credentials", SEES_OWN),
     keys("ec2_create_credential", OWN),
-    keys("ec2_delete_credential", OWN),
+    keys("ec2_delete_credential", OWN).seen_by("ec2_get_credential"),
     reads("get_access_rule", SEES_OWN),
     reads("list_access_rules", SEES_OWN),
     credentials("delete_access_rule", OWN),
@@ -337,7 +383,7 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 impl Rule {
     /// The alternative that permits a session to make the call; `None` if no alternative does.
     pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
-        if session.claim.scope.domain().is_some() && !self.in_domain_sessions {
+        if !self.scopes.have(&session.claim.scope) {
             return None;
         }
         let who = self.who.iter().copied().find(|who| is(*who, principal, session, about));
@@ -363,13 +409,13 @@ fn is(who: Who, principal: &Principal, session: &Session, about: &About<'_>) -> 
         Scope::Domain(domain) => Some(domain),
         _ => None,
     };
+    let is_own = |other: Other<'_>| match other {
+        Other::None => true,
+        Other::Absent => false,
+        Other::In(domain) => Some(*domain) == on_domain,
+    };
     let is_of_domain = || {
-        let other = match about.other {
-            Other::None => true,
-            Other::Absent => false,
-            Other::In(domain) => Some(*domain) == on_domain,
-        };
-        on_domain.is_some() && about.domain.copied() == on_domain && other
+        on_domain.is_some() && about.domain.copied() == on_domain && is_own(about.other) && is_own(about.role)
     };
     match who {
         Who::Anybody => true,
@@ -379,7 +425,7 @@ fn is(who: Who, principal: &Principal, session: &Session, about: &About<'_>) -> 
             session.has("manager") && is_of_domain() && !about.high_role
         }
         Who::DomainReader => session.has("reader") && is_of_domain(),
-        Who::AnyDomainManager => session.has("manager") && on_domain.is_some(),
+        Who::AnyDomainManager => session.has("manager") && on_domain.is_some() && !about.high_role,
         Who::AnyDomainReader => session.has("reader") && on_domain.is_some(),
         Who::DomainMember => is_of_domain(),
         Who::ProjectMember => {

@@ -111,9 +111,9 @@ impl Facts {
                 comment: None,
             },
         );
-        facts.put(&NameKey::domain(&Realm::local()), &Name::new(*LOCAL.bytes(), "local"));
-        facts.put(&NameKey::group(&LOCAL, "staff"), &Name::new(*STAFF.bytes(), "staff"));
-        facts.put(&NameKey::group(&LOCAL, "others"), &Name::new(*OTHERS.bytes(), "others"));
+        facts.put(&NameKey::domain(&Realm::local()), &Name::new(LOCAL.stored(), "local"));
+        facts.put(&NameKey::group(&LOCAL, "staff"), &Name::new(STAFF.stored(), "staff"));
+        facts.put(&NameKey::group(&LOCAL, "others"), &Name::new(OTHERS.stored(), "others"));
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let role = |word: &&str| match word.strip_suffix('-') {

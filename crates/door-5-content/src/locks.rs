@@ -92,7 +92,7 @@ impl Lock {
             path: StorePath::from_plain(&from.text()?).ok()?,
             is_deep: from.flag()?,
             is_exclusive: from.flag()?,
-            user: UserId::from_bytes(from.fixed()?),
+            user: UserId::read(&mut from)?,
             said: from.text()?,
             until: from.i64()?,
             // Records of earlier versions do not have this field.

@@ -505,7 +505,7 @@ pub(crate) enum Token {
         #[arg(long, default_value = "0s", value_name = "TIME", value_parser = seconds)]
         grace: i64,
     },
-    /// Replace the slow hash of an imported token by a fast one when its secret is used next
+    /// Make the check of an imported secret fast: the next use of the token replaces the slow hash of its secret
     Upgrade {
         /// USER@REALM!NAME
         #[arg(required_unless_present = "all")]

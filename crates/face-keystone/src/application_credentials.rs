@@ -153,7 +153,7 @@ fn rules(given: &Value) -> Result<Vec<WantedRule>, ApiError> {
 /// A rule of the owner by its id, or a rule for a kind of request. As in Keystone, the other attributes next to an id do not count.
 fn rule(rule: &Value) -> Result<WantedRule, ApiError> {
     if let Some(id) = rule.get("id") {
-        let id = id.as_str().ok_or_else(|| ApiError::invalid("access_rules: expected a text as id"))?;
+        let id = id.as_str().ok_or_else(|| ApiError::invalid("access_rules: expected a string as id"))?;
         let missing = |_| ApiError::missing("access rule", id);
         return id.parse().map(WantedRule::Id).map_err(missing);
     }
@@ -161,7 +161,7 @@ fn rule(rule: &Value) -> Result<WantedRule, ApiError> {
         let text = text(rule, name).filter(|text| !text.is_empty() && text.len() <= 255);
         text.map(str::to_owned).ok_or_else(|| {
             ApiError::invalid(format!(
-                "access_rules: expected an id, or service, method and path; {name} is not a text of 1 to 255 bytes"
+                "access_rules: expected an id, or service, method and path; {name} is not a string of 1 to 255 bytes"
             ))
         })
     };
@@ -184,7 +184,9 @@ fn expires(given: &Value, now: i64) -> Result<i64, ApiError> {
             // The credential ends at the whole second before.
             let micros = micros.filter(|micros| now < micros.div_euclid(MICROS_PER_SECOND));
             micros.ok_or_else(|| {
-                ApiError::invalid("expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z")
+                ApiError::invalid(
+                    "expires_at: expected a date and time in the future, such as 2030-01-31T12:00:00Z",
+                )
             })
         }
     }

@@ -62,6 +62,11 @@ fn named(call: &mut Call) -> Result<Named, ApiError> {
         domain: scope.as_ref().and_then(|(_, domain, _)| domain.as_ref()),
         project: scope.as_ref().and_then(|(.., project)| project.as_ref()),
         other: Other::found(who.as_ref().map(|(_, domain)| domain)),
+        role: match &role {
+            None => Other::None,
+            Some(None) => Other::Absent,
+            Some(Some((_, row))) => row.domain.as_ref().map_or(Other::None, Other::In),
+        },
         high_role: role.as_ref().is_some_and(|role| role.as_ref().is_none_or(|(_, row)| !manager_gives(row))),
         ..About::default()
     };

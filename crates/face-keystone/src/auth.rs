@@ -278,7 +278,10 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
             return Err(ApiError::invalid("auth.identity.methods: expected at least one method"));
         }
         (_, _, true) => {
-            return Err(ApiError::invalid("auth.identity.methods: expected no other method besides oauth1"));
+            return Err(ApiError::invalid(
+                "auth.identity.methods: expected no other method besides oauth1; for a second factor, log in with the other methods first, \
+                 and send the receipt of that login (header Openstack-Auth-Receipt) with the signed request",
+            ));
         }
     };
     Ok((proofs, scope(auth.get("scope"))?))
@@ -418,6 +421,12 @@ mod tests {
         ] {
             assert!(matches!(of(wrong), Err(ApiError::Message(StatusCode::BAD_REQUEST, _))), "{wrong}");
         }
+        let mixed = r#"{"auth":{"identity":{"methods":["oauth1","token"],"oauth1":{},"token":{"id":"t"}}}}"#;
+        let why = match of(mixed) {
+            Err(ApiError::Message(_, why)) => why,
+            _ => String::new(),
+        };
+        assert!(why.contains("send the receipt of that login (header Openstack-Auth-Receipt)"), "{why}");
         let both = r#","scope":{"project":{"id":"1"},"domain":{"id":"2"}}"#;
         assert!(of(&format!("{{\"auth\":{{{password}{both}}}}}")).is_err());
     }

@@ -4,7 +4,7 @@ use super::listing::{self, Filters, plain};
 use super::request_body::{RequestBody, invalid};
 use super::resource::{Record, Resource, Store, add, answer, described_whole};
 use super::schema::{Schema, Type};
-use super::{ApiError, ApiResponse, Call, Outcome, query, users};
+use super::{ApiError, ApiResponse, Call, Outcome, forbidden, query, users};
 use aws_lc_rs::digest::{SHA256, digest};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{create_blob, delete_blob, has_role_on, random_id, update_blob};
@@ -44,7 +44,8 @@ pub fn with_key(mut row: Blob) -> Result<Blob, Error> {
         row.ec2 = Some(Ec2Key { secret, by });
         if !has_no_other_reference(&row) {
             return Err(invalid(
-                "the key was made with a trust or an access token, which this server does not support: its user must create another key",
+                "the blob of the key names a trust or an OAuth access token (`trust_id`, `access_token_id`), or an `app_cred_id` that is not a string; \
+                 this server accepts no such key: let the user create a new one (`openstack ec2 credentials create`)",
             ));
         }
     }
@@ -256,8 +257,8 @@ fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// Checks the project of a new key: a session for the key gets the user's roles on the project. A project on which the user has no role is reported
-/// as not found.
+/// Checks the project of a new key: a session for the key gets the user's roles on the project. A project on which the user has no role is refused,
+/// whether it exists or not.
 fn check_project(
     call: &Call,
     permit: &ApiPermit,
@@ -266,11 +267,11 @@ fn check_project(
 ) -> Result<(), ApiError> {
     let Some(project) = project else { return Ok(()) };
     call.look(|view| {
+        if !permit.is_administrators() && !has_role_on(view, user, project)? {
+            return Err(forbidden(&format!("identity:{}", call.route.rule)));
+        }
         let missing = || ApiError::missing("project", &project.to_string());
         Project::find(view, &project.to_string())?.ok_or_else(missing)?;
-        if !permit.is_administrators() && !has_role_on(view, user, project)? {
-            return Err(missing());
-        }
         User::find(view, &user.to_string())?.ok_or_else(|| ApiError::missing("user", &user.to_string()))?;
         Ok(())
     })
@@ -289,18 +290,16 @@ fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
     })
 }
 
-/// The user in the path, and the permit for the call. If `lineage` is `None`, the call applies to all keys of the user. Otherwise the call applies to
-/// one key, and `lineage` contains the application credentials that created the key.
-fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), ApiError> {
+/// The user in the path, and the permit for a call about all keys of the user.
+fn owner(call: &mut Call) -> Result<(UserId, ApiPermit), ApiError> {
     let (user, domain) = users::of_path(call, 0)?;
-    let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };
-    let permit = call.allow(&about)?;
+    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
     users::existing(call, &user)?;
     Ok((user, permit))
 }
 
 pub(super) fn list_ec2(call: &mut Call) -> Outcome {
-    let (user, permit) = owner(call, None)?;
+    let (user, permit) = owner(call)?;
     let rows = call.look(|view| {
         let mut rows = Vec::new();
         for (key, _) in view.list::<Reverse>(&ReverseKey::blobs_of(&user))? {
@@ -317,15 +316,24 @@ pub(super) fn list_ec2(call: &mut Call) -> Outcome {
     Ok(super::listed(call, "credentials", rows))
 }
 
-/// The EC2 key in the path, if it belongs to the user in the path.
+/// The EC2 key in the path, if it belongs to the user in the path. As in Keystone, an administrator also finds the key of another user.
 fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), ApiError> {
     let access = call.decoded(1);
     let id = ec2_id(&access);
     let row = call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.kind == "ec2")))?;
-    let (user, permit) = owner(call, Some(row.as_ref().map_or(&[], lineage_of)))?;
-    let row = row.filter(|row| row.user == user);
-    let row = row.ok_or_else(|| ApiError::missing("EC2 credential", &access))?;
-    Ok((id, row, permit))
+    let (user, domain) = users::of_path(call, 0)?;
+    let lineage = Some(row.as_ref().map_or(&[][..], lineage_of));
+    let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };
+    let missing = ApiError::missing("EC2 credential", &access);
+    let permit = match call.allow(&about) {
+        Err(_) if row.as_ref().is_none_or(|row| row.user != user) => {
+            return Err(call.unseen(&about, true, missing));
+        }
+        judged => judged?,
+    };
+    users::existing(call, &user)?;
+    let row = row.filter(|row| row.user == user || permit.is_administrators());
+    Ok((id, row.ok_or(missing)?, permit))
 }
 
 pub(super) fn show_ec2(call: &mut Call) -> Outcome {
@@ -334,7 +342,7 @@ pub(super) fn show_ec2(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn create_ec2(call: &mut Call) -> Outcome {
-    let (user, _) = owner(call, None)?;
+    let (user, _) = owner(call)?;
     let given = call.json()?;
     let said = given.get("tenant_id").and_then(Value::as_str);
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());

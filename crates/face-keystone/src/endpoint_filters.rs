@@ -101,7 +101,7 @@ pub fn group_filters(given: &Map<String, Value>) -> Result<GroupFilters, Error> 
                 filters.interface = Some(text.parse::<Interface>().map_err(wrong)?);
             }
             ("service_id" | "region_id" | "interface", _) => {
-                return Err(wrong(&format!("filters.{name}"), "a text"));
+                return Err(wrong(&format!("filters.{name}"), "a string"));
             }
             _ => {
                 return Err(wrong(&format!("filters.{name}"), "one of service_id, region_id and interface"));

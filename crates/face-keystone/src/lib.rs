@@ -54,7 +54,7 @@ use enfilade_faces::{
 use enfilade_facts::vocabulary::{DomainId, RequestId, percent_decoded_leniently};
 use enfilade_facts::{CommitError, Read, SourceError, View};
 use enfilade_passage::{
-    About, AccessRefusal, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
+    About, AccessRefusal, ApiPermit, IdentityRefusal, KnownTo, Refusal, Rule, Scope, Visit, rule_named,
 };
 use hyper::header::{
     CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
@@ -219,6 +219,18 @@ impl Call {
     fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, ApiError> {
         let rule = rule_named(rule).ok_or(RequestError::NoRoute)?;
         Ok(self.visit.use_api(rule, about)?)
+    }
+
+    /// The error of a call about a record that does not exist, or that the caller may not see: the same for both. `about` has the properties that the
+    /// rule uses if the record does not exist. If the rule permits the call, the error is `missing`. If it refuses the call, the error is `missing` only
+    /// if the caller is one to which absent records are known ([`Rule::known_to`]), or the id cannot be the id of a record (`is_id`).
+    fn unseen(&mut self, about: &About<'_>, is_id: bool, missing: ApiError) -> ApiError {
+        let Err(why) = self.allow(about) else { return missing };
+        match self.rule().map(|rule| rule.known_to) {
+            Ok(Some(KnownTo::Everybody)) => missing,
+            Ok(Some(KnownTo::Readers(rule))) if !is_id || self.allow_by(rule, about).is_ok() => missing,
+            _ => why,
+        }
     }
 
     /// Calls `look` with a view of the facts.

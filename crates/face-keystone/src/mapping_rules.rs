@@ -109,7 +109,7 @@ fn wrong(at: &str, expected: &str) -> String {
 fn check(form: &Form, value: &Value, at: &str) -> Result<(), String> {
     let unless = |is_good: bool, expected: &str| if is_good { Ok(()) } else { Err(wrong(at, expected)) };
     match form {
-        Form::Text => unless(value.is_string(), "a text"),
+        Form::Text => unless(value.is_string(), "a string"),
         Form::Flag => unless(value.is_boolean(), "true or false"),
         Form::Word(words) => {
             let is_one = value.as_str().is_some_and(|text| words.contains(&text));

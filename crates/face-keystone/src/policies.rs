@@ -54,7 +54,7 @@ impl Resource for Policy {
 /// A text, which may be empty.
 fn text(given: &RequestBody, name: &str) -> Result<String, Error> {
     let expected =
-        || invalid(format!("Invalid input for field/attribute {name} of policy: expected a text."));
+        || invalid(format!("Invalid input for field/attribute {name} of policy: expected a string."));
     given.text(name)?.flatten().ok_or_else(expected)
 }
 

@@ -3,6 +3,7 @@
 use super::Call;
 use super::schema::Schema;
 use enfilade_admin::Error;
+use enfilade_facts::vocabulary::Malformed;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -112,14 +113,14 @@ impl RequestBody {
             None => Ok(None),
             Some(Value::Null) => Ok(Some(None)),
             Some(Value::String(text)) => Ok(Some(Some(text.clone()))),
-            Some(_) => Err(self.wrong(name, "a text")),
+            Some(_) => Err(self.wrong(name, "a string")),
         }
     }
 
     /// A required text, which is not empty.
     pub(super) fn needed(&self, name: &str) -> Result<String, Error> {
         let found = self.text(name)?.flatten().filter(|text| !text.is_empty());
-        found.ok_or_else(|| self.wrong(name, "a text that is not empty"))
+        found.ok_or_else(|| self.wrong(name, "a string that is not empty"))
     }
 
     /// The name, if the body has one. An empty name is refused.
@@ -169,19 +170,19 @@ impl RequestBody {
     }
 
     /// An id: `None` if the attribute is absent, `Some(None)` if it is null.
-    pub(super) fn id<I: FromStr>(&self, name: &str) -> Result<Option<Option<I>>, Error> {
+    pub(super) fn id<I: FromStr<Err = Malformed>>(&self, name: &str) -> Result<Option<Option<I>>, Error> {
         match self.text(name)? {
             None => Ok(None),
             Some(None) => Ok(Some(None)),
             Some(Some(text)) => text
                 .parse()
                 .map(|id| Some(Some(id)))
-                .map_err(|_| self.wrong(name, "32 lower-case hexadecimal digits")),
+                .map_err(|why: Malformed| self.wrong(name, why.expected.trim_start_matches("expected "))),
         }
     }
 
     /// A required id.
-    pub(super) fn needed_id<I: FromStr>(&self, name: &str) -> Result<I, Error> {
+    pub(super) fn needed_id<I: FromStr<Err = Malformed>>(&self, name: &str) -> Result<I, Error> {
         self.id(name)?.flatten().ok_or_else(|| self.wrong(name, "32 lower-case hexadecimal digits"))
     }
 
@@ -237,7 +238,7 @@ impl RequestBody {
         let count = all.iter().flatten().collect::<BTreeSet<_>>().len();
         match all.as_ref().is_none_or(|all| all.len() == count) {
             true => Ok(all),
-            false => Err(self.wrong(name, "no text more than once")),
+            false => Err(self.wrong(name, "each string only once")),
         }
     }
 

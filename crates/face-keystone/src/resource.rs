@@ -229,13 +229,12 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
             let extra = Self::extra(view, &id)?;
             Ok(Some(Record { id, row, extra }))
         })?;
-        let about = match &found {
-            Some(found) => found.row.about(&found.id),
-            None => Self::about_missing(),
+        let Some(found) = found else {
+            let missing = ApiError::missing(Self::SCHEMA.one, &said);
+            return Err(call.unseen(&Self::about_missing(), Self::Key::from_text(&said).is_some(), missing));
         };
-        let party = found.as_ref().and_then(|found| Self::party(&found.id));
-        let permit = call.allow(&About { changes: party.as_slice(), ..about })?;
-        let found = found.ok_or_else(|| ApiError::missing(Self::SCHEMA.one, &said))?;
+        let party = Self::party(&found.id);
+        let permit = call.allow(&About { changes: party.as_slice(), ..found.row.about(&found.id) })?;
         Ok((found, permit))
     }
 
@@ -392,17 +391,19 @@ pub(super) fn permitted_batch<R: Resource>(
     Ok((permit, RequestBody::all_of(call, R::SCHEMA.many, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create a record in a domain: the domain in the body or, by default, that of the session.
+/// The permit and the body of a request to create a record in a domain: the domain in the body or, by default, that of the session. As in Keystone, a
+/// domain's manager has to name the domain.
 pub(super) fn permitted_in_domain<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, RequestBody, (DomainId, Domain)), ApiError> {
     let given = RequestBody::of(call, R::SCHEMA.one)?;
-    let said = given.text("domain_id")?.flatten();
-    let said = said.or(call.own_domain().map(|own| own.to_keystone()));
+    let named = given.text("domain_id")?.flatten();
+    let is_named = named.is_some();
+    let said = named.or(call.own_domain().map(|own| own.to_keystone()));
     let found = call.look(|view| said.as_ref().map_or(Ok(None), |said| Domain::find(view, said)))?;
     let name = given.text("name")?.flatten().unwrap_or_default();
     let party = R::party_named(&name);
-    let domain = found.as_ref().map(|(id, _)| id);
+    let domain = found.as_ref().filter(|_| is_named).map(|(id, _)| id);
     // The authorization rule is checked before a 404 response, so that an unauthorized caller does not learn whether the domain exists.
     let permit = call.allow(&About { domain, changes: party.as_slice(), ..About::default() })?;
     let said = said.ok_or_else(no_domain)?;

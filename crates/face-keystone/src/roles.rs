@@ -10,7 +10,7 @@ use enfilade_admin::keystone::{RecordId, set_implied};
 use enfilade_facts::View;
 use enfilade_facts::tables::{Domain, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::RoleId;
-use enfilade_passage::{About, ApiPermit};
+use enfilade_passage::{About, ApiPermit, manager_gives};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Resource for NamedRole {
     }
 
     fn about<'a>(&'a self, _: &'a RoleId) -> About<'a> {
-        About { domain: self.domain.as_ref(), ..About::default() }
+        About { domain: self.domain.as_ref(), high_role: !manager_gives(self), ..About::default() }
     }
 
     /// Selects the roles of a domain. Without `domain_id` only global roles are listed, as in Keystone.
@@ -72,11 +72,11 @@ impl Resource for NamedRole {
         created(call, (permit, given), &RecordId::New, &new)
     }
 
-    /// As in Keystone, the roles of a domain have a rule of their own. A session that the rule refuses gets the answer for an absent role.
+    /// As in Keystone, the roles of a domain have a rule of their own.
     fn show(call: &mut Call) -> Outcome {
         let (found, permit) = Self::found(call)?;
-        if found.row.domain.is_some() && call.allow_by("get_domain_role", &About::default()).is_err() {
-            return Err(ApiError::missing(Self::SCHEMA.one, &Self::said(call)));
+        if found.row.domain.is_some() {
+            call.allow_by("get_domain_role", &About::default())?;
         }
         Ok(answer(call, StatusCode::OK, found, &permit))
     }

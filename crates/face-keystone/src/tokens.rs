@@ -109,7 +109,7 @@ pub(super) fn events(call: &mut Call) -> Outcome {
         None => i64::MIN,
         Some(text) => from_rfc3339(&text.replace("%3A", ":")).ok_or_else(|| {
             ApiError::invalid(format!(
-                "since: `{text}` is not a time; expected a time such as 2026-01-01T00:00:00Z"
+                "since: `{text}` is not a date and time; expected one such as 2026-01-01T00:00:00Z"
             ))
         })?,
     };

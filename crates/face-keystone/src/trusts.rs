@@ -12,32 +12,41 @@ use enfilade_passage::{About, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// The trust whose id is in the path.
-fn found(call: &Call) -> Result<(TrustId, Trust), ApiError> {
-    let missing = || ApiError::missing("trust", call.parameter(0));
-    let id: TrustId = call.parameter(0).parse().map_err(|_| missing())?;
-    let trust = find_trust(call.faces.house().source(), &id)?.ok_or_else(missing)?;
-    Ok((id, trust))
-}
-
-/// The trust whose id is in the path, for its trustor and its trustee. Any other user gets the answer for a trust that does not exist.
-fn see(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
-    let (id, trust) = found(call)?;
-    let (user, other_user) = (Some(&trust.trustor), Some(&trust.trustee));
-    match call.allow(&About { user, other_user, ..About::default() }) {
-        Ok(_) => Ok((id, trust)),
-        Err(_) if !is_party(call, &trust) => Err(ApiError::missing("trust", call.parameter(0))),
-        Err(why) => Err(why),
+/// The trust in the path, if the caller may see it. An absent trust is judged like a trust of the caller, because the caller may have deleted it. So
+/// only a session that could see no trust at all is refused.
+fn seen(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
+    let id = call.parameter(0).parse::<TrustId>().ok();
+    let trust = match &id {
+        Some(id) => find_trust(call.faces.house().source(), id)?,
+        None => None,
+    };
+    let own = call.visit.principal().user;
+    let absent = About { user: Some(&own), ..About::default() };
+    let is_seen = call.allow_by("get_trust", &trust.as_ref().map_or(absent, parties)).is_ok();
+    match id.zip(trust) {
+        Some(found) if is_seen => Ok(found),
+        _ => {
+            let missing = ApiError::missing("trust", call.parameter(0));
+            Err(call.unseen(&absent, true, missing))
+        }
     }
 }
 
-fn is_party(call: &Call, trust: &Trust) -> bool {
-    [trust.trustor, trust.trustee].contains(&call.visit.principal().user)
+/// The trust in the path, for a call that reads it.
+fn read_trust(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
+    let (id, trust) = seen(call)?;
+    call.allow(&parties(&trust))?;
+    Ok((id, trust))
+}
+
+/// Trustor and trustee may read a trust.
+fn parties(trust: &Trust) -> About<'_> {
+    About { user: Some(&trust.trustor), other_user: Some(&trust.trustee), ..About::default() }
 }
 
 pub(super) fn list(call: &mut Call) -> Outcome {
     let id_of = |name| call.query(name).map(|text| text.parse::<UserId>()).transpose();
-    let no_id = |_| ApiError::invalid("expected the id of a user: 32 lower-case hexadecimal digits");
+    let no_id = |_| ApiError::invalid("expected the id of a user: 32 or 64 lower-case hexadecimal digits");
     let trustor = id_of("trustor_user_id").map_err(no_id)?;
     let trustee = id_of("trustee_user_id").map_err(no_id)?;
     call.allow(&About { user: trustor.as_ref(), other_user: trustee.as_ref(), ..About::default() })?;
@@ -54,18 +63,15 @@ pub(super) fn list(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, trust) = see(call)?;
+    let (id, trust) = read_trust(call)?;
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "trust": body(call, &id, &trust)? })))
 }
 
 pub(super) fn delete(call: &mut Call) -> Outcome {
-    let (id, trust) = found(call)?;
+    let (id, trust) = seen(call)?;
     let lineage: Vec<CredentialId> = trust.by.into_iter().collect();
-    let about = About { user: Some(&trust.trustor), lineage: Some(&lineage), ..About::default() };
-    let permit = match call.allow(&about) {
-        Err(_) if !is_party(call, &trust) => return Err(ApiError::missing("trust", call.parameter(0))),
-        judged => judged?,
-    };
+    let permit =
+        call.allow(&About { user: Some(&trust.trustor), lineage: Some(&lineage), ..About::default() })?;
     call.change(&permit, |ctx| delete_trust(ctx, &id))?;
     Ok(ApiResponse::no_content())
 }
@@ -117,7 +123,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, ApiError> {
             let seconds = value.as_str().and_then(from_rfc3339).filter(|seconds| now < *seconds);
             seconds.ok_or_else(|| {
                 ApiError::invalid(
-                    "trust.expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z",
+                    "trust.expires_at: expected a date and time in the future, such as 2030-01-31T12:00:00Z",
                 )
             })?
         }
@@ -167,14 +173,14 @@ fn described(call: &Call, id: &TrustId, trust: &Trust, named: &[(RoleId, NamedRo
 }
 
 pub(super) fn list_roles(call: &mut Call) -> Outcome {
-    let (_, trust) = see(call)?;
+    let (_, trust) = read_trust(call)?;
     let named = list_named_roles(call.faces.house().source())?;
     let rows = trust.roles.iter().map(|id| role(call, id, &named)).collect();
     Ok(super::listed(call, "roles", rows))
 }
 
 pub(super) fn show_role(call: &mut Call) -> Outcome {
-    let (_, trust) = see(call)?;
+    let (_, trust) = read_trust(call)?;
     let named = list_named_roles(call.faces.house().source())?;
     let id = trust.roles.iter().find(|id| id.to_string() == call.parameter(1));
     let id = id.ok_or_else(|| ApiError::missing("role", call.parameter(1)))?;

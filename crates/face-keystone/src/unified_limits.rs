@@ -150,14 +150,16 @@ impl Resource for Limit {
             let extra = Self::extra(view, &id)?;
             Ok(Some((domain, Record { id, row, extra })))
         })?;
-        let project = found.as_ref().and_then(|(_, found)| match &found.row.owner {
+        let Some((domain, found)) = found else {
+            let is_id = said.parse::<LimitId>().is_ok();
+            return Err(call.unseen(&About::default(), is_id, ApiError::missing("limit", &said)));
+        };
+        let project = match &found.row.owner {
             LimitOwner::Project(id) => Some(id),
             LimitOwner::Domain(_) => None,
-        });
-        let domain = found.as_ref().map(|(domain, _)| domain);
-        let permit = call.allow(&About { domain, project, ..About::default() })?;
-        let found = found.ok_or_else(|| ApiError::missing("limit", &said))?;
-        Ok((found.1, permit))
+        };
+        let permit = call.allow(&About { domain: Some(&domain), project, ..About::default() })?;
+        Ok((found, permit))
     }
 
     /// Lists all limits, or those of the session's project, or those of the session's domain and the projects in it.

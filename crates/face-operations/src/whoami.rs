@@ -13,10 +13,10 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     json.extend_from_slice(b"{\"authid\":");
     // Only the authid may need escaping: all other values are digits and letters. Writing to memory does not fail.
     let _ = serde_json::to_writer(&mut json, authid);
-    json.extend_from_slice(b",\"user\":\"");
-    json.extend_from_slice(&principal.user.to_digits());
-    let (sid, groups, revision) = (principal.sid, principal.groups.len(), identity.at().revision);
-    let _ = write!(json, r#"","sid":"{sid}","groups":{groups},"revision":{revision},"until":"#);
+    let (user, sid, groups) = (principal.user, principal.sid, principal.groups.len());
+    let revision = identity.at().revision;
+    let _ =
+        write!(json, r#","user":"{user}","sid":"{sid}","groups":{groups},"revision":{revision},"until":"#);
     let _ = match identity.validity().last_second() {
         Some(until) => write!(json, "{until}}}"),
         None => json.write_all(b"null}"),

@@ -25,7 +25,8 @@ use crate::tables::{AccessRule, Key as _, MirroredFile, Name, NameKey, Row, Tabl
 /// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
 /// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
 /// | 8 | there is a table of access rules of users; the records of application credentials have the microseconds of the expiry |
-pub const FORMAT: u32 = 8;
+/// | 9 | the id of a user or group can have 32 bytes |
+pub const FORMAT: u32 = 9;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -81,7 +82,7 @@ fn delegation_of_7(value: &[u8]) -> Option<Vec<u8>> {
 fn name_of_5(key: &[u8], value: &[u8]) -> Option<Record> {
     let (key, text) = NameKey::of_format_5(key)?;
     let mut to = Writer::default();
-    Name { id: value.try_into().ok()?, text }.encode(&mut to);
+    Name::new(<[u8; 16]>::try_from(value).ok()?, text).encode(&mut to);
     Some((key.bytes(), to.into_bytes()))
 }
 
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (8, 47), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (9, 47), "see \"When the format changes\" in format.rs");
     }
 
     #[test]

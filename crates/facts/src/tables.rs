@@ -84,14 +84,20 @@ impl Table {
     /// contains no other record.
     pub fn group(self, key: &[u8]) -> &[u8] {
         let end = match self {
-            Table::Memberships => MembershipKey::GROUP_BYTES,
+            Table::Memberships => MembershipKey::group_bytes(key),
             Table::Assignments => AssignmentKey::group_bytes(key),
-            Table::Grants => GrantKey::GROUP_BYTES,
+            Table::Grants => GrantKey::group_bytes(key),
             Table::Reverse => ReverseKey::group_bytes(key),
             _ => key.len(),
         };
         key.get(..end).unwrap_or(key)
     }
+}
+
+/// The length of the prefix of `key` that `read` reads; the whole key if the prefix does not have the expected form.
+fn prefix_bytes(key: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Option<()>) -> usize {
+    let mut from = Reader::new(key);
+    read(&mut from).map_or(key.len(), |()| key.len() - from.rest().len())
 }
 
 /// A record of a table.
@@ -212,9 +218,9 @@ pub trait Key: Sized {
 
 impl<I: Id> Key for I {
     fn bytes(&self) -> Vec<u8> {
-        self.as_bytes().to_vec()
+        self.stored().as_slice().to_vec()
     }
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(Self::from_array)
+        Self::from_stored(bytes)
     }
 }

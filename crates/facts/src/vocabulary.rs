@@ -28,7 +28,8 @@ pub use date::{
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};
 pub use id::{
     AccessRuleId, AccessTokenId, ConsumerId, CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId,
-    Id, LimitId, PolicyId, ProjectId, RegisteredLimitId, RequestTokenId, RoleId, ServiceId, TrustId, UserId,
+    Id, IdBytes, LimitId, PolicyId, ProjectId, RegisteredLimitId, RequestTokenId, RoleId, ServiceId, TrustId,
+    UserId,
 };
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
 pub use mask::AccessMask;

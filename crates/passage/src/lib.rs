@@ -46,8 +46,9 @@ mod refuse;
 
 // Re-exports the types of the doors that faces use, so that no face depends on the crate of a door.
 pub use enfilade_access::{
-    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, Lending, Lends, NodeKind, ObjectId,
-    Other, POLICY, Party, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, manager_gives, rule_named,
+    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, KnownTo, Lending, Lends, NodeKind,
+    ObjectId, Other, POLICY, Party, Refusal as AccessRefusal, Rule, ScopeTypes, SecurityDescriptor, Who,
+    manager_gives, rule_named,
 };
 pub use enfilade_content::{
     Blocking, Cached, CachedOnly, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange,

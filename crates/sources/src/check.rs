@@ -223,7 +223,7 @@ fn name(snapshot: &dyn Snapshot, mut problems: Vec<Problem>) -> Result<Vec<Strin
             let value = codec::open(Table::Names, key, stored).ok();
             let name = value.and_then(|(_, value)| Name::decode(&mut Reader::new(value)));
             if let Some(Name { id, text }) = name {
-                for problem in problems.iter_mut().filter(|problem| problem.key == id) {
+                for problem in problems.iter_mut().filter(|problem| problem.key == id.as_slice()) {
                     problem.what = format!("{} (`{text}`)", problem.what);
                     problem.key = Vec::new();
                 }

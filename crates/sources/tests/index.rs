@@ -125,17 +125,18 @@ fn the_same_on_lmdb_with_threads_that_look_while_others_write() {
     let index = Index::<Enabled>::new();
     let ahead = AtomicUsize::new(0);
     std::thread::scope(|scope| {
+        let mut threads = Vec::new();
         for n in 0..2u8 {
             let lmdb = &lmdb;
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 for round in 0..200u8 {
                     let key = id(n * 4 + round % 4);
                     lmdb.commit(change(0).put(&key, &domain(round % 3 == 0))).unwrap();
                 }
-            });
+            }));
         }
         for _ in 0..2 {
-            scope.spawn(|| {
+            threads.push(scope.spawn(|| {
                 for _ in 0..2000 {
                     lmdb.read(|view| match index.read(view, Enabled::clone) {
                         Ok(seen) => assert_eq!(seen, Enabled::build(view).unwrap()),
@@ -144,8 +145,10 @@ fn the_same_on_lmdb_with_threads_that_look_while_others_write() {
                     })
                     .unwrap();
                 }
-            });
+            }));
         }
+        // LMDB does not allow that a store is closed while a thread that has read it ends. The scope waits only for the end of the closures.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     drop(lmdb);
     std::fs::remove_dir_all(&path).unwrap();

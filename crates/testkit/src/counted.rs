@@ -1,9 +1,9 @@
 //! Facts that count how many records are read.
 
-use enfilade_admin::{ChangeContext, LimitModel, PasswordRules, ReservedPaths};
+use crate::context::change_context;
+use enfilade_admin::{ChangeContext, ReservedPaths};
 use enfilade_facts::{
-    At, Change, Clocks, CommitError, Each, Found, Requester, Snapshot, Source, SourceError, StoreId, Table,
-    View,
+    At, Change, Clocks, CommitError, Each, Found, Snapshot, Source, SourceError, StoreId, Table, View,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::memory::Memory;
@@ -112,19 +112,7 @@ impl CountedFacts {
 
     /// An administrator's context for changes, at this time.
     pub fn change_context(&self, now: Clocks) -> ChangeContext<'_> {
-        ChangeContext {
-            facts: self,
-            files: &self.files,
-            passwords: PasswordRules::NONE,
-            limit_model: LimitModel::default(),
-            reserved: &self.reserved,
-            roots: None,
-            keeps_administrators: false,
-            request: None,
-            who: "a test",
-            requester: Requester::Administrator,
-            now,
-        }
+        change_context(self, &self.files, &self.reserved, now)
     }
 }
 

@@ -1,11 +1,12 @@
 //! A server in process, on facts in memory and files in a directory of its own.
 
 use crate::clock::FixedClock;
+use crate::context::change_context;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{ChangeContext, DatastoreEdit, LimitModel, NewUser, PasswordRules, TokenTerms};
+use enfilade_admin::{ChangeContext, DatastoreEdit, NewUser, TokenTerms};
 use enfilade_facts::tables::{Password, User};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, UserId, Userid};
-use enfilade_facts::{AuditRecord, Change, Clocks, LockStore, MemoSeed, Read, Requester, Source, StoreId};
+use enfilade_facts::{AuditRecord, Change, Clocks, LockStore, MemoSeed, Read, Source, StoreId};
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
 use enfilade_passage::{
     Accounts, AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal,
@@ -143,19 +144,8 @@ impl TestHouse {
         let clock = FixedClock::default();
         let scratch = Scratch::new();
         let files = FileSet::new(scratch.path());
-        let ctx = ChangeContext {
-            facts: &*source,
-            files: &files,
-            passwords: PasswordRules::NONE,
-            limit_model: LimitModel::default(),
-            reserved: &ReservedPaths::default(),
-            roots: None,
-            keeps_administrators: false,
-            request: None,
-            who: "a test",
-            requester: Requester::Administrator,
-            now: clock.now(),
-        };
+        let reserved = ReservedPaths::default();
+        let ctx = change_context(&*source, &files, &reserved, clock.now());
         enfilade_admin::ensure_local_realm(&ctx, None).unwrap();
         let events = Arc::new(Kept::default());
         let bytes = match remembering {
@@ -194,19 +184,7 @@ impl TestHouse {
 
     /// The context of changes by a test.
     pub fn change_context(&self) -> ChangeContext<'_> {
-        ChangeContext {
-            facts: self.facts(),
-            files: &self.files,
-            passwords: PasswordRules::NONE,
-            limit_model: LimitModel::default(),
-            reserved: self.house.reserved(),
-            roots: None,
-            keeps_administrators: false,
-            request: None,
-            who: "a test",
-            requester: Requester::Administrator,
-            now: self.clock.now(),
-        }
+        change_context(self.facts(), &self.files, self.house.reserved(), self.clock.now())
     }
 
     /// The events so far.

@@ -20,7 +20,9 @@
 
 mod clock;
 mod connection;
+mod context;
 mod counted;
+mod delegated;
 mod house;
 mod ports;
 mod samba;
@@ -29,7 +31,9 @@ mod world;
 
 pub use clock::FixedClock;
 pub use connection::connection;
+pub use context::change_context;
 pub use counted::{Counted, CountedFacts};
+pub use delegated::{cloud_credential, cloud_trust, new_application_credential, new_trust};
 pub use house::{CHEAP_HASH, Remembering, Scratch, TestHouse, allow_issue, hash_key, parts_at};
 pub use ports::free_port;
 pub use samba::{Samba, SambaUser};

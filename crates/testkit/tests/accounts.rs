@@ -4,20 +4,20 @@
 
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{
-    ChangeContext, LimitModel, PasswordRules, UserAttributes, UserEdit, UserSave, lock_user, note_logins,
-    save_user, settle_activities,
+    ChangeContext, PasswordRules, UserAttributes, UserEdit, UserSave, lock_user, note_logins, save_user,
+    settle_activities,
 };
 use enfilade_facts::tables::{Activity, Profile};
 use enfilade_facts::vocabulary::{
     AccessMask, DatastoreName, OperationKind, Secret, StorePath, UserId, Userid, Word,
 };
-use enfilade_facts::{Clocks, Read, Refuse, Requester};
+use enfilade_facts::{Clocks, Read, Refuse};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, Methods, Scope, SecretAsk};
 use enfilade_passage::{Accounts, Blocking, Credential, KeyRing, ReservedPaths};
 use enfilade_sources::files::file_set::FileSet;
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_testkit::{Remembering, TestHouse, change_context};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -62,20 +62,8 @@ impl World {
             let source = Arc::clone(&parts.source);
             let lock = move |now: Clocks, user: &UserId| {
                 let (files, reserved) = (FileSet::new(std::env::temp_dir()), ReservedPaths::default());
-                let ctx = ChangeContext {
-                    facts: &*source,
-                    files: &files,
-                    passwords: &of_lock,
-                    limit_model: LimitModel::default(),
-                    reserved: &reserved,
-                    roots: None,
-                    keeps_administrators: false,
-                    request: None,
-                    who: "a test",
-                    requester: Requester::Administrator,
-                    now,
-                };
-                lock_user(&ctx, user).is_ok()
+                let ctx = change_context(&*source, &files, &reserved, now);
+                lock_user(&ChangeContext { passwords: &of_lock, ..ctx }, user).is_ok()
             };
             parts.accounts = Arc::new(Accounts::new(failures, Arc::new(lock), Some(sender)));
         });

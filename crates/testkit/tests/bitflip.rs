@@ -10,19 +10,16 @@
     reason = "a campaign waits for processes and says how far it is"
 )]
 
-use enfilade_admin::{
-    ChangeContext, DatastoreEdit, LimitModel, NewUser, PasswordRules, ReservedPaths, Target, TokenEdit,
-    TokenTerms, UserEdit,
-};
+use enfilade_admin::{DatastoreEdit, NewUser, ReservedPaths, Target, TokenEdit, TokenTerms, UserEdit};
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
-use enfilade_facts::{Clocks, MirrorHealth, Refuse, Requester, Source};
+use enfilade_facts::{Clocks, MirrorHealth, Refuse, Source};
 use enfilade_identity::SecretAsk;
 use enfilade_passage::{Blocking, Credential, House};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use enfilade_testkit::{Scratch, hash_key};
+use enfilade_testkit::{Scratch, change_context, hash_key};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -52,19 +49,8 @@ fn user(n: u32) -> Userid {
 fn build(place: &Path) -> Vec<(String, String)> {
     let lmdb = Lmdb::open(&place.join("facts")).unwrap();
     let files = FileSet::new(place);
-    let ctx = ChangeContext {
-        facts: &lmdb,
-        files: &files,
-        passwords: PasswordRules::NONE,
-        limit_model: LimitModel::default(),
-        reserved: &ReservedPaths::default(),
-        roots: None,
-        keeps_administrators: false,
-        request: None,
-        who: "a test",
-        requester: Requester::Administrator,
-        now: NOW,
-    };
+    let reserved = ReservedPaths::default();
+    let ctx = change_context(&lmdb, &files, &reserved, NOW);
     enfilade_admin::ensure_local_realm(&ctx, None).unwrap();
     for name in ["alpha", "beta", "gamma"] {
         let path = place.join(name).to_str().unwrap().to_owned();

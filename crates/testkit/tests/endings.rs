@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
+use enfilade_admin::keystone::{self as admin, NewTrust, On, ProjectEdit};
 use enfilade_admin::{NewUser, Target, TokenEdit, TokenTerms, UserEdit};
 use enfilade_facts::limits::CLOCK_SKEW_SECONDS;
 use enfilade_facts::tables::{
@@ -18,10 +18,10 @@ use enfilade_facts::{AuditRecord, Change, MemoSeed, Read as _, View};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{
-    Claim, Context, HashKey, IdentityMemo, Lent, Methods, Scope, SessionState, chain_of, check_session,
+    Claim, Context, IdentityMemo, Lent, Methods, Scope, SessionState, chain_of, check_session,
 };
 use enfilade_passage::KeyRing;
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_testkit::{Remembering, TestHouse, hash_key, new_application_credential, new_trust};
 
 const KEY: BlobId = BlobId([9; 32]);
 const CONSUMER: ConsumerId = ConsumerId::from_bytes([10; 16]);
@@ -74,31 +74,9 @@ impl World {
         enfilade_admin::add_member(&ctx, &groups[1], &inner).unwrap();
         admin::grant_role(&ctx, &who, &On::Project(project), "own").unwrap();
         admin::grant_role(&ctx, &outer, &On::Project(project), "given").unwrap();
-        let new = NewApplicationCredential {
-            owner: ann.1,
-            name: "c".parse().unwrap(),
-            project,
-            roles: vec!["own".into()],
-            unrestricted: false,
-            rules: Vec::new(),
-            by: None,
-            expires_micros: 0,
-            comment: None,
-            secret: None,
-        };
-        let (made, ..) = admin::create_application_credential(&ctx, &HashKey::new(&[42; 32]), &new).unwrap();
-        let new = NewTrust {
-            trustor: ann.1,
-            trustee: bea,
-            project,
-            roles: vec!["own".into()],
-            impersonation: false,
-            expires: 0,
-            uses: None,
-            redelegations: 0,
-            parent: None,
-            by: None,
-        };
+        let new = new_application_credential(ann.1, "c", project, &["own"]);
+        let (made, ..) = admin::create_application_credential(&ctx, &hash_key(), &new).unwrap();
+        let new = NewTrust { impersonation: false, ..new_trust(ann.1, bea, project, &["own"]) };
         let (trust, ..) = admin::create_trust(&ctx, &new).unwrap();
         admin::create_blob(&ctx, &KEY, &blob(ann.1, project, "secret")).unwrap();
         add_access(&house, ann.1, project);
@@ -170,7 +148,7 @@ impl World {
     }
 
     fn regenerate(&self, grace: i64) {
-        let key = HashKey::new(&[42; 32]);
+        let key = hash_key();
         let name = "c".parse().unwrap();
         enfilade_admin::regenerate_token(&self.house.change_context(), &key, &self.ann.0, &name, grace)
             .unwrap();
@@ -445,7 +423,7 @@ fn a_refusal_says_what_was_revoked() {
 
 /// The sessions and ways in of Ann that are refused, with the reason.
 fn refused(world: &World, sessions: &[Claim]) -> Vec<String> {
-    let (now, key) = (world.house.clock.now(), HashKey::new(&[42; 32]));
+    let (now, key) = (world.house.clock.now(), hash_key());
     let (sessions_known, memo) = (SessionState::default(), IdentityMemo::new(MemoSeed([1; 16]), 1 << 16));
     let context = Context { hash_key: &key, sessions: &sessions_known, memo: &memo };
     let look = |view: &View<'_>| {
@@ -467,8 +445,7 @@ fn ways_in_are_refused_as_logins_are() {
     let password = Secret::new(b"correct horse").unwrap();
     enfilade_admin::set_password(&ctx, &world.ann.0, &password).unwrap();
     let terms = TokenTerms::default();
-    enfilade_admin::create_token(&ctx, &HashKey::new(&[42; 32]), &world.ann.0, &"t".parse().unwrap(), &terms)
-        .unwrap();
+    enfilade_admin::create_token(&ctx, &hash_key(), &world.ann.0, &"t".parse().unwrap(), &terms).unwrap();
     // A new password ends the sessions issued before it.
     world.house.clock.advance_seconds(60);
     let (ctx, session) = (world.house.change_context(), world.claim("in person", 1));

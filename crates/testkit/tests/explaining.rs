@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 
-use enfilade_admin::keystone::{self, NewApplicationCredential, On};
+use enfilade_admin::keystone::{self, On};
 use enfilade_admin::{DatastoreEdit, NewAcl, NewUser, Target, UserEdit, user_access, withdraw_from};
 use enfilade_content::{Blocking, Root};
 use enfilade_facts::tables::AccessRules;
@@ -16,7 +16,7 @@ use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, Methods, Scope, SecretAsk};
 use enfilade_passage::{Explanation, KeyRing, Placing, Refusal, Stay, Visit};
-use enfilade_testkit::{Remembering, TestHouse, hash_key};
+use enfilade_testkit::{Remembering, TestHouse, hash_key, new_application_credential};
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
@@ -231,18 +231,7 @@ impl World {
         let ctx = self.house.change_context();
         keystone::grant_role(&ctx, &Target::User(name.parse().unwrap()), &On::Project(self.project), role)
             .unwrap();
-        let new = NewApplicationCredential {
-            owner: self.ids[name],
-            name: "ci".parse().unwrap(),
-            project: self.project,
-            roles: vec![role.into()],
-            unrestricted: false,
-            rules: Vec::new(),
-            by: None,
-            expires_micros: 0,
-            comment: None,
-            secret: None,
-        };
+        let new = new_application_credential(self.ids[name], "ci", self.project, &[role]);
         let (_, secret, _) = keystone::create_application_credential(&ctx, &hash_key(), &new).unwrap();
         self.secrets.insert(format!("{name}!ci"), secret.unwrap());
     }

@@ -25,7 +25,7 @@ use enfilade_identity::{
     Wanted, chain_of,
 };
 use enfilade_passage::{KeyRing, SessionTerms, Visit};
-use enfilade_testkit::{Remembering, TestHouse, hash_key};
+use enfilade_testkit::{Remembering, TestHouse, hash_key, new_application_credential, new_trust};
 
 const PASSWORD: &str = "correct horse";
 const KEY: BlobId = BlobId([9; 32]);
@@ -113,16 +113,10 @@ impl World {
         rules: Vec<WantedRule>,
     ) -> (CredentialId, SecretAsk) {
         let new = NewApplicationCredential {
-            owner: self.ann.1,
-            name: name.parse().unwrap(),
-            project: self.project,
-            roles: vec!["own".into()],
             unrestricted: true,
             rules,
             by,
-            expires_micros: 0,
-            comment: None,
-            secret: None,
+            ..new_application_credential(self.ann.1, name, self.project, &["own"])
         };
         let ctx = self.house.change_context();
         let (made, secret, _) = admin::create_application_credential(&ctx, &hash_key(), &new).unwrap();
@@ -148,18 +142,7 @@ impl World {
 
     /// A trust of Ann for Bea.
     fn trust(&self, redelegations: u8) -> TrustId {
-        let new = NewTrust {
-            trustor: self.ann.1,
-            trustee: self.bea.1,
-            project: self.project,
-            roles: vec!["own".into()],
-            impersonation: true,
-            expires: 0,
-            uses: None,
-            redelegations,
-            parent: None,
-            by: None,
-        };
+        let new = NewTrust { redelegations, ..new_trust(self.ann.1, self.bea.1, self.project, &["own"]) };
         admin::create_trust(&self.house.change_context(), &new).unwrap().0
     }
 

@@ -5,11 +5,12 @@
 
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{ChangeContext, Error, NewUser, Target};
-use enfilade_facts::tables::{Blob, BlobId, Delegation, Ec2Key, NamedRole, Trust, Verifier};
+use enfilade_facts::tables::{Blob, BlobId, Ec2Key, NamedRole};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId, Userid};
 use enfilade_facts::{At, Change, CommitError, Read as _, Source, SourceError, View};
-use enfilade_identity::HashKey;
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_testkit::{
+    Remembering, TestHouse, cloud_credential, cloud_trust, hash_key, new_application_credential, new_trust,
+};
 use std::sync::Mutex;
 
 type Act<'a> = Box<dyn FnOnce() + Send + 'a>;
@@ -66,18 +67,11 @@ impl World {
         by: Option<CredentialId>,
     ) -> Result<CredentialId, Error> {
         let new = admin::NewApplicationCredential {
-            owner: self.ann,
-            name: name.parse().unwrap(),
-            project: self.project,
-            roles: vec!["worker".to_owned()],
             unrestricted: true,
-            rules: Vec::new(),
-            expires_micros: 0,
             by,
-            comment: None,
-            secret: None,
+            ..new_application_credential(self.ann, name, self.project, &["worker"])
         };
-        admin::create_application_credential(ctx, &HashKey::new(&[42; 32]), &new).map(|(made, ..)| made.id)
+        admin::create_application_credential(ctx, &hash_key(), &new).map(|(made, ..)| made.id)
     }
 
     fn trust(
@@ -87,16 +81,10 @@ impl World {
         parent: Option<TrustId>,
     ) -> Result<TrustId, Error> {
         let new = admin::NewTrust {
-            trustor: self.ann,
-            trustee: self.bob,
-            project: self.project,
-            roles: vec!["worker".to_owned()],
-            impersonation: true,
-            expires: 0,
-            uses: None,
             redelegations: if parent.is_some() { 0 } else { 1 },
             parent,
             by,
+            ..new_trust(self.ann, self.bob, self.project, &["worker"])
         };
         admin::create_trust(ctx, &new).map(|(id, ..)| id)
     }
@@ -144,36 +132,10 @@ fn nothing_is_created_from_what_is_deleted_meanwhile() {
 
 /// A trust, an application credential, a key and a role that refer to bob or to a role that exist here.
 fn imported(world: &World, worker: RoleId) -> [admin::CloudRecord; 4] {
-    let trust = Trust {
-        trustor: world.ann,
-        trustee: world.bob,
-        project: world.project,
-        roles: vec![worker],
-        impersonation: true,
-        expires: 0,
-        uses: None,
-        redelegations: 0,
-        parent: None,
-        by: None,
-    };
+    let trust = cloud_trust(world.ann, world.bob, world.project, vec![worker]);
     let (kind, blob) = ("cert".to_owned(), "{}".to_owned());
     let blob = Blob { user: world.bob, project: None, kind, blob, ec2: None };
-    let delegation = Delegation {
-        project: world.project,
-        roles: vec![worker],
-        unrestricted: false,
-        rules: Vec::new(),
-        by: None,
-        expires_micros: None,
-    };
-    let credential = admin::CloudCredential {
-        owner: world.bob,
-        name: "ci".to_owned(),
-        expires: 0,
-        comment: None,
-        delegation,
-        verifier: Verifier::Missing,
-    };
+    let credential = cloud_credential(world.bob, "ci", world.project, vec![worker]);
     let role = NamedRole { name: "lead".to_owned(), domain: None, description: None, implies: vec![worker] };
     [
         admin::CloudRecord::Trust(TrustId::from_bytes([1; 16]), Box::new(trust)),

@@ -346,7 +346,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Some(found) => found.domain(),
             None => {
                 let id = DomainId::from_bytes(random()?);
-                self.change.expect_absent::<Name>(&name).put(&name, &Name::new(*id.bytes(), realm.as_str()));
+                self.change.expect_absent::<Name>(&name).put(&name, &Name::new(id.stored(), realm.as_str()));
                 self.change.put(&id, &new);
                 id
             }
@@ -453,7 +453,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         let by_name = NameKey::token(&owner, name);
         self.change
             .expect_absent::<Name>(&by_name)
-            .put(&by_name, &Name::new(*id.bytes(), name.as_str()))
+            .put(&by_name, &Name::new(id.stored(), name.as_str()))
             .put(&id, &token);
         self.tokens.insert(authid.clone(), id);
         Ok(None)

@@ -122,7 +122,7 @@ pub fn create_application_credential(
         };
         change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
         change
-            .put(&by_name, &Name::new(*id.bytes(), new.name.as_str()))
+            .put(&by_name, &Name::new(id.stored(), new.name.as_str()))
             .put(&id, &credential)
             .put(&id, &delegation);
         change.put(&ReverseKey::For(new.project, id), &Reverse);

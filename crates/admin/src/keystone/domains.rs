@@ -22,7 +22,7 @@ impl StoredResource for Domain {
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.description.as_deref())?;
-        at.take_name(|row| NameKey::domain(&row.name), self, self.name.as_str(), *at.id.bytes())
+        at.take_name(|row| NameKey::domain(&row.name), self, self.name.as_str(), at.id.stored())
     }
 
     /// Disabling a domain ends the sessions of its users.
@@ -88,7 +88,7 @@ pub fn add_domain(
             )));
         }
         change.expect_absent::<Leaving>(&leaving);
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name.as_str()));
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(id.stored(), name.as_str()));
         change.put(&id, &Domain::new(name.clone()));
         Ok(id)
     })

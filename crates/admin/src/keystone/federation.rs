@@ -156,7 +156,7 @@ fn add_domain_of(change: &mut Change, provider: &IdentityProviderId) -> Result<D
     let name: Realm = id.to_string().parse()?;
     let description = Some(format!("the users of the identity provider {provider}"));
     let by_name = NameKey::domain(&name);
-    change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name.as_str()));
+    change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(id.stored(), name.as_str()));
     change.expect_absent::<Domain>(&id).put(&id, &Domain { description, ..Domain::new(name) });
     Ok(id)
 }

@@ -30,7 +30,7 @@ impl StoredResource for Group {
         if at.before.is_some_and(|before| before.domain != self.domain) {
             return Err(Error::Refused("the domain of a group cannot be changed".to_owned()));
         }
-        at.take_name(|row| NameKey::group(&row.domain, &row.name), self, &self.name, *at.id.bytes())?;
+        at.take_name(|row| NameKey::group(&row.domain, &row.name), self, &self.name, at.id.stored())?;
         if at.before.is_none() {
             self.sid = choose_sid(None, at.view, at.change)?;
             at.change.expect_present::<Domain>(&self.domain);

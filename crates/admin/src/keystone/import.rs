@@ -34,7 +34,7 @@ use enfilade_facts::tables::{
     ResourceKind, Reverse, ReverseKey, Row, SidSpace, SidSpaceKey, Trust, User,
 };
 use enfilade_facts::vocabulary::{
-    DomainId, GroupId, GroupName, ProjectId, Realm, RoleId, TrustId, UserId, Userid, to_rfc3339,
+    DomainId, GroupId, GroupName, Id, IdBytes, ProjectId, Realm, RoleId, TrustId, UserId, Userid, to_rfc3339,
 };
 use enfilade_facts::{Change, Read, View};
 use std::collections::{HashMap, HashSet};
@@ -134,7 +134,7 @@ struct Taking<'a, 'v> {
     /// The names of the domains in the source.
     domains: &'a HashMap<DomainId, Realm>,
     /// The names of records in the source, for the report.
-    names: &'a HashMap<[u8; 16], String>,
+    names: &'a HashMap<IdBytes, String>,
     ways: &'a Ways,
     plan: &'a Plan,
     space: Option<(SidSpace, SidSpace)>,
@@ -156,7 +156,7 @@ impl Taking<'_, '_> {
                     id,
                     row,
                     &NameKey::domain(&row.name),
-                    Name::new(*id.bytes(), row.name.as_str()),
+                    Name::new(id.stored(), row.name.as_str()),
                 )?;
                 ("domain", row.name.to_string(), left)
             }
@@ -177,10 +177,10 @@ impl Taking<'_, '_> {
                 ("group", full, self.group(id, domain, name, comment.as_deref())?)
             }
             CloudRecord::Member(key) => {
-                let group = self.called(key.group.bytes(), &key.group);
+                let group = self.called(&key.group);
                 let member = match &key.member {
-                    Member::User(id) => self.called(id.bytes(), id),
-                    Member::Group(id) => self.called(id.bytes(), id),
+                    Member::User(id) => self.called(id),
+                    Member::Group(id) => self.called(id),
                 };
                 ("member of group", format!("{group}: {member}"), self.member(key)?)
             }
@@ -212,7 +212,7 @@ impl Taking<'_, '_> {
                 let has_secret = row.options.iter().any(|option| option.sensitive);
                 let without = (!has_secret)
                     .then(|| "without secret options, which only a dump of the database has".to_owned());
-                let name = self.called(id.bytes(), id);
+                let name = self.called(id);
                 return Ok(Imported::of("configuration of domain", name, left.err()).but(without));
             }
         };
@@ -220,24 +220,24 @@ impl Taking<'_, '_> {
     }
 
     /// The name of a record of the source, or its id if it has no name.
-    fn called(&self, bytes: &[u8; 16], id: &impl Display) -> String {
-        self.names.get(bytes).cloned().unwrap_or_else(|| id.to_string())
+    fn called(&self, id: &(impl Id + Display)) -> String {
+        self.names.get(&id.stored()).cloned().unwrap_or_else(|| id.to_string())
     }
 
     /// A role assignment in words, such as `reader of ann@d1 on domain d1, inherited`.
     fn grant_in_words(&self, GrantKey { who, scope, role }: &GrantKey) -> String {
         let who = match who {
-            Grantee::User(id) => self.called(id.bytes(), id),
-            Grantee::Group(id) => format!("group {}", self.called(id.bytes(), id)),
+            Grantee::User(id) => self.called(id),
+            Grantee::Group(id) => format!("group {}", self.called(id)),
         };
         let on = match scope {
             GrantScope::System => "the system".to_owned(),
-            GrantScope::Project(id) => format!("project {}", self.called(id.bytes(), id)),
-            GrantScope::BelowProject(id) => format!("project {}, inherited", self.called(id.bytes(), id)),
-            GrantScope::Domain(id) => format!("domain {}", self.called(id.bytes(), id)),
-            GrantScope::BelowDomain(id) => format!("domain {}, inherited", self.called(id.bytes(), id)),
+            GrantScope::Project(id) => format!("project {}", self.called(id)),
+            GrantScope::BelowProject(id) => format!("project {}, inherited", self.called(id)),
+            GrantScope::Domain(id) => format!("domain {}", self.called(id)),
+            GrantScope::BelowDomain(id) => format!("domain {}, inherited", self.called(id)),
         };
-        format!("{} of {who} on {on}", self.called(role.bytes(), role))
+        format!("{} of {who} on {on}", self.called(role))
     }
 
     /// Whether a record exists, or is created by this change.
@@ -280,7 +280,7 @@ impl Taking<'_, '_> {
                         self.change.expect_present::<NamedRole>(&implied);
                     }
                 }
-                _ => lost.push(self.called(implied.bytes(), &implied)),
+                _ => lost.push(self.called(&implied)),
             }
         }
         let left = match (check_role_name(&row.name), &row.domain) {
@@ -290,7 +290,7 @@ impl Taking<'_, '_> {
             }
             _ => {
                 let name = NameKey::role_of(row.domain.as_ref(), &row.name);
-                self.named(id, &row, &name, Name::new(*id.bytes(), row.name.as_str()))?
+                self.named(id, &row, &name, Name::new(id.stored(), row.name.as_str()))?
             }
         };
         let differs = (!lost.is_empty()).then(|| {
@@ -318,7 +318,7 @@ impl Taking<'_, '_> {
             id,
             row,
             &NameKey::project(&row.domain, &row.name),
-            Name::new(*id.bytes(), row.name.as_str()),
+            Name::new(id.stored(), row.name.as_str()),
         )?;
         if let (Ok(()), Some(parent)) = (&left, row.parent) {
             self.change.put(&ReverseKey::Child(parent, *id), &Reverse);
@@ -330,15 +330,15 @@ impl Taking<'_, '_> {
         let (what, is_here, key) = match id {
             CloudRecordId::Domain(id) => {
                 let key = ExtraKey::of(ResourceKind::Domain, id);
-                (format!("domain {}", self.called(id.bytes(), id)), self.has::<Domain>(id)?, key)
+                (format!("domain {}", self.called(id)), self.has::<Domain>(id)?, key)
             }
             CloudRecordId::Role(id) => {
                 let key = ExtraKey::of(ResourceKind::Role, id);
-                (format!("role {}", self.called(id.bytes(), id)), self.has::<NamedRole>(id)?, key)
+                (format!("role {}", self.called(id)), self.has::<NamedRole>(id)?, key)
             }
             CloudRecordId::Project(id) => {
                 let key = ExtraKey::of(ResourceKind::Project, id);
-                (format!("project {}", self.called(id.bytes(), id)), self.has::<Project>(id)?, key)
+                (format!("project {}", self.called(id)), self.has::<Project>(id)?, key)
             }
         };
         let left = match is_here {
@@ -420,7 +420,7 @@ impl Taking<'_, '_> {
         if user.profile != Profile::default() {
             self.change.put(id, &user.profile);
         }
-        self.named(id, &row, &name, Name::new(*id.bytes(), row.name.as_str()))
+        self.named(id, &row, &name, Name::new(id.stored(), row.name.as_str()))
     }
 
     fn group(
@@ -446,7 +446,7 @@ impl Taking<'_, '_> {
         }
         let (sid, comment) = (self.sid()?, comment.map(str::to_owned));
         let row = Group { domain: *domain, name: name.to_owned(), sid, also: Vec::new(), gid: None, comment };
-        self.named(id, &row, &key, Name::new(*id.bytes(), name))
+        self.named(id, &row, &key, Name::new(id.stored(), name))
     }
 
     fn member(&mut self, key: &MembershipKey) -> Result<Left, Error> {

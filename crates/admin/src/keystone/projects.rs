@@ -29,7 +29,7 @@ impl StoredResource for Project {
         check_name("project", &self.name, DOMAIN_NAME_CHARS_MAX)?;
         check_comment(self.description.as_deref())?;
         check_tags(&self.tags)?;
-        at.take_name(|row| NameKey::project(&row.domain, &row.name), self, &self.name, *at.id.bytes())?;
+        at.take_name(|row| NameKey::project(&row.domain, &row.name), self, &self.name, at.id.stored())?;
         match at.before {
             Some(before) if before.parent != self.parent || before.domain != self.domain => {
                 Err(Error::Refused("the domain and the parent of a project cannot be changed".to_owned()))
@@ -202,7 +202,7 @@ pub fn add_project(
         let (parent, tags) = (None, Vec::new());
         let row =
             Project { domain: domain_id, parent, name: name.to_owned(), enabled: true, description, tags };
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name)).put(&id, &row);
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(id.stored(), name)).put(&id, &row);
         Ok(id)
     })
 }

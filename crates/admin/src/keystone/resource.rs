@@ -8,7 +8,7 @@ use crate::limit_model::LimitModel;
 use enfilade_facts::tables::{
     Ends, Extra, ExtraKey, Key, Name, NameKey, Region, RegionId, ResourceKind, Row, Service,
 };
-use enfilade_facts::vocabulary::ServiceId;
+use enfilade_facts::vocabulary::{IdBytes, ServiceId};
 use enfilade_facts::{At, Change, Read, View};
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl<R: StoredResource> Saving<'_, '_, R> {
         key: impl Fn(&R) -> NameKey,
         row: &R,
         name: &str,
-        id: [u8; 16],
+        id: IdBytes,
     ) -> Result<(), Error> {
         let (before, new) = (self.before.map(&key), key(row));
         if before == Some(new) {

@@ -44,7 +44,7 @@ impl StoredResource for NamedRole {
                 )));
             }
         }
-        at.take_name(|row| NameKey::role_of(row.domain.as_ref(), &row.name), self, &self.name, *at.id.bytes())
+        at.take_name(|row| NameKey::role_of(row.domain.as_ref(), &row.name), self, &self.name, at.id.stored())
     }
 
     fn put(&self, change: &mut Change, id: &RoleId, before: Option<&Self>) {
@@ -142,7 +142,7 @@ pub fn define_role(
             imply(view, change, (&id, &mut row), &role_id(view, implied)?)?;
         }
         row.implies.sort();
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name)).put(&id, &row);
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(id.stored(), name)).put(&id, &row);
         Ok(id)
     })
 }

@@ -470,6 +470,26 @@ mod tests {
         }
     }
 
+    /// The user of an LDAP directory: Keystone packs the id of 64 digits as text.
+    #[test]
+    fn a_user_of_a_directory_is_text_in_the_payload() {
+        let user = "3f".repeat(32);
+        let text: String = user.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hex = format!(
+            "960292c2d940{text}0292c3c410cbc033744f0142f88eaf9484082c1420cb41dac0344140000091c41067fac1f6fd174244b0466e3eceb343f9"
+        );
+        let expected = Payload {
+            user: Id::Text(&user),
+            methods: 2,
+            scope: Scope::Project(Id::Uuid(uuid(PROJECT))),
+            expires: EXPIRES,
+            audit: Audit { own: uuid("67fac1f6fd174244b0466e3eceb343f9"), chain: None },
+        };
+        let packed = bytes(&hex);
+        assert_eq!(Payload::decode(&packed), Ok(expected));
+        assert_eq!(expected.encode(), packed);
+    }
+
     #[test]
     fn kinds_that_are_not_supported_are_named_and_others_are_malformed() {
         assert_eq!(

@@ -7,7 +7,7 @@ use crate::ask::ObjectId;
 use crate::bounds::{Party, beyond};
 use crate::lending::{Lending, lends, only_made_by};
 use crate::permit::{AccessPermit, AdminPermit, ApiPermit, PropagationBy, PropagationPermit};
-use crate::policy::{POLICY, Who as As, rule_named};
+use crate::policy::{KnownTo, POLICY, ScopeTypes, Who as As, rule_named};
 use crate::view::View;
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, FileName, Grant, GrantKey, GrantScope, Grantee, Group, Member,
@@ -350,7 +350,8 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
     let of_alice = About { user: Some(&ALICE), ..nothing };
     let of_bob = About { user: Some(&BOB), ..nothing };
     let and = |other| About { other, ..of_local };
-    let cases: [(&str, &str, Scope, About<'_>, Option<As>); 50] = [
+    let role = |role| About { role, ..of_local };
+    let cases: [(&str, &str, Scope, About<'_>, Option<As>); 58] = [
         ("get_region", "any", Scope::Unscoped, nothing, Some(As::Anybody)),
         ("list_services", "admin", project, nothing, Some(As::Admin)),
         ("list_services", "reader", Scope::System, nothing, Some(As::SystemReader)),
@@ -383,10 +384,14 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         ("get_group", "reader", domain, of_local, Some(As::DomainReader)),
         ("get_group", "reader", other, of_local, None),
         ("get_group", "manager", domain, of_local, None),
+        ("check_grant", "reader", domain, role(Other::In(&LOCAL)), Some(As::DomainReader)),
+        ("check_grant", "reader", domain, role(Other::In(&OTHER)), None),
+        ("check_grant", "reader", domain, role(Other::Absent), None),
         ("list_domains", "reader", domain, nothing, Some(As::AnyDomainReader)),
         ("list_domains", "reader", project, nothing, None),
         ("list_domains", "member", domain, nothing, None),
         ("get_role", "manager", domain, nothing, Some(As::AnyDomainManager)),
+        ("get_role", "manager", domain, About { high_role: true, ..nothing }, None),
         ("get_role", "manager", project, nothing, None),
         ("get_role", "reader", domain, nothing, None),
         ("get_project", "any", project, of_project, Some(As::ProjectMember)),
@@ -401,6 +406,10 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         ("revoke_token", "any", project, of_bob, None),
         ("revoke_token", "any", project, About { other_user: Some(&ALICE), ..of_bob }, Some(As::Owner)),
         ("create_trust", "admin", project, of_bob, None),
+        ("create_trust", "any", project, of_alice, Some(As::Owner)),
+        ("create_trust", "any", Scope::Unscoped, of_alice, Some(As::Owner)),
+        ("create_trust", "admin", Scope::System, of_alice, None),
+        ("create_application_credential", "admin", Scope::System, of_alice, None),
         ("no such rule", "admin", project, nothing, None),
     ];
     for (rule, role, scope, about, expected) in cases {
@@ -431,8 +440,25 @@ fn alternatives_for_a_domain_are_in_rules_for_sessions_for_a_domain() {
         As::DomainMember,
     ];
     for rule in POLICY.iter().filter(|rule| rule.who.iter().any(|who| of_domain.contains(who))) {
-        assert!(rule.in_domain_sessions, "{}", rule.name);
+        assert_eq!(rule.scopes, ScopeTypes::Any, "{}", rule.name);
     }
+}
+
+/// The rule of the readers shows a record to everybody who may make the call, and is judged as it is.
+#[test]
+fn readers_are_named_by_a_rule_that_shows_a_record() {
+    let of = |name: &str| match rule_named(name)?.known_to? {
+        KnownTo::Readers(name) => rule_named(name),
+        KnownTo::Everybody => None,
+    };
+    for rule in POLICY.iter().filter(|rule| matches!(rule.known_to, Some(KnownTo::Readers(_)))) {
+        let shows = of(rule.name).unwrap_or_else(|| panic!("{}", rule.name));
+        assert!(shows.name.contains("get_") && shows.known_to.is_none(), "{}", rule.name);
+        assert!(matches!(shows.lending, Lending::Reads | Lending::Keys), "{}", rule.name);
+    }
+    let rules =
+        ["delete_group", "ec2_delete_credential", "update_group"].map(|name| of(name).map(|rule| rule.name));
+    assert_eq!(rules, [Some("get_group"), Some("ec2_get_credential"), None]);
 }
 
 /// On the page of the routes, no two alternatives look the same.

@@ -5,7 +5,7 @@ use super::client_certificates;
 use super::{changes, defined_in, enabled as yes_or_no, or_dash, set_or_removed, until};
 use crate::cli::Token;
 use crate::home::Home;
-use crate::output;
+use crate::output::{self, counted};
 use anyhow::{Context, bail};
 use enfilade_admin::{
     Error, Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, Way, keystone, user_access,
@@ -148,9 +148,9 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
         }
     }
     if !json && (count > 0 || token.is_none()) {
-        let rest = marked.len() - count;
+        let (tokens, rest) = (counted(count, "token", "tokens"), marked.len() - count);
         output::line(&format!(
-            "{count} tokens get a fast hash when their secret is used next; {rest} do not change"
+            "{tokens} marked, {rest} not changed: the next use of a marked token replaces its slow hash by a fast one, if its secret was generated; there is nothing else to do"
         ));
     }
     Ok(())

@@ -45,8 +45,9 @@ pub(crate) fn refuse_lost(data: &Path, file: Option<&Path>) -> anyhow::Result<()
 pub(crate) fn lost_file(path: &Path) -> String {
     let path = path.display();
     format!(
-        "configuration `{path}` is missing, but it was there before, and without it every key would have its default: restore it, or make an empty file \
-         for the default of every key (`touch '{path}'`); if the file is in another place now, name it with --config"
+        "configuration `{path}` is missing, but it was there before, and without it every key would have its default: restore it from a backup, or name \
+         its new place with --config; only if every key may have its default, so that no client is asked for a certificate, for example, make an \
+         empty file (`touch '{path}'`)"
     )
 }
 
@@ -70,6 +71,7 @@ mod tests {
         assert!(had(data, None));
         let why = refuse_lost(data, None).unwrap_err().to_string();
         assert!(why.contains("is missing, but it was there before") && why.contains("touch '"), "{why}");
+        assert!(why.contains("restore it from a backup, or name"), "{why}");
         refuse_lost(data, Some(Path::new("/elsewhere.toml"))).unwrap();
         std::fs::write(&toml, "").unwrap();
         refuse_lost(data, None).unwrap();

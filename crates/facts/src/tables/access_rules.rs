@@ -36,12 +36,12 @@ impl AccessRuleKey {
 
 impl Key for AccessRuleKey {
     fn bytes(&self) -> Vec<u8> {
-        [self.user.bytes().as_slice(), &self.digest].concat()
+        [self.user.bytes(), &self.digest].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes);
-        let key = AccessRuleKey { user: UserId::from_bytes(from.fixed()?), digest: from.fixed()? };
+        let key = AccessRuleKey { user: UserId::read(&mut from)?, digest: from.fixed()? };
         from.is_empty().then_some(key)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{FileFault, Key, ReverseKey, Row, Table, Who};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, GroupId, Role, RolePath, UserId};
+use crate::vocabulary::{CredentialId, GroupId, Id, Role, RolePath, UserId};
 use serde::{Deserialize, Serialize};
 
 /// The key of an assignment: path and grantee, ordered by path, so that one scan finds all grantees on a path.
@@ -48,9 +48,9 @@ impl Key for AssignmentKey {
         let (node, who) = bytes.split_at_checked(Self::group_bytes(bytes))?;
         let (path, (kind, id)) = (node.strip_suffix(&[0])?, who.split_first()?);
         let who = match kind {
-            1 => Who::User(UserId::from_bytes(id.try_into().ok()?)),
-            2 => Who::Group(GroupId::from_bytes(id.try_into().ok()?)),
-            3 => Who::Token(CredentialId::from_bytes(id.try_into().ok()?)),
+            1 => Who::User(UserId::from_stored(id)?),
+            2 => Who::Group(GroupId::from_stored(id)?),
+            3 => Who::Token(CredentialId::from_stored(id)?),
             4 => Who::Named(std::str::from_utf8(id).ok()?.parse().ok()?),
             _ => return None,
         };

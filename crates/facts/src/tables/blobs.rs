@@ -116,7 +116,7 @@ impl Row for Blob {
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Blob {
-            user: UserId::from_bytes(from.fixed()?),
+            user: UserId::read(from)?,
             project: from.option(|from| from.fixed().map(ProjectId::from_bytes))?,
             kind: from.text()?,
             blob: from.text()?,

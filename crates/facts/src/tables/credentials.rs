@@ -167,7 +167,7 @@ impl Row for Credential {
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Credential {
-            owner: UserId::from_bytes(from.fixed()?),
+            owner: UserId::read(from)?,
             name: from.text()?.parse().ok()?,
             verifier: Verifier::decode(from)?,
             previous: from

@@ -1,6 +1,6 @@
 //! The key of a grant: grantee, scope and role.
 
-use super::Key;
+use super::{Key, prefix_bytes};
 use crate::codec::Reader;
 use crate::vocabulary::{DomainId, GroupId, ProjectId, RoleId, UserId};
 use serde::{Deserialize, Serialize};
@@ -30,18 +30,18 @@ pub enum GrantScope {
 }
 
 impl Grantee {
-    pub(super) fn to_bytes(self) -> [u8; 17] {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
         let (kind, id) = match &self {
             Grantee::User(id) => (1, id.bytes()),
             Grantee::Group(id) => (2, id.bytes()),
         };
-        tagged(kind, id)
+        [&[kind], id].concat()
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
-        match (from.u8()?, from.fixed()?) {
-            (1, id) => Some(Grantee::User(UserId::from_bytes(id))),
-            (2, id) => Some(Grantee::Group(GroupId::from_bytes(id))),
+        match from.u8()? {
+            1 => UserId::read(from).map(Grantee::User),
+            2 => GroupId::read(from).map(Grantee::Group),
             _ => None,
         }
     }
@@ -90,16 +90,18 @@ pub struct GrantKey {
 
 impl GrantKey {
     /// The length of the key prefix that all roles of a grantee on one scope share.
-    pub(super) const GROUP_BYTES: usize = 34;
+    pub(super) fn group_bytes(key: &[u8]) -> usize {
+        prefix_bytes(key, |from| Grantee::read(from).and(GrantScope::read(from)).map(|_| ()))
+    }
 
     /// The prefix of the keys of all grants of a grantee.
     pub fn of(who: &Grantee) -> Vec<u8> {
-        who.to_bytes().to_vec()
+        who.to_bytes()
     }
 
     /// The prefix of the keys of the grants of a grantee on one scope.
     pub fn of_on(who: &Grantee, scope: &GrantScope) -> Vec<u8> {
-        [who.to_bytes(), scope.to_bytes()].concat()
+        [who.to_bytes().as_slice(), &scope.to_bytes()].concat()
     }
 }
 

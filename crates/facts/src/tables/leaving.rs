@@ -2,7 +2,7 @@
 
 use super::{Key, Row, Selected, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{ConsumerId, DomainId, EndpointGroupId, EndpointId, GroupId, ProjectId, RoleId};
+use crate::vocabulary::{ConsumerId, DomainId, GroupId, Id, ProjectId, RoleId};
 use serde::{Deserialize, Serialize};
 
 /// The resource that was removed.
@@ -25,31 +25,29 @@ pub enum LeavingKey {
 impl Key for LeavingKey {
     fn bytes(&self) -> Vec<u8> {
         let (kind, id) = match self {
-            LeavingKey::Domain(id) => (1, id.bytes()),
-            LeavingKey::Project(id) => (2, id.bytes()),
-            LeavingKey::Group(id) => (3, id.bytes()),
-            LeavingKey::Role(id) => (4, id.bytes()),
-            LeavingKey::Selected(Selected::Endpoint(id)) => (5, id.bytes()),
-            LeavingKey::Selected(Selected::Group(id)) => (6, id.bytes()),
-            LeavingKey::Consumer(id) => (7, id.bytes()),
+            LeavingKey::Domain(id) => (1, id.stored()),
+            LeavingKey::Project(id) => (2, id.stored()),
+            LeavingKey::Group(id) => (3, id.stored()),
+            LeavingKey::Role(id) => (4, id.stored()),
+            LeavingKey::Selected(Selected::Endpoint(id)) => (5, id.stored()),
+            LeavingKey::Selected(Selected::Group(id)) => (6, id.stored()),
+            LeavingKey::Consumer(id) => (7, id.stored()),
         };
         [&[kind], id.as_slice()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes);
-        let (kind, id) = (from.u8()?, from.fixed()?);
-        let key = match kind {
-            1 => LeavingKey::Domain(DomainId::from_bytes(id)),
-            2 => LeavingKey::Project(ProjectId::from_bytes(id)),
-            3 => LeavingKey::Group(GroupId::from_bytes(id)),
-            4 => LeavingKey::Role(RoleId::from_bytes(id)),
-            5 => LeavingKey::Selected(Selected::Endpoint(EndpointId::from_bytes(id))),
-            6 => LeavingKey::Selected(Selected::Group(EndpointGroupId::from_bytes(id))),
-            7 => LeavingKey::Consumer(ConsumerId::from_bytes(id)),
-            _ => return None,
-        };
-        from.is_empty().then_some(key)
+        let (kind, id) = bytes.split_first()?;
+        match kind {
+            1 => Id::from_stored(id).map(LeavingKey::Domain),
+            2 => Id::from_stored(id).map(LeavingKey::Project),
+            3 => Id::from_stored(id).map(LeavingKey::Group),
+            4 => Id::from_stored(id).map(LeavingKey::Role),
+            5 => Id::from_stored(id).map(Selected::Endpoint).map(LeavingKey::Selected),
+            6 => Id::from_stored(id).map(Selected::Group).map(LeavingKey::Selected),
+            7 => Id::from_stored(id).map(LeavingKey::Consumer),
+            _ => None,
+        }
     }
 }
 

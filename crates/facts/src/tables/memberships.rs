@@ -1,6 +1,6 @@
 //! Members of groups. A group can be a member of a group.
 
-use super::{Key, Member, ReverseKey, Row, Table};
+use super::{Key, Member, ReverseKey, Row, Table, prefix_bytes};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::GroupId;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,9 @@ pub struct MembershipKey {
 
 impl MembershipKey {
     /// The length of the key prefix that all memberships of one member share. One lookup reads all memberships that share the prefix.
-    pub(super) const GROUP_BYTES: usize = 17;
+    pub(super) fn group_bytes(key: &[u8]) -> usize {
+        prefix_bytes(key, |from| Member::read(from).map(|_| ()))
+    }
 }
 
 impl Key for MembershipKey {
@@ -28,8 +30,7 @@ impl Key for MembershipKey {
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes);
-        let key =
-            MembershipKey { member: Member::read(&mut from)?, group: GroupId::from_bytes(from.fixed()?) };
+        let key = MembershipKey { member: Member::read(&mut from)?, group: GroupId::read(&mut from)? };
         from.is_empty().then_some(key)
     }
 }

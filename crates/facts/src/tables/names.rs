@@ -3,7 +3,7 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{
-    CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, UserId, to_hex,
+    CredentialId, DomainId, GroupId, Id, IdBytes, ProjectId, Realm, RoleId, TokenName, UserId, to_hex,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -28,6 +28,9 @@ pub enum NameKind {
     Certificate = 7,
 }
 
+/// Stands for the domain or user in the key of a name that is unique in the whole store.
+const NOWHERE: IdBytes = IdBytes::new([0; 16]);
+
 /// The number of bytes of the digest of a name.
 const DIGEST_BYTES: usize = 20;
 
@@ -37,55 +40,54 @@ const DIGEST_BYTES: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,
-    #[serde(with = "as_hex")]
-    within: [u8; 16],
+    within: IdBytes,
     /// Not in dumps: it is computed from the name in the record.
     #[serde(skip)]
     digest: [u8; DIGEST_BYTES],
 }
 
 impl NameKey {
-    /// The key of a name of this kind within a domain or user; `[0; 16]` for names that are unique in the whole store.
-    fn new(kind: NameKind, within: [u8; 16], name: &str) -> Self {
+    /// The key of a name of this kind within a domain or user; [`NOWHERE`] for names that are unique in the whole store.
+    fn new(kind: NameKind, within: IdBytes, name: &str) -> Self {
         let mut digest = [0; DIGEST_BYTES];
         digest.iter_mut().zip(Sha256::digest(name)).for_each(|(to, from)| *to = from);
         NameKey { kind, within, digest }
     }
     /// The key of a realm, which is the name of a domain.
     pub fn domain(realm: &Realm) -> Self {
-        Self::new(NameKind::Domain, [0; 16], realm.as_str())
+        Self::new(NameKind::Domain, NOWHERE, realm.as_str())
     }
     /// The key of the name of a user in a domain.
     pub fn user(domain: &DomainId, name: &str) -> Self {
-        Self::new(NameKind::User, *domain.bytes(), name)
+        Self::new(NameKind::User, domain.stored(), name)
     }
     /// The key of the name of a group in a domain.
     pub fn group(domain: &DomainId, name: &str) -> Self {
-        Self::new(NameKind::Group, *domain.bytes(), name)
+        Self::new(NameKind::Group, domain.stored(), name)
     }
     /// The key of the name of a token of a user.
     pub fn token(owner: &UserId, name: &TokenName) -> Self {
-        Self::new(NameKind::Token, *owner.bytes(), name.as_str())
+        Self::new(NameKind::Token, owner.stored(), name.as_str())
     }
     /// The key of the name of a project in a domain.
     pub fn project(domain: &DomainId, name: &str) -> Self {
-        Self::new(NameKind::Project, *domain.bytes(), name)
+        Self::new(NameKind::Project, domain.stored(), name)
     }
     /// The key of the name of a Keystone role that belongs to no domain.
     pub fn role(name: &str) -> Self {
-        Self::new(NameKind::Role, [0; 16], name)
+        Self::new(NameKind::Role, NOWHERE, name)
     }
     /// The key of the name of a Keystone role, in a domain or in none.
     pub fn role_of(domain: Option<&DomainId>, name: &str) -> Self {
-        Self::new(NameKind::Role, domain.map_or([0; 16], |domain| *domain.bytes()), name)
+        Self::new(NameKind::Role, domain.map_or(NOWHERE, Id::stored), name)
     }
     /// The key of a name of this kind in a domain.
     pub fn of(kind: NameKind, domain: &DomainId, name: &str) -> Self {
-        Self::new(kind, *domain.bytes(), name)
+        Self::new(kind, domain.stored(), name)
     }
     /// The key of a client certificate, by its SHA-256 fingerprint.
     pub fn certificate(fingerprint: &[u8; 32]) -> Self {
-        Self::new(NameKind::Certificate, [0; 16], &to_hex(fingerprint))
+        Self::new(NameKind::Certificate, NOWHERE, &to_hex(fingerprint))
     }
     /// The kind of resource that the name stands for.
     pub fn kind(&self) -> NameKind {
@@ -100,7 +102,7 @@ impl NameKey {
         Self::prefix(NameKind::Token, owner.bytes())
     }
 
-    fn prefix(kind: NameKind, within: &[u8; 16]) -> Vec<u8> {
+    fn prefix(kind: NameKind, within: &[u8]) -> Vec<u8> {
         [[kind as u8].as_slice(), within].concat()
     }
 
@@ -113,9 +115,9 @@ impl NameKey {
 }
 
 /// The kind, the domain or user, and the rest of a stored key.
-fn parts(bytes: &[u8]) -> Option<(NameKind, [u8; 16], &[u8])> {
+fn parts(bytes: &[u8]) -> Option<(NameKind, IdBytes, &[u8])> {
     let (&[kind], rest) = bytes.split_first_chunk::<1>()?;
-    let (within, rest) = rest.split_first_chunk::<16>()?;
+    let (within, rest) = IdBytes::split(rest)?;
     let kinds = [
         NameKind::Domain,
         NameKind::User,
@@ -125,12 +127,12 @@ fn parts(bytes: &[u8]) -> Option<(NameKind, [u8; 16], &[u8])> {
         NameKind::Role,
         NameKind::Certificate,
     ];
-    Some((kinds.into_iter().find(|known| *known as u8 == kind)?, *within, rest))
+    Some((kinds.into_iter().find(|known| *known as u8 == kind)?, within, rest))
 }
 
 impl Key for NameKey {
     fn bytes(&self) -> Vec<u8> {
-        [[self.kind as u8].as_slice(), &self.within, &self.digest].concat()
+        [[self.kind as u8].as_slice(), self.within.as_slice(), &self.digest].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -143,8 +145,7 @@ impl Key for NameKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Name {
     /// The id.
-    #[serde(with = "as_hex")]
-    pub id: [u8; 16],
+    pub id: IdBytes,
     /// The name, as it was given.
     #[serde(rename = "name")]
     pub text: String,
@@ -152,32 +153,32 @@ pub struct Name {
 
 impl Name {
     /// A name for this id.
-    pub fn new(id: [u8; 16], text: impl Into<String>) -> Self {
-        Name { id, text: text.into() }
+    pub fn new(id: impl Into<IdBytes>, text: impl Into<String>) -> Self {
+        Name { id: id.into(), text: text.into() }
     }
     /// The id as a domain's id.
     pub fn domain(&self) -> DomainId {
-        DomainId::from_bytes(self.id)
+        DomainId::from_bytes(self.id.head())
     }
     /// The id as a user's id.
     pub fn user(&self) -> UserId {
-        UserId::from_bytes(self.id)
+        self.id.into()
     }
     /// The id as a group's id.
     pub fn group(&self) -> GroupId {
-        GroupId::from_bytes(self.id)
+        self.id.into()
     }
     /// The id as a project's id.
     pub fn project(&self) -> ProjectId {
-        ProjectId::from_bytes(self.id)
+        ProjectId::from_bytes(self.id.head())
     }
     /// The id as a role's id.
     pub fn role(&self) -> RoleId {
-        RoleId::from_bytes(self.id)
+        RoleId::from_bytes(self.id.head())
     }
     /// The id as a credential's id.
     pub fn credential(&self) -> CredentialId {
-        CredentialId::from_bytes(self.id)
+        CredentialId::from_bytes(self.id.head())
     }
 }
 
@@ -190,11 +191,11 @@ impl Row for Name {
     }
 
     fn encode(&self, to: &mut Writer) {
-        to.fixed(&self.id).text(&self.text);
+        to.fixed(self.id.as_slice()).text(&self.text);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Name { id: from.fixed()?, text: from.text()? })
+        Some(Name { id: IdBytes::read(from)?, text: from.text()? })
     }
 }
 
@@ -207,14 +208,14 @@ pub fn called(table: Table, value: &[u8]) -> String {
 
 /// In a dump, an id has the same text form as on the command line.
 pub(super) mod as_hex {
-    use crate::vocabulary::UserId;
+    use crate::vocabulary::CredentialId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(in crate::tables) fn serialize<S: Serializer>(id: &[u8; 16], to: S) -> Result<S::Ok, S::Error> {
-        UserId::from_bytes(*id).serialize(to)
+        CredentialId::from_bytes(*id).serialize(to)
     }
 
     pub(in crate::tables) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 16], D::Error> {
-        UserId::deserialize(from).map(|id| *id.bytes())
+        CredentialId::deserialize(from).map(|id| *id.bytes())
     }
 }

@@ -163,7 +163,7 @@ impl Row for RequestToken {
             expires: from.i64()?,
             approval: from.option(|from| {
                 Some(Approval {
-                    user: UserId::from_bytes(from.fixed()?),
+                    user: UserId::read(from)?,
                     roles: read_role_ids(from)?,
                     verifier: SharedSecret::decode(from)?,
                 })
@@ -210,7 +210,7 @@ impl Row for AccessToken {
         Some(AccessToken {
             consumer: ConsumerId::from_bytes(from.fixed()?),
             secret: SharedSecret::decode(from)?,
-            user: UserId::from_bytes(from.fixed()?),
+            user: UserId::read(from)?,
             project: ProjectId::from_bytes(from.fixed()?),
             roles: read_role_ids(from)?,
             expires: from.i64()?,

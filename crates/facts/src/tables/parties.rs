@@ -40,9 +40,9 @@ impl Member {
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
-        match (from.u8()?, from.fixed()?) {
-            (1, id) => Some(Member::User(UserId::from_bytes(id))),
-            (2, id) => Some(Member::Group(GroupId::from_bytes(id))),
+        match from.u8()? {
+            1 => UserId::read(from).map(Member::User),
+            2 => GroupId::read(from).map(Member::Group),
             _ => None,
         }
     }

@@ -2,7 +2,9 @@
 //! key. A change that puts or deletes a record with [`Row::reverse`] also writes the row of this table. In some tables, the second part is in the
 //! value of a record, not in its key. The function that changes the value also writes the row of this table.
 
-use super::{BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who};
+use super::{
+    BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who, prefix_bytes,
+};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{
     AccessTokenId, ConsumerId, CredentialId, GroupId, LimitId, ProjectId, RegisteredLimitId, RequestTokenId,
@@ -76,7 +78,7 @@ impl ReverseKey {
 
     /// The prefix of the members of a group.
     pub fn members_of(group: &GroupId) -> Vec<u8> {
-        [&[MEMBER], group.bytes().as_slice()].concat()
+        [&[MEMBER], group.bytes()].concat()
     }
 
     /// The prefix of the projects directly in a project.
@@ -91,12 +93,12 @@ impl ReverseKey {
 
     /// The prefix of the credentials that services store for a user.
     pub fn blobs_of(user: &UserId) -> Vec<u8> {
-        [&[BLOB], user.bytes().as_slice()].concat()
+        [&[BLOB], user.bytes()].concat()
     }
 
     /// The prefix of the trusts by or for a user.
     pub fn trusts_of(user: &UserId) -> Vec<u8> {
-        [&[TRUSTS], user.bytes().as_slice()].concat()
+        [&[TRUSTS], user.bytes()].concat()
     }
 
     /// The prefix of the trusts for a project.
@@ -114,10 +116,10 @@ impl ReverseKey {
         let (kind, id) = match who {
             Who::User(id) => (1, id.bytes()),
             Who::Group(id) => (2, id.bytes()),
-            Who::Token(id) => (3, id.bytes()),
+            Who::Token(id) => (3, id.bytes().as_slice()),
             Who::Named(_) => return None,
         };
-        Some([&[ASSIGNED, kind], id.as_slice()].concat())
+        Some([&[ASSIGNED, kind], id].concat())
     }
 
     /// The prefix of the limits of a project or domain.
@@ -147,7 +149,7 @@ impl ReverseKey {
 
     /// The prefix of the access tokens that a user authorized.
     pub fn access_of(user: &UserId) -> Vec<u8> {
-        [&[ACCESS_OF], user.bytes().as_slice()].concat()
+        [&[ACCESS_OF], user.bytes()].concat()
     }
 
     /// The prefix of the access tokens for a project.
@@ -168,7 +170,10 @@ impl ReverseKey {
     /// The length of the key prefix that the records of one group share.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         // A scope may have many grantees, but each of them has few roles on it: a group is one grantee on one scope.
-        if key.first() == Some(&GRANTED) { 1 + 17 + 17 } else { key.len() }
+        prefix_bytes(key, |from| match from.u8()? {
+            GRANTED => GrantScope::read(from).and(Grantee::read(from)).map(|_| ()),
+            _ => None,
+        })
     }
 }
 
@@ -214,17 +219,15 @@ impl Key for ReverseKey {
                 let (scope, who) = (GrantScope::read(&mut from)?, Grantee::read(&mut from)?);
                 ReverseKey::Granted(scope, who, RoleId::from_bytes(from.fixed()?))
             }
-            MEMBER => ReverseKey::Member(GroupId::from_bytes(from.fixed()?), Member::read(&mut from)?),
+            MEMBER => ReverseKey::Member(GroupId::read(&mut from)?, Member::read(&mut from)?),
             CHILD => {
                 ReverseKey::Child(ProjectId::from_bytes(from.fixed()?), ProjectId::from_bytes(from.fixed()?))
             }
             FOR => {
                 ReverseKey::For(ProjectId::from_bytes(from.fixed()?), CredentialId::from_bytes(from.fixed()?))
             }
-            BLOB => ReverseKey::Blob(UserId::from_bytes(from.fixed()?), BlobId(from.fixed()?)),
-            TRUSTS => {
-                ReverseKey::Trusts(UserId::from_bytes(from.fixed()?), TrustId::from_bytes(from.fixed()?))
-            }
+            BLOB => ReverseKey::Blob(UserId::read(&mut from)?, BlobId(from.fixed()?)),
+            TRUSTS => ReverseKey::Trusts(UserId::read(&mut from)?, TrustId::from_bytes(from.fixed()?)),
             TRUST_FOR => {
                 ReverseKey::TrustFor(ProjectId::from_bytes(from.fixed()?), TrustId::from_bytes(from.fixed()?))
             }
@@ -232,14 +235,14 @@ impl Key for ReverseKey {
                 ReverseKey::LentOn(TrustId::from_bytes(from.fixed()?), TrustId::from_bytes(from.fixed()?))
             }
             ASSIGNED => {
-                let who = match (from.u8()?, from.fixed()?) {
-                    (1, id) => Who::User(UserId::from_bytes(id)),
-                    (2, id) => Who::Group(GroupId::from_bytes(id)),
-                    (3, id) => Who::Token(CredentialId::from_bytes(id)),
+                let who = match from.u8()? {
+                    1 => Who::User(UserId::read(&mut from)?),
+                    2 => Who::Group(GroupId::read(&mut from)?),
+                    3 => Who::Token(CredentialId::from_bytes(from.fixed()?)),
                     _ => return None,
                 };
                 // The remaining bytes are the path.
-                let path = std::str::from_utf8(bytes.get(18..)?).ok()?;
+                let path = std::str::from_utf8(from.rest()).ok()?;
                 return Some(ReverseKey::Assigned(who, path.parse().ok()?));
             }
             ENDS => {
@@ -258,13 +261,16 @@ impl Key for ReverseKey {
                 let consumer = ConsumerId::from_bytes(from.fixed()?);
                 ReverseKey::RequestedBy(consumer, RequestTokenId::from_bytes(from.fixed()?))
             }
-            kind @ (ACCESS_BY | ACCESS_OF | ACCESS_FOR) => {
-                let (first, id) = (from.fixed()?, AccessTokenId::from_bytes(from.fixed()?));
-                match kind {
-                    ACCESS_BY => ReverseKey::AccessBy(ConsumerId::from_bytes(first), id),
-                    ACCESS_OF => ReverseKey::AccessOf(UserId::from_bytes(first), id),
-                    _ => ReverseKey::AccessFor(ProjectId::from_bytes(first), id),
-                }
+            ACCESS_BY => {
+                let consumer = ConsumerId::from_bytes(from.fixed()?);
+                ReverseKey::AccessBy(consumer, AccessTokenId::from_bytes(from.fixed()?))
+            }
+            ACCESS_OF => {
+                ReverseKey::AccessOf(UserId::read(&mut from)?, AccessTokenId::from_bytes(from.fixed()?))
+            }
+            ACCESS_FOR => {
+                let project = ProjectId::from_bytes(from.fixed()?);
+                ReverseKey::AccessFor(project, AccessTokenId::from_bytes(from.fixed()?))
             }
             _ => return None,
         };

@@ -5,7 +5,7 @@ use super::{GrantKey, GrantScope, Grantee, Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::limits::TOKEN_SECONDS_MAX;
 use crate::vocabulary::{
-    AccessTokenId, ConsumerId, CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId,
+    AccessTokenId, ConsumerId, CredentialId, DomainId, GroupId, Id, ProjectId, RoleId, TrustId, UserId,
 };
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -78,7 +78,7 @@ impl Revoked {
     }
 
     /// The number of the kind in the key, and the id.
-    fn parts(&self) -> (u8, &[u8; 16]) {
+    fn parts(&self) -> (u8, &[u8]) {
         match self {
             Revoked::Token(id) => (1, id),
             Revoked::Chain(id) => (2, id),
@@ -98,9 +98,17 @@ impl Revoked {
         }
     }
 
-    /// The id of the subject. Ids of subjects are random; a record that ends no session has the id 0.
-    pub fn id(&self) -> &[u8; 16] {
-        self.parts().1
+    /// The kind, and 16 bytes of the id, for an index in memory. The id of 32 bytes of a user or group is a SHA-256 digest, of which one half is enough.
+    /// These bytes have the order of the keys.
+    pub fn short(&self) -> [u8; 17] {
+        let (kind, id) = self.parts();
+        let (long, id) = match id.get(16..) {
+            Some(long) if !long.is_empty() => (1, long),
+            _ => (0, id),
+        };
+        let mut short = [2 * kind + long; 17];
+        short.iter_mut().skip(1).zip(id).for_each(|(to, from)| *to = *from);
+        short
     }
 }
 
@@ -109,30 +117,29 @@ const NO_ID: [u8; 16] = [0; 16];
 impl Key for Revoked {
     fn bytes(&self) -> Vec<u8> {
         let (kind, id) = self.parts();
-        [&[kind], id.as_slice()].concat()
+        [&[kind], id].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (kind, id) = bytes.split_first()?;
-        let id: [u8; 16] = id.try_into().ok()?;
-        Some(match kind {
-            1 => Revoked::Token(id),
-            2 => Revoked::Chain(id),
-            3 => Revoked::User(UserId::from_bytes(id)),
-            4 => Revoked::Project(ProjectId::from_bytes(id)),
-            5 => Revoked::Domain(DomainId::from_bytes(id)),
-            6 => Revoked::Trust(TrustId::from_bytes(id)),
-            7 => Revoked::Consumer(ConsumerId::from_bytes(id)),
-            8 => Revoked::Credential(CredentialId::from_bytes(id)),
-            9 => Revoked::Group(GroupId::from_bytes(id)),
-            10 => Revoked::Role(RoleId::from_bytes(id)),
-            11 => Revoked::Link(id),
-            12 if id == NO_ID => Revoked::Horizon,
-            13 if id == NO_ID => Revoked::Passed,
-            14 if id == NO_ID => Revoked::Last,
-            15 => Revoked::AccessToken(AccessTokenId::from_bytes(id)),
-            _ => return None,
-        })
+        match kind {
+            1 => id.try_into().ok().map(Revoked::Token),
+            2 => id.try_into().ok().map(Revoked::Chain),
+            3 => Id::from_stored(id).map(Revoked::User),
+            4 => Id::from_stored(id).map(Revoked::Project),
+            5 => Id::from_stored(id).map(Revoked::Domain),
+            6 => Id::from_stored(id).map(Revoked::Trust),
+            7 => Id::from_stored(id).map(Revoked::Consumer),
+            8 => Id::from_stored(id).map(Revoked::Credential),
+            9 => Id::from_stored(id).map(Revoked::Group),
+            10 => Id::from_stored(id).map(Revoked::Role),
+            11 => id.try_into().ok().map(Revoked::Link),
+            12 if id == NO_ID => Some(Revoked::Horizon),
+            13 if id == NO_ID => Some(Revoked::Passed),
+            14 if id == NO_ID => Some(Revoked::Last),
+            15 => Id::from_stored(id).map(Revoked::AccessToken),
+            _ => None,
+        }
     }
 }
 
@@ -251,10 +258,22 @@ mod tests {
 
     #[test]
     fn every_kind_of_mark_is_read_back() {
-        for kind in (1..=11).chain([15]) {
-            let bytes = [&[kind], [kind; 16].as_slice()].concat();
+        let short = (1..=11).chain([15]).map(|kind| [&[kind], [kind; 16].as_slice()].concat());
+        let long = [3, 9].map(|kind| [&[kind], [0xff; 16].as_slice(), &[kind; 32]].concat());
+        for bytes in short.chain(long) {
             assert_eq!(Revoked::from_bytes(&bytes).unwrap().bytes(), bytes);
         }
+        let user = |id: &str| Revoked::User(id.parse().unwrap());
+        let (short, long) = (user(&"fe".repeat(16)), user(&"ab".repeat(32)));
+        let kinds = [short, long, Revoked::Project(ProjectId::from_bytes([0; 16]))];
+        assert!(kinds.map(|mark| mark.short()).is_sorted() && kinds.map(|mark| mark.bytes()).is_sorted());
+        assert_eq!(
+            long.short(),
+            [
+                7, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab,
+                0xab
+            ]
+        );
         for of_time in [Revoked::Horizon, Revoked::Passed, Revoked::Last] {
             assert_eq!(Revoked::from_bytes(&of_time.bytes()), Some(of_time));
         }

@@ -56,8 +56,8 @@ impl Row for Trust {
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Trust {
-            trustor: UserId::from_bytes(from.fixed()?),
-            trustee: UserId::from_bytes(from.fixed()?),
+            trustor: UserId::read(from)?,
+            trustee: UserId::read(from)?,
             project: ProjectId::from_bytes(from.fixed()?),
             roles: from.list(|from| from.fixed().map(RoleId::from_bytes))?,
             impersonation: from.flag()?,

@@ -3,9 +3,9 @@
 //! A slot contains these fields, each with its length in bytes or its type:
 //!
 //! ```text
-//! audit id 16 | audit id of the chain 16 | user 16 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
+//! audit id 16 | audit id of the chain 16 | user 48 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
 //! ```
-//! The field `lent` identifies the application credential, trust or OAuth access token of the session. A slot of an older version, which has no `lent` and no `methods`,
+//! The field `lent` identifies the application credential, trust or OAuth access token of the session. A slot of an older version, which had a shorter field for the user,
 //! is read as empty. A session is stored in one of four slots that its audit id selects. If all four are in use, the session that expires first is
 //! overwritten.
 
@@ -15,8 +15,11 @@ use enfilade_facts::vocabulary::UserId;
 use std::io;
 use std::path::Path;
 
-/// The size of a slot, in bytes. If every slot is used, the file has 29 MiB.
-const SLOT_BYTES: usize = 114;
+/// The size of a slot, in bytes. If every slot is used, the file has 37 MiB.
+const SLOT_BYTES: usize = 146;
+
+/// The size of the field of the user: the longest stored form of an id.
+const USER_BYTES: usize = 48;
 
 /// The file of issued sessions.
 pub struct IssuedSessions {
@@ -116,7 +119,7 @@ fn encode(session: &IssuedSession) -> Vec<u8> {
         IssuedBy::AccessToken(id) => (3, id),
     };
     let mut to = Writer::default();
-    to.fixed(&session.own).fixed(&session.chain).fixed(session.user.bytes());
+    to.fixed(&session.own).fixed(&session.chain).fixed(&session.user.stored().padded());
     to.u8(scope).fixed(&scope_id).u8(lent).fixed(&lent_id).u64(session.methods);
     to.i64(session.issued_at).i64(session.expires_at);
     to.into_bytes()
@@ -124,7 +127,8 @@ fn encode(session: &IssuedSession) -> Vec<u8> {
 
 fn decode(slot: &[u8; SLOT_BYTES]) -> Option<IssuedSession> {
     let mut from = Reader::new(slot);
-    let (own, chain, user) = (from.fixed()?, from.fixed()?, UserId::from_bytes(from.fixed()?));
+    let (own, chain, user) = (from.fixed()?, from.fixed()?, from.take(USER_BYTES)?);
+    let user = UserId::read(&mut Reader::new(user))?;
     let scope = match (from.u8()?, from.fixed()?) {
         (0, _) => IssuedFor::Nothing,
         (1, id) => IssuedFor::Project(id),

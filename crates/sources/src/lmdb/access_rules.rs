@@ -113,7 +113,7 @@ mod tests {
             expires_micros: None,
         };
         let mut change = crate::conformance::change();
-        change.put(&NameKey::token(&owner, &row.name), &Name::new(*id.bytes(), row.name.as_str()));
+        change.put(&NameKey::token(&owner, &row.name), &Name::new(id.stored(), row.name.as_str()));
         lmdb.commit(change.put(&id, &row).put(&id, &delegation)).unwrap();
     }
 

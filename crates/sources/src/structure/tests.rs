@@ -133,7 +133,7 @@ fn a_file_is_checked_while_others_write() {
     let lmdb = Lmdb::open(&facts).unwrap();
     let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for _ in 0..300 {
                 crate::conformance::put_something(&lmdb);
             }
@@ -142,5 +142,7 @@ fn a_file_is_checked_while_others_write() {
         while !is_done.load(std::sync::atomic::Ordering::Acquire) {
             assert_eq!(damage(&facts.join("data.mdb"), Depth::Complete).unwrap(), None);
         }
+        // LMDB does not allow that a store is closed while a thread that has used it ends. The scope waits only for the end of the closure.
+        writer.join().unwrap();
     });
 }

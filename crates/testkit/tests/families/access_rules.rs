@@ -1,12 +1,13 @@
 //! Application credentials: their access rules, which are records of their user, and the microseconds of their expiry.
 
 use crate::world::{NOBODY, World};
-use enfilade_admin::keystone::{CloudCredential, CloudRecord, import_cloud};
+use enfilade_admin::keystone::{CloudRecord, import_cloud};
 use enfilade_admin::{LimitModel, TokenEdit, set_token};
 use enfilade_facts::Read;
 use enfilade_facts::limits::ACCESS_RULES_OF_USER_MAX;
-use enfilade_facts::tables::{AccessRule, AccessRuleKey, Delegation, Verifier};
+use enfilade_facts::tables::{AccessRule, AccessRuleKey, Delegation};
 use enfilade_facts::vocabulary::{AccessRuleId, CredentialId, UserId, to_rfc3339};
+use enfilade_testkit::cloud_credential;
 use serde_json::{Value, json};
 
 const RULES: &str = "/v3/users/<member>/access_rules";
@@ -198,22 +199,9 @@ async fn imported_credentials_have_rules_of_their_user() {
         path: path.to_owned(),
     };
     let credential = |n: u8, rules: Vec<AccessRule>| {
-        let delegation = Delegation {
-            project: world.id("a").parse().unwrap(),
-            roles: Vec::new(),
-            unrestricted: false,
-            rules,
-            by: None,
-            expires_micros: None,
-        };
-        let row = CloudCredential {
-            owner: world.id("member").parse().unwrap(),
-            name: format!("c{n}"),
-            expires: 0,
-            comment: None,
-            delegation,
-            verifier: Verifier::Missing,
-        };
+        let (owner, project) = (world.id("member").parse().unwrap(), world.id("a").parse().unwrap());
+        let mut row = cloud_credential(owner, &format!("c{n}"), project, Vec::new());
+        row.delegation.rules = rules;
         CloudRecord::Credential(CredentialId::from_bytes([n; 16]), Box::new(row))
     };
     let things = [credential(1, vec![rule(51, "/a")]), credential(2, vec![rule(51, "/a"), rule(52, "/b")])];

@@ -1,5 +1,6 @@
 //! Imports from a Keystone.
 
+use enfilade_admin::Imported;
 use enfilade_admin::keystone::{
     CloudRecord, FederationRecord, ServiceRecord, endpoints_of_project, import_cloud, limits_of,
     policy_of_endpoint,
@@ -16,8 +17,8 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_testkit::{Remembering, TestHouse};
 
-const DOMAIN: DomainId = DomainId::from_bytes([1; 16]);
-const PROJECT: ProjectId = ProjectId::from_bytes([2; 16]);
+pub(crate) const DOMAIN: DomainId = DomainId::from_bytes([1; 16]);
+pub(crate) const PROJECT: ProjectId = ProjectId::from_bytes([2; 16]);
 const SERVICE: ServiceId = ServiceId::from_bytes([3; 16]);
 const ENDPOINT: EndpointId = EndpointId::from_bytes([4; 16]);
 const POLICY: PolicyId = PolicyId::from_bytes([5; 16]);
@@ -27,7 +28,11 @@ fn east() -> RegionId {
     RegionId("east".to_owned())
 }
 
-fn catalog() -> Vec<CloudRecord> {
+pub(crate) fn domain() -> CloudRecord {
+    CloudRecord::Domain(DOMAIN, Domain::new("cloud".parse().unwrap()))
+}
+
+pub(crate) fn project() -> CloudRecord {
     let project = Project {
         domain: DOMAIN,
         parent: None,
@@ -36,6 +41,21 @@ fn catalog() -> Vec<CloudRecord> {
         description: None,
         tags: Vec::new(),
     };
+    CloudRecord::Project(PROJECT, project)
+}
+
+pub(crate) fn import(house: &TestHouse, things: &[CloudRecord], pretend: bool) -> Vec<Imported> {
+    import_cloud(&house.change_context(), things, pretend, |_| {}).unwrap()
+}
+
+/// Checks that the record was imported, or left out for a reason with this text.
+pub(crate) fn is_left(item: &Imported, why: Option<&str>) {
+    let left = item.left_out.as_deref();
+    assert!(left.is_some() == why.is_some(), "{item:?}");
+    assert!(why.is_none_or(|why| left.is_some_and(|left| left.contains(why))), "{item:?}");
+}
+
+fn catalog() -> Vec<CloudRecord> {
     let service =
         Service { kind: "volume".to_owned(), name: "store".to_owned(), enabled: true, description: None };
     let endpoint = Endpoint {
@@ -46,8 +66,8 @@ fn catalog() -> Vec<CloudRecord> {
         enabled: true,
     };
     vec![
-        CloudRecord::Domain(DOMAIN, Domain::new("cloud".parse().unwrap())),
-        CloudRecord::Project(PROJECT, project),
+        domain(),
+        project(),
         CloudRecord::Region(east(), Region::default()),
         CloudRecord::Service(SERVICE, service),
         CloudRecord::Endpoint(ENDPOINT, endpoint),
@@ -133,19 +153,16 @@ fn limits_policies_and_endpoint_filters_are_imported_once() {
     let catalog = catalog();
     let records = rows.iter().map(|(record, ..)| CloudRecord::ForServices(record.clone()));
     let things: Vec<_> = catalog.iter().cloned().chain(records).collect();
-    let import = |pretend| import_cloud(&house.change_context(), &things, pretend, |_| {}).unwrap();
     for pretend in [true, false] {
-        let report = import(pretend);
+        let report = import(&house, &things, pretend);
         assert_eq!(report.len(), things.len());
         assert!(report[..catalog.len()].iter().all(|item| item.left_out.is_none()), "{report:?}");
         for ((_, name, why), item) in rows.iter().zip(&report[catalog.len()..]) {
             assert!(item.name.contains(name), "{name}: {item:?}");
-            let left = item.left_out.as_deref();
-            assert!(left.is_some() == why.is_some(), "{item:?}");
-            assert!(why.is_none_or(|why| left.is_some_and(|left| left.contains(why))), "{item:?}");
+            is_left(item, *why);
         }
     }
-    assert!(import(false).iter().all(|item| item.left_out.is_some()));
+    assert!(import(&house, &things, false).iter().all(|item| item.left_out.is_some()));
     house
         .facts()
         .read(|view| {
@@ -197,18 +214,15 @@ fn federation_is_imported_once() {
         (service_provider("beta", "https://x/sp"), "beta", None),
         (service_provider("gamma", "x"), "gamma", Some("sp_url")),
     ];
-    let domain = CloudRecord::Domain(DOMAIN, Domain::new("cloud".parse().unwrap()));
     let records = rows.iter().map(|(record, ..)| CloudRecord::Federation(record.clone()));
-    let things: Vec<_> = std::iter::once(domain).chain(records).collect();
-    let import = |pretend| import_cloud(&house.change_context(), &things, pretend, |_| {}).unwrap();
+    let things: Vec<_> = std::iter::once(domain()).chain(records).collect();
     for pretend in [true, false] {
-        for ((_, name, why), item) in rows.iter().zip(&import(pretend)[1..]) {
-            let left = item.left_out.as_deref();
-            assert!(item.name == *name && left.is_some() == why.is_some(), "{item:?}");
-            assert!(why.is_none_or(|why| left.is_some_and(|left| left.contains(why))), "{item:?}");
+        for ((_, name, why), item) in rows.iter().zip(&import(&house, &things, pretend)[1..]) {
+            assert_eq!(item.name, *name, "{item:?}");
+            is_left(item, *why);
         }
     }
-    assert!(import(false).iter().all(|item| item.left_out.is_some()));
+    assert!(import(&house, &things, false).iter().all(|item| item.left_out.is_some()));
     let owner = |view: &enfilade_facts::View<'_>| view.get::<RemoteIdOwner>(&RemoteId("urn:one".to_owned()));
     let owner = house.facts().read(owner).unwrap().unwrap();
     assert_eq!(owner.map(|owner| owner.provider.0).as_deref(), Some("one"));

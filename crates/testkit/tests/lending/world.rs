@@ -16,7 +16,7 @@ use enfilade_facts::vocabulary::{
 use enfilade_facts::{AuditRecord, Change, Read};
 use enfilade_identity::HashKey;
 use enfilade_passage::KeyRing;
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_testkit::{Remembering, TestHouse, new_application_credential, new_trust};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -428,38 +428,15 @@ fn keep_secrets(house: &TestHouse, users: &BTreeMap<&'static str, UserId>, b: Pr
         admin::create_blob(&ctx, &BlobId([n; 32]), &row).unwrap();
     }
     let other = NewApplicationCredential {
-        owner: users["alice"],
-        name: "other".parse().unwrap(),
-        project: b,
-        roles: vec!["admin".to_owned()],
         unrestricted: true,
-        rules: Vec::new(),
-        expires_micros: 0,
-        by: None,
-        comment: None,
-        secret: None,
+        ..new_application_credential(users["alice"], "other", b, &["admin"])
     };
     admin::create_application_credential(&ctx, &key(), &other).unwrap();
-    let trust = NewTrust { trustee: users["bob"], ..trust(users, b, "admin") };
+    let trust = new_trust(users["alice"], users["bob"], b, &["admin"]);
     admin::create_trust(&ctx, &trust).unwrap();
     let terms = TokenTerms { expires: 0, comment: None, own_roles: false };
     let alice: Userid = "alice@Default".parse().unwrap();
     enfilade_admin::create_token(&ctx, &key(), &alice, &"machine".parse().unwrap(), &terms).unwrap();
-}
-
-fn trust(users: &BTreeMap<&'static str, UserId>, project: ProjectId, role: &str) -> NewTrust {
-    NewTrust {
-        trustor: users["alice"],
-        trustee: users["mallory"],
-        project,
-        roles: vec![role.to_owned()],
-        impersonation: true,
-        expires: 0,
-        uses: None,
-        redelegations: 0,
-        parent: None,
-        by: None,
-    }
 }
 
 pub(crate) fn id_of_access(access: &str) -> BlobId {
@@ -523,16 +500,10 @@ fn lend(
             let rule = WantedRule::Request { service, method, path };
             let soon = house.clock.now().unix_seconds + 100_000;
             let new = NewApplicationCredential {
-                owner: users["alice"],
-                name: "lent".parse().unwrap(),
-                project: a,
-                roles: vec![role.to_owned()],
                 unrestricted: first != First::Restricted,
                 rules: if first == First::WithRules { vec![rule] } else { Vec::new() },
                 expires_micros: i64::from(dice.once_in(3)) * soon * MICROS_PER_SECOND,
-                by: None,
-                comment: None,
-                secret: None,
+                ..new_application_credential(users["alice"], "lent", a, &[role])
             };
             let (made, secret, _) = admin::create_application_credential(&ctx, &key(), &new).unwrap();
             let authid = "alice@Default!lent".to_owned();
@@ -541,7 +512,8 @@ fn lend(
         }
         First::Trust => {
             let redelegations = dice.roll(4) as u8;
-            let new = NewTrust { redelegations, impersonation: dice.once_in(2), ..trust(users, a, role) };
+            let trust = new_trust(users["alice"], users["mallory"], a, &[role]);
+            let new = NewTrust { redelegations, impersonation: dice.once_in(2), ..trust };
             let (id, ..) = admin::create_trust(&ctx, &new).unwrap();
             (first, Way::Trust { id: id.to_string(), trustee: users["mallory"].to_string() }, Ends::Trust(id))
         }

@@ -2,10 +2,10 @@
 
 use super::model::{Delegation, Dice, Event, Holder, Taken, Trust, Where};
 use super::{GROUPS, GUESTS, IMPLIED, PROJECTS, ROLES, USERS, World, make_group};
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, ProjectEdit};
+use enfilade_admin::keystone::{self as admin, NewTrust, ProjectEdit};
 use enfilade_admin::{Target, TokenEdit, UserEdit};
 use enfilade_facts::tables::{Domain, GrantKey, GrantScope, Grantee, NamedRole, Revoked};
-use enfilade_identity::HashKey;
+use enfilade_testkit::{hash_key, new_application_credential, new_trust};
 use std::collections::BTreeSet;
 
 impl World {
@@ -90,19 +90,13 @@ impl World {
                 let project = dice.roll(PROJECTS);
                 let n = self.credentials.len();
                 let roles: BTreeSet<usize> = (0..=dice.roll(2)).map(|_| dice.roll(ROLES.len())).collect();
-                let new = NewApplicationCredential {
-                    owner: self.users[user].1,
-                    name: format!("c{n}").parse().unwrap(),
-                    project: self.projects[project].0,
-                    roles: roles.iter().map(|role| ROLES[*role].to_owned()).collect(),
-                    unrestricted: false,
-                    rules: Vec::new(),
-                    by: None,
-                    expires_micros: 0,
-                    comment: None,
-                    secret: None,
-                };
-                let key = HashKey::new(&[42; 32]);
+                let new = new_application_credential(
+                    self.users[user].1,
+                    &format!("c{n}"),
+                    self.projects[project].0,
+                    &roles.iter().map(|role| ROLES[*role]).collect::<Vec<_>>(),
+                );
+                let key = hash_key();
                 let (made, secret, _) = admin::create_application_credential(&ctx, &key, &new).unwrap();
                 let (id, secret) = (made.id, secret.unwrap());
                 self.credentials.push(Delegation {
@@ -121,7 +115,7 @@ impl World {
                 if delegation.is_there {
                     let (owner, name) = (&self.users[delegation.user].0, format!("c{n}").parse().unwrap());
                     if dice.roll(2) == 0 {
-                        let key = HashKey::new(&[42; 32]);
+                        let key = hash_key();
                         let made = enfilade_admin::regenerate_token(&ctx, &key, owner, &name, 0).unwrap();
                         self.credentials[n].secret = made.value;
                         self.take(Taken::Credential(n));
@@ -322,16 +316,14 @@ impl World {
         };
         let expires = if dice.roll(2) == 0 { 0 } else { self.now() + 1 + dice.roll(2_000) as i64 };
         let new = NewTrust {
-            trustor: self.users[trustor].1,
-            trustee: self.users[trustee].1,
-            project: self.projects[project].0,
-            roles: roles.iter().map(|role| ROLES[*role].to_owned()).collect(),
             impersonation: dice.roll(2) == 0,
             expires,
-            uses: None,
-            redelegations: 0,
-            parent: None,
-            by: None,
+            ..new_trust(
+                self.users[trustor].1,
+                self.users[trustee].1,
+                self.projects[project].0,
+                &roles.iter().map(|role| ROLES[*role]).collect::<Vec<_>>(),
+            )
         };
         let made = admin::create_trust(&ctx, &new);
         // A user cannot lend a role that the user does not have.

@@ -6,9 +6,9 @@ use enfilade_admin::{NewUser, Target};
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{Claim, HashKey, Lent, Methods, Reach, Scope, Wanted};
+use enfilade_identity::{Claim, Lent, Methods, Reach, Scope, Wanted};
 use enfilade_passage::{KeyRing, Visit};
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_testkit::{Remembering, TestHouse, hash_key, new_application_credential, new_trust};
 use std::collections::{BTreeMap, BTreeSet};
 
 struct World {
@@ -52,33 +52,13 @@ impl World {
         admin::grant_role(&ctx, &who, &On::System, "reader").unwrap();
         admin::grant_role(&ctx, &Target::User(other), &On::Project(projects[3]), "member").unwrap();
         let expires = house.clock.now().unix_seconds + 5_000;
-        let new = NewTrust {
-            trustor,
-            trustee: user,
-            project: projects[3],
-            roles: vec!["reader".into()],
-            impersonation: true,
-            expires,
-            uses: None,
-            redelegations: 0,
-            parent: None,
-            by: None,
-        };
+        let new = NewTrust { expires, ..new_trust(trustor, user, projects[3], &["reader"]) };
         let trust = (admin::create_trust(&ctx, &new).unwrap().0, expires);
         let new = NewApplicationCredential {
-            owner: user,
-            name: "c".parse().unwrap(),
-            project: projects[0],
-            roles: vec!["member".into()],
             unrestricted: true,
-            rules: Vec::new(),
-            by: None,
-            expires_micros: 0,
-            comment: None,
-            secret: None,
+            ..new_application_credential(user, "c", projects[0], &["member"])
         };
-        let key = HashKey::new(&[42; 32]);
-        let (made, ..) = admin::create_application_credential(&ctx, &key, &new).unwrap();
+        let (made, ..) = admin::create_application_credential(&ctx, &hash_key(), &new).unwrap();
         let credential = (made.id, projects[0]);
         house.house.set_keys(Some(ring()));
         World { house, ring: ring(), user, projects, credential, trust }

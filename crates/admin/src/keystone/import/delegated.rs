@@ -62,8 +62,8 @@ impl Taking<'_, '_> {
         Ok(roles.iter().find(|role| !held.contains(role)).map(|role| {
             format!(
                 "{} does not have the role {} on its project in this store, so it could not delegate the role",
-                self.called(user.bytes(), user),
-                self.called(role.bytes(), role)
+                self.called(user),
+                self.called(role)
             )
         }))
     }
@@ -74,7 +74,7 @@ impl Taking<'_, '_> {
         id: &CredentialId,
         row: &CloudCredential,
     ) -> Result<Imported, Error> {
-        let owner = self.called(row.owner.bytes(), &row.owner);
+        let owner = self.called(&row.owner);
         let name = match (owner.parse(), row.name.parse()) {
             (Ok(user), Ok(name)) => Authid { user, token: Some(name) }.to_string(),
             _ => format!("{owner}!{}", word_of_id(row.name.as_str())),
@@ -125,7 +125,7 @@ impl Taking<'_, '_> {
             own_roles: false,
             mirrored: None,
         };
-        let left = self.named(id, &credential, &key, Name::new(*id.bytes(), credential.name.as_str()))?;
+        let left = self.named(id, &credential, &key, Name::new(id.stored(), credential.name.as_str()))?;
         if left.is_ok() {
             self.list_credential(id, &credential.verifier);
             self.change.put(id, &row.delegation);
@@ -136,8 +136,8 @@ impl Taking<'_, '_> {
     }
 
     pub(super) fn trust(&mut self, id: &TrustId, row: &Trust) -> Result<Imported, Error> {
-        let [from, to] = [row.trustor, row.trustee].map(|user| self.called(user.bytes(), &user));
-        let project = self.called(row.project.bytes(), &row.project);
+        let [from, to] = [row.trustor, row.trustee].map(|user| self.called(&user));
+        let project = self.called(&row.project);
         let left = self.add_trust(id, row)?;
         Ok(Imported::of("trust", format!("of {from} for {to} on project {project}"), left.err()))
     }
@@ -189,9 +189,9 @@ impl Taking<'_, '_> {
 
     /// Imports a credential that a service stored for a user.
     pub(super) fn blob(&mut self, id: &BlobId, row: &Blob) -> Result<Imported, Error> {
-        let user = self.called(row.user.bytes(), &row.user);
+        let user = self.called(&row.user);
         let (kind, name) = match (row.kind.as_str(), &row.project) {
-            ("ec2", Some(id)) => ("EC2 key", format!("{user} on project {}", self.called(id.bytes(), id))),
+            ("ec2", Some(id)) => ("EC2 key", format!("{user} on project {}", self.called(id))),
             ("ec2", None) => ("EC2 key", user),
             ("totp", _) => ("credential of type totp", user),
             (other, _) => ("credential", format!("{user} of type {}", word_of_id(other))),
@@ -240,8 +240,8 @@ impl Taking<'_, '_> {
     }
 
     pub(super) fn access_token(&mut self, id: &AccessTokenId, row: &AccessToken) -> Result<Imported, Error> {
-        let user = self.called(row.user.bytes(), &row.user);
-        let project = self.called(row.project.bytes(), &row.project);
+        let user = self.called(&row.user);
+        let project = self.called(&row.project);
         let left = self.add_access_token(id, row)?;
         Ok(Imported::of("OAuth access token", format!("of {user} on project {project}"), left.err()))
     }

@@ -20,10 +20,10 @@ impl Taking<'_, '_> {
                 ("registered limit", format!("{} of {of}", row.resource), self.registered_limit(id, row)?)
             }
             ServiceRecord::Limit(id, row) => {
-                let resource = self.called(row.registered.bytes(), &row.registered);
+                let resource = self.called(&row.registered);
                 let owner = match &row.owner {
                     LimitOwner::Project(id) => self.project_called(id),
-                    LimitOwner::Domain(id) => format!("domain {}", self.called(id.bytes(), id)),
+                    LimitOwner::Domain(id) => format!("domain {}", self.called(id)),
                 };
                 ("limit", format!("{resource} of {owner}"), self.limit(id, row)?)
             }
@@ -52,7 +52,7 @@ impl Taking<'_, '_> {
             ServiceRecord::EndpointFilter(key) => {
                 let selected = match &key.selected {
                     Selected::Endpoint(id) => self.endpoint_called(id),
-                    Selected::Group(id) => format!("endpoint group {}", self.called(id.bytes(), id)),
+                    Selected::Group(id) => format!("endpoint group {}", self.called(id)),
                 };
                 let project = self.project_called(&key.project);
                 ("endpoint filter", format!("{selected} for {project}"), self.endpoint_filter(key)?)
@@ -62,16 +62,16 @@ impl Taking<'_, '_> {
     }
 
     fn project_called(&self, id: &ProjectId) -> String {
-        format!("project {}", self.called(id.bytes(), id))
+        format!("project {}", self.called(id))
     }
 
     fn endpoint_called(&self, id: &EndpointId) -> String {
-        format!("endpoint {}", self.called(id.bytes(), id))
+        format!("endpoint {}", self.called(id))
     }
 
     fn service_in(&self, id: &ServiceId, region: Option<&RegionId>) -> String {
         let region = region.map(|region| format!(" in region {region}")).unwrap_or_default();
-        format!("service {}{region}", self.called(id.bytes(), id))
+        format!("service {}{region}", self.called(id))
     }
 
     fn registered_limit(&mut self, id: &RegisteredLimitId, row: &RegisteredLimit) -> Result<Left, Error> {

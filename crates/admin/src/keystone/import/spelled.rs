@@ -1,7 +1,7 @@
 //! The names of records of the source, as the report of an import spells them.
 
 use super::{CloudRecord, ServiceRecord};
-use enfilade_facts::vocabulary::{DomainId, GroupName, NameInDomain, Realm, Userid};
+use enfilade_facts::vocabulary::{DomainId, GroupName, IdBytes, NameInDomain, Realm, Userid};
 use std::collections::HashMap;
 
 /// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept. Also what the report calls
@@ -9,22 +9,22 @@ use std::collections::HashMap;
 pub(super) fn names_of(
     things: &[CloudRecord],
     domains: &HashMap<DomainId, Realm>,
-) -> HashMap<[u8; 16], String> {
+) -> HashMap<IdBytes, String> {
     let full = |spell: Spell, name: &str, domain: &DomainId| spelled(spell, name, domains.get(domain));
     let named = things.iter().filter_map(|thing| match thing {
-        CloudRecord::Domain(id, row) => Some((*id.bytes(), row.name.to_string())),
-        CloudRecord::Role(id, row) => Some((*id.bytes(), row.name.clone())),
-        CloudRecord::Project(id, row) => Some((*id.bytes(), full(Spell::Project, &row.name, &row.domain))),
-        CloudRecord::User(id, user) => Some((*id.bytes(), full(Spell::User, &user.name, &user.domain))),
-        CloudRecord::Group(id, domain, name, _) => Some((*id.bytes(), full(Spell::Group, name, domain))),
-        CloudRecord::Service(id, row) if row.name.is_empty() => Some((*id.bytes(), row.kind.clone())),
-        CloudRecord::Service(id, row) => Some((*id.bytes(), row.name.clone())),
-        CloudRecord::Endpoint(id, row) => Some((*id.bytes(), row.url.clone())),
+        CloudRecord::Domain(id, row) => Some((id.stored(), row.name.to_string())),
+        CloudRecord::Role(id, row) => Some((id.stored(), row.name.clone())),
+        CloudRecord::Project(id, row) => Some((id.stored(), full(Spell::Project, &row.name, &row.domain))),
+        CloudRecord::User(id, user) => Some((id.stored(), full(Spell::User, &user.name, &user.domain))),
+        CloudRecord::Group(id, domain, name, _) => Some((id.stored(), full(Spell::Group, name, domain))),
+        CloudRecord::Service(id, row) if row.name.is_empty() => Some((id.stored(), row.kind.clone())),
+        CloudRecord::Service(id, row) => Some((id.stored(), row.name.clone())),
+        CloudRecord::Endpoint(id, row) => Some((id.stored(), row.url.clone())),
         CloudRecord::ForServices(ServiceRecord::EndpointGroup(id, row)) => {
-            Some((*id.bytes(), row.name.clone()))
+            Some((id.stored(), row.name.clone()))
         }
         CloudRecord::ForServices(ServiceRecord::RegisteredLimit(id, row)) => {
-            Some((*id.bytes(), row.resource.clone()))
+            Some((id.stored(), row.resource.clone()))
         }
         _ => None,
     });

@@ -22,16 +22,16 @@ pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<Str
         for thing in things {
             let (kind, name, key, id) = match thing {
                 CloudRecord::Domain(id, row) if row.name != own => {
-                    ("domain", row.name.to_string(), NameKey::domain(&row.name), id.bytes())
+                    ("domain", row.name.to_string(), NameKey::domain(&row.name), id.stored())
                 }
                 CloudRecord::Role(id, row) => {
                     let key = NameKey::role_of(row.domain.as_ref(), &row.name);
-                    ("role", row.name.clone(), key, id.bytes())
+                    ("role", row.name.clone(), key, id.stored())
                 }
                 CloudRecord::Project(id, row) => {
                     let realm = view.get::<Domain>(&row.domain)?.map(|domain| domain.name);
                     let name = spelled(Spell::Project, &row.name, realm.as_ref());
-                    ("project", name, NameKey::project(&row.domain, &row.name), id.bytes())
+                    ("project", name, NameKey::project(&row.domain, &row.name), id.stored())
                 }
                 CloudRecord::Service(_, row) => {
                     let is_taken = has_other(view, row, &of_source)?;
@@ -41,7 +41,7 @@ pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<Str
                 _ => continue,
             };
             let here = view.get::<Name>(&key)?;
-            taken.extend(here.filter(|here| here.id != *id).map(|_| format!("{kind} {name}")));
+            taken.extend(here.filter(|here| here.id != id).map(|_| format!("{kind} {name}")));
         }
         Ok(taken)
     })?

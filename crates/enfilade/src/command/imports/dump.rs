@@ -3,7 +3,7 @@
 mod reader;
 
 use self::reader::{Part, Reader};
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use enfilade_facts::tables::Password;
 use std::collections::{HashMap, HashSet};
 
@@ -30,8 +30,8 @@ impl Table {
         self.rows.iter().filter_map(pair).collect()
     }
 
-    /// Refuses a table without a column that is needed, because a record without its end would never end, and two rows with the same key, because one
-    /// would replace the other.
+    /// Refuses a table without a column that is needed, because a record without its expiry would be valid for ever, and two rows with the same key,
+    /// because one would replace the other.
     fn check(&self, described: &Described) -> anyhow::Result<()> {
         let Described { name, columns, keys } = described;
         if let Some(missing) =
@@ -141,17 +141,32 @@ const TABLES: [Described; 6] = [
     ),
 ];
 
+/// The names of these tables, as arguments of `mysqldump`.
+pub(super) fn names_of_tables() -> String {
+    TABLES.map(|table| table.name).join(" ")
+}
+
 /// Reads a dump.
 ///
 /// # Errors
-/// Fails if the text is not a dump of Keystone's database, or if it has something that is not understood.
+/// Fails if the text is not a dump of Keystone's database, or if it has something that is not understood. The error says how to make a dump.
 pub(super) fn read(text: &str) -> anyhow::Result<Dump> {
+    understood(text).map_err(|why| {
+        anyhow!(
+            "{why}; make the dump again, on the database server of Keystone: `mysqldump keystone {}` (MySQL, MariaDB; also named `mariadb-dump`) or \
+             `sqlite3 keystone.db .dump` (SQLite); a dump of PostgreSQL cannot be read: import without --passwords",
+            names_of_tables()
+        )
+    })
+}
+
+fn understood(text: &str) -> anyhow::Result<Dump> {
     let tables = tables(text)?;
     let empty = Table::default();
     let table = |name: &str| tables.get(name).unwrap_or(&empty);
     ensure!(
         tables.contains_key("local_user") && tables.contains_key("password"),
-        "the tables `local_user` and `password` are missing; expected the output of `mysqldump keystone` or `sqlite3 keystone.db .dump`"
+        "the tables `local_user` and `password` are missing; expected a dump of the database of Keystone"
     );
     for described in &TABLES {
         tables.get(described.name).map_or(Ok(()), |table| table.check(described))?;
@@ -305,9 +320,7 @@ impl Table {
                 values.push(reader.value()?);
             }
             if values.len() != self.columns.len() {
-                bail!(
-                    row.wrong(&format!("a row of {} values, as the table has columns", self.columns.len()))
-                );
+                bail!(row.wrong(&format!("a row of {} values, one for each column", self.columns.len())));
             }
             self.rows.push(values);
             if reader.has(Part::Sign(';'))? {

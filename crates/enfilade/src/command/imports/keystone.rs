@@ -28,8 +28,10 @@ use enfilade_facts::tables::{
     Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey, NamedRole, Password, Profile,
     Project, Region, RegionId, Service,
 };
-use enfilade_facts::vocabulary::{DomainId, Realm};
+use enfilade_facts::vocabulary::{DomainId, Realm, excerpt};
+use enfilade_identity::Methods;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -77,7 +79,7 @@ pub(super) fn run(
     }
     report.notes.extend(left_with_local(things, &list_domains(home.source())?));
     report.notes.extend(other_limit_model(home, limit_model.as_deref()));
-    report.next = next::steps(home, name, terms, &report);
+    report.next = next::steps(home, name, terms, things, &report);
     if !pretend {
         report.next.extend(next::identity_endpoints(home, things)?);
     }
@@ -152,29 +154,15 @@ impl Asked {
                 None => {
                     let called =
                         text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
-                    let why = if names_directory(row) { OF_DIRECTORY } else { UNREADABLE };
-                    self.left.push(Imported::left(what, called, why));
+                    self.left.push(Imported::left(what, called, UNREADABLE));
                 }
             }
         }
     }
 }
 
-/// Why a record of a user or group of a directory is left out.
-const OF_DIRECTORY: &str = "an id in the record has 64 hexadecimal digits: it is the id of a user or group of a directory (LDAP), and ids here have 32";
-
 /// Why a record that is not understood is left out.
-const UNREADABLE: &str = "an id in the record is not 32 hexadecimal digits, or this server does not accept the name or another field";
-
-/// Whether an id in the record has 64 digits: ids of users and groups of directories have.
-fn names_directory(row: &Value) -> bool {
-    let is_long = |value: &Value| {
-        value.as_str().is_some_and(|id| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    };
-    let own = ["id", "user_id", "trustor_user_id", "trustee_user_id"].iter().filter_map(|name| row.get(name));
-    let of_others = ["/user/id", "/group/id"].iter().filter_map(|place| row.pointer(place));
-    own.chain(of_others).any(is_long)
-}
+const UNREADABLE: &str = "an id in the record is not 32 hexadecimal digits (64 for a user or group of an LDAP directory), or this server does not accept the name or another field";
 
 fn text(row: &Value, name: &str) -> Option<String> {
     row.get(name)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
@@ -184,8 +172,8 @@ fn id<I: FromStr>(row: &Value, name: &str) -> Option<I> {
     row.get(name)?.as_str()?.parse().ok()
 }
 
-/// A term that limits a record: `Some(None)` if it is absent or null, and `None` if it cannot be read. A record with such a term is left out: without
-/// the term it would have more rights.
+/// A value that limits a record: `Some(None)` if it is absent or null, and `None` if it cannot be read. A record with such a value is left out: without
+/// the limit it would have more rights.
 fn term<'r, T>(row: &'r Value, name: &str, read: impl Fn(&'r Value) -> Option<T>) -> Option<Option<T>> {
     match row.get(name) {
         None | Some(Value::Null) => Some(None),
@@ -197,8 +185,9 @@ fn domain(row: &Value, name: &str) -> Option<DomainId> {
     DomainId::from_keystone(row.get(name)?.as_str()?).ok()
 }
 
-fn is_enabled(row: &Value) -> bool {
-    row.get("enabled").and_then(Value::as_bool).unwrap_or(true)
+/// Whether a record is enabled; one that does not say so is. `None` if it cannot be read: such a record is left out, because it may be disabled.
+fn is_enabled(row: &Value) -> Option<bool> {
+    row.get("enabled").map_or(Some(true), Value::as_bool)
 }
 
 /// Adds a record for each row that has the option `immutable`.
@@ -215,7 +204,7 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     let (mut asked, mut progress) = (Asked::default(), Progress::start("reading the API"));
     let domains = api.list("domains", "domains").await?;
     asked.each("domain", &domains, |row| {
-        let (name, enabled) = (text(row, "name")?.parse().ok()?, is_enabled(row));
+        let (name, enabled) = (text(row, "name")?.parse().ok()?, is_enabled(row)?);
         let description = text(row, "description");
         Some(CloudRecord::Domain(domain(row, "id")?, Domain { name, enabled, description }))
     });
@@ -288,13 +277,9 @@ async fn of_domains(
 /// The password of a user in the dump. The report says why a password is not imported.
 fn password(asked: &mut Asked, user: &Value, dump: &Dump) -> Option<Password> {
     let known = text(user, "id").and_then(|id| dump.passwords.get(&id))?;
-    let why = match enfilade_identity::check_hash(&known.hash) {
-        _ if loses_factor(user, "password") => {
-            "the rules of the user need a method that this server does not have, and the password alone would be enough here".to_owned()
-        }
-        Err(why) => why.to_string(),
-        Ok(()) => return Some(known.clone()),
-    };
+    let lost = lost_factor(user, "password", "set a password with `enfilade user passwd`");
+    let unusable = || enfilade_identity::check_hash(&known.hash).err().map(|why| why.to_string());
+    let Some(why) = lost.or_else(unusable) else { return Some(known.clone()) };
     asked.left.extend(text(user, "name").map(|name| Imported::left("password", name, why)));
     None
 }
@@ -354,7 +339,7 @@ fn project(row: &Value) -> Option<CloudRecord> {
         domain: domain(row, "domain_id")?,
         parent,
         name: text(row, "name")?,
-        enabled: is_enabled(row),
+        enabled: is_enabled(row)?,
         description: text(row, "description"),
         tags: tags.iter().filter_map(|tag| tag.as_str().map(str::to_owned)).collect(),
     };
@@ -369,7 +354,7 @@ fn user(row: &Value, password: Option<Password>) -> Option<CloudRecord> {
     let user = CloudUser {
         domain: domain(row, "domain_id")?,
         name: text(row, "name")?,
-        enabled: is_enabled(row),
+        enabled: is_enabled(row)?,
         comment: text(row, "description"),
         password,
         profile: Profile {
@@ -391,13 +376,25 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// Whether the rules of a user need more than this method, and would be satisfied by the method alone here, because this server does not have the other
-/// methods.
-fn loses_factor(user: &Value, method: &str) -> bool {
+/// Why what proves this method is not imported: the rules of the user need more, and would be satisfied by the method alone here, because this server
+/// does not have the other methods. `then` is what the operator does after the rules were changed.
+fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let rules = rules(user);
-    !rules.is_empty()
-        && !rules.contains(&vec![method.to_owned()])
-        && enfilade_identity::is_enough(&rules, method)
+    let is_alone = [method.to_owned()];
+    if rules.is_empty()
+        || rules.iter().any(|rule| *rule == is_alone)
+        || !enfilade_identity::is_enough(&rules, method)
+    {
+        return None;
+    }
+    let unknown = rules.iter().flatten().filter(|name| Methods::named(name).is_none());
+    let unknown: BTreeSet<String> = unknown.map(|name| format!("`{}`", excerpt(name))).collect();
+    let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
+    Some(format!(
+        "the rules of the user for multi-factor authentication name {}, which this server does not have, so `{method}` alone would be enough here: \
+         change the rules, for example to `password,totp`, then {then}",
+        some(&unknown)
+    ))
 }
 
 async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {
@@ -447,7 +444,8 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let services = api.list("services", "services").await?;
     asked.each("service", &services, |row| {
         let (kind, name) = (text(row, "type")?, text(row, "name").unwrap_or_default());
-        let service = Service { kind, name, enabled: is_enabled(row), description: text(row, "description") };
+        let service =
+            Service { kind, name, enabled: is_enabled(row)?, description: text(row, "description") };
         Some(CloudRecord::Service(id(row, "id")?, service))
     });
     let endpoints = api.list("endpoints", "endpoints").await?;
@@ -457,7 +455,7 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
             interface: text(row, "interface")?.parse().ok()?,
             region: text(row, "region_id"),
             url: text(row, "url")?,
-            enabled: is_enabled(row),
+            enabled: is_enabled(row)?,
         };
         Some(CloudRecord::Endpoint(id(row, "id")?, endpoint))
     });
@@ -475,18 +473,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_of_a_directory_is_told_from_one_that_is_not_understood() {
-        let (short, long) = ("ab".repeat(16), "ab".repeat(32));
-        for (row, expected) in [
-            (json!({ "id": long, "name": "ann" }), true),
-            (json!({ "user": { "id": long }, "role": { "id": short } }), true),
-            (json!({ "group": { "id": long } }), true),
-            (json!({ "id": short, "trustee_user_id": long }), true),
-            (json!({ "id": short, "user_id": short }), false),
-            (json!({ "id": "g".repeat(64) }), false),
-            (json!({ "id": short, "description": long }), false),
+    fn a_record_that_may_be_disabled_is_not_enabled() {
+        let id = "ab".repeat(16);
+        for (enabled, expected) in [
+            (json!(true), Some(true)),
+            (json!(false), Some(false)),
+            (json!("false"), None),
+            (json!(0), None),
+            (json!(null), None),
         ] {
-            assert_eq!(names_directory(&row), expected, "{row}");
+            let row = json!({ "id": id, "domain_id": id, "name": "ann", "enabled": enabled });
+            assert_eq!(is_enabled(&row), expected, "{row}");
+            assert_eq!(
+                (user(&row, None).is_some(), project(&row).is_some()),
+                (expected.is_some(), expected.is_some())
+            );
         }
+        assert_eq!(is_enabled(&json!({})), Some(true));
+    }
+
+    #[test]
+    fn the_methods_that_this_server_does_not_have_are_named() {
+        let user = json!({ "options": { "multi_factor_auth_rules": [["password", "u2f"], ["password", "mapped"], ["password", "u2f", "x\u{1b}"]] } });
+        let why = lost_factor(&user, "password", "do it").unwrap();
+        assert!(why.contains("name `mapped`, `u2f`, `x%1B`, which") && why.ends_with("then do it"), "{why}");
+        assert_eq!(lost_factor(&user, "totp", "do it"), None);
     }
 }

@@ -75,7 +75,7 @@ impl<'v, 's> People<'v, 's> {
         }
         let id = DomainId::from_bytes(Ids::default().next()?);
         let name = NameKey::domain(realm);
-        draft.change.expect_absent::<Name>(&name).put(&name, &Name::new(*id.bytes(), realm.as_str()));
+        draft.change.expect_absent::<Name>(&name).put(&name, &Name::new(id.stored(), realm.as_str()));
         draft.change.put(&id, &Domain::new(realm.clone()));
         self.domains.insert(realm.clone(), id);
         Ok(id)

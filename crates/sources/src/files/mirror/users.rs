@@ -305,7 +305,7 @@ impl Comparison<'_, '_, '_, '_> {
                 self.draft
                     .change
                     .expect_absent::<Name>(&by_name)
-                    .put(&by_name, &Name::new(*id.bytes(), name.as_str()));
+                    .put(&by_name, &Name::new(id.stored(), name.as_str()));
                 self.draft.put_new(&id, &token);
             }
             (Some((id, before)), None) => {

@@ -33,7 +33,7 @@ impl<'t> Reader<'t> {
         let reader = Reader { whole: text, rest: text, is_sqlite };
         match is_sqlite || MYSQL.iter().any(|begin| text.starts_with(begin)) {
             true => Ok(reader),
-            false => bail!(reader.wrong("the output of `mysqldump keystone` or `sqlite3 keystone.db .dump`")),
+            false => bail!(reader.wrong("the first line of a dump by `mysqldump` or `sqlite3 .dump`")),
         }
     }
 
@@ -52,7 +52,7 @@ impl<'t> Reader<'t> {
         let part = match first {
             '\'' => {
                 let Some(end) = end_of_text(after, !self.is_sqlite) else {
-                    bail!(self.wrong("a closing quote of the text that begins here"))
+                    bail!(self.wrong("a closing quote of the string that begins here"))
                 };
                 let (text, rest) = after.split_at(end);
                 self.rest = rest.strip_prefix('\'').unwrap_or(rest);
@@ -158,7 +158,7 @@ impl<'t> Reader<'t> {
         match self.next()? {
             Some(Part::Text(text)) if self.is_sqlite => Ok(text.replace("''", "'")),
             Some(Part::Text(text)) => Ok(unescaped(text)),
-            _ => bail!(here.wrong("NULL, a number or a text in single quotes")),
+            _ => bail!(here.wrong("NULL, a number or a string in single quotes")),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'t> Reader<'t> {
             self.expect(Part::Sign('('))?;
             let here = *self;
             let Some(text) = with_code_points(&self.text()?) else {
-                bail!(here.wrong("a text with `\\uXXXX` or `\\\\` for each backslash"))
+                bail!(here.wrong("a string with `\\uXXXX` or `\\\\` for each backslash"))
             };
             self.expect(Part::Sign(')'))?;
             return Ok(text);
@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
             let end = match (written.is_empty(), self.next()?) {
                 (false, Some(Part::Word("10"))) => "\n",
                 (false, Some(Part::Word("13"))) => "\r",
-                _ => bail!(here.wrong("the replacement of a text by `char(10)` or `char(13)`")),
+                _ => bail!(here.wrong("the replacement of a string by `char(10)` or `char(13)`")),
             };
             self.expect(Part::Sign(')'))?;
             self.expect(Part::Sign(')'))?;
@@ -333,7 +333,7 @@ mod tests {
         }
         let mut reader = Reader::new("-- MySQL\n/* '; */\nSET a='\\';\n").unwrap();
         let why = reader.end_statement().unwrap_err().to_string();
-        assert_eq!(why, "line 3: expected a closing quote of the text that begins here");
+        assert_eq!(why, "line 3: expected a closing quote of the string that begins here");
         let why = Reader::new("-- MySQL\n/*").unwrap().next().unwrap_err().to_string();
         assert!(why.starts_with("line 2: "), "{why}");
     }

@@ -108,9 +108,9 @@ fn what_is_not_understood_is_refused() {
     let row = |values: &str| format!("{CREDENTIALS}INSERT INTO application_credential VALUES{values}");
     for (more, expected) in [
         (row("(1,'a','n','h',NULL),(2,'a','n','evil',NULL);\n"), "have the same id"),
-        (row("(1,'a','n','h');\n"), "line 6: expected a row of 5 values"),
+        (row("(1,'a','n','h');\n"), "line 6: expected a row of 5 values, one for each column; make the dump again"),
         (row("(1,'a','n','h',NULL,1);\n"), "expected a row of 5 values"),
-        (row("(1,'a','n','h',x);\n"), "expected NULL, a number or a text"),
+        (row("(1,'a','n','h',x);\n"), "expected NULL, a number or a string"),
         (row("(1,'a','n','h',NULL)\n"), "expected `,`"),
         (row("(1,'a','n','h',NULL),;\n"), "expected `(`"),
         (row("(1,'a','n','h',NULL"), "expected `,`"),
@@ -129,6 +129,13 @@ fn what_is_not_understood_is_refused() {
     assert!(why.contains("`password` has no column `expires_at_int`"), "{why}");
     let why = read(&sqlite("").replace("'h',1,NULL", "'h',1,'soon'")).map(drop).unwrap_err().to_string();
     assert!(why.contains("malformed `expires_at_int`"), "{why}");
+    for bad in ["-- PostgreSQL database dump\nCREATE TABLE public.password (id integer);\n", "PK"] {
+        let why = read(bad).map(drop).unwrap_err().to_string();
+        assert!(
+            why.contains("`mysqldump keystone local_user password application_credential consumer"),
+            "{why}"
+        );
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::cloud::Api;
 use super::super::dump::{Dump, DumpedAccessToken};
 use super::for_services::{shown, shown_for_system};
-use super::{Asked, id, loses_factor, outer_first, term, text, unknown};
+use super::{Asked, id, lost_factor, outer_first, term, text, unknown};
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{CloudCredential, CloudRecord};
 use enfilade_facts::tables::{AccessRule, AccessToken, Consumer, Delegation, SharedSecret, Trust, Verifier};
@@ -64,13 +64,9 @@ pub(super) async fn application_credentials(
 /// The verifier of the secret. The hash of the dump is replaced by a fast one at the first use of a secret that Keystone generated.
 fn verifier(asked: &mut Asked, user: &Value, row: &Value, dump: &Dump) -> Verifier {
     let Some(hash) = text(row, "id").and_then(|id| dump.secrets.get(&id)) else { return Verifier::Missing };
-    let why = match enfilade_identity::check_hash(hash) {
-        _ if loses_factor(user, WITH_CREDENTIAL) => {
-            "the rules of its user need a method that this server does not have, and the secret alone would be enough here".to_owned()
-        }
-        Ok(()) => return Verifier::Upgrading(hash.clone()),
-        Err(why) => why.to_string(),
-    };
+    let lost = lost_factor(user, WITH_CREDENTIAL, "make a new secret with `enfilade token regenerate`");
+    let unusable = || enfilade_identity::check_hash(hash).err().map(|why| why.to_string());
+    let Some(why) = lost.or_else(unusable) else { return Verifier::Upgrading(hash.clone()) };
     let name = text(row, "name").unwrap_or_default();
     asked.left.push(Imported::left("secret of application credential", name, why));
     Verifier::Missing
@@ -182,19 +178,15 @@ pub(super) async fn oauth(
 }
 
 /// The access token, or why it is left out.
-fn access_token(
-    dumped: &DumpedAccessToken,
-    users: &[Value],
-) -> Result<(AccessTokenId, AccessToken), &'static str> {
+fn access_token(dumped: &DumpedAccessToken, users: &[Value]) -> Result<(AccessTokenId, AccessToken), String> {
     let read = read_access_token(dumped).ok_or(
-        "an id or the secret is NULL or not 32 hexadecimal digits, the roles are no list, or the end is not a time",
+        "an id or the secret is NULL or not 32 hexadecimal digits, the roles are not a list, or the expiry is not a date and time",
     )?;
-    match users.iter().find(|user| id(user, "id") == Some(read.1.user)) {
-        None => Err("Keystone does not list its user, so the rules of the user are unknown"),
-        Some(user) if loses_factor(user, WITH_ACCESS_TOKEN) => Err(
-            "the rules of its user need a method that this server does not have, and the access token alone would be enough here",
-        ),
-        Some(_) => Ok(read),
+    let user = users.iter().find(|user| id(user, "id") == Some(read.1.user));
+    let user = user.ok_or("Keystone does not list its user, so the rules of the user are unknown")?;
+    match lost_factor(user, WITH_ACCESS_TOKEN, "let the consumer get a new access token") {
+        Some(why) => Err(why),
+        None => Ok(read),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The steps for the operator after an import.
 
+use super::super::dump;
 use super::super::report::{Report, Step};
-use super::{OF_DIRECTORY, Terms};
+use super::Terms;
 use crate::home::Home;
 use crate::output::{self, counted, some};
 use crate::{example, operations};
@@ -10,7 +11,13 @@ use enfilade_admin::keystone::{CloudRecord, list_catalog};
 use enfilade_facts::tables::Endpoint;
 
 /// What the operator has to do after the import.
-pub(super) fn steps(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step> {
+pub(super) fn steps(
+    home: &Home,
+    name: &str,
+    terms: &Terms<'_>,
+    things: &[CloudRecord],
+    report: &Report,
+) -> Vec<Step> {
     let command = |rest: &str| example::command(home, rest);
     let import = format!("import keystone --os-cloud {}", output::word(name));
     let dump = terms.passwords;
@@ -21,9 +28,11 @@ pub(super) fn steps(home: &Home, name: &str, terms: &Terms<'_>, report: &Report)
         return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
     }
     let dumped = |words: &str| {
-        let tables = "local_user password application_credential consumer access_token sensitive_config";
         vec![
-            format!("mysqldump keystone {tables} > keystone.sql      # on the database server of Keystone"),
+            format!(
+                "mysqldump keystone {} > keystone.sql      # on the database server of Keystone",
+                dump::names_of_tables()
+            ),
             command(&format!("{import} --passwords keystone.sql")),
             command(words),
         ]
@@ -32,12 +41,13 @@ pub(super) fn steps(home: &Home, name: &str, terms: &Terms<'_>, report: &Report)
     let without = report.names("user", Imported::lacks_secret);
     if let Some(first) = without.first() {
         let why = format!(
-            "{} until a password is imported or set: {}",
+            "{} until a password is imported or set{}: {}",
             counted(
                 without.len(),
                 "user cannot log in with a password",
                 "users cannot log in with a password"
             ),
+            of_directories(things),
             some(&without)
         );
         let one = format!("user passwd {}", output::word(first));
@@ -56,7 +66,6 @@ pub(super) fn steps(home: &Home, name: &str, terms: &Terms<'_>, report: &Report)
         let commands = if dump.is_some() { vec![command(&one)] } else { dumped(&one) };
         next.push(Step { why, commands });
     }
-    next.extend(directory(report));
     let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
     let why = format!(
         "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
@@ -68,16 +77,16 @@ pub(super) fn steps(home: &Home, name: &str, terms: &Terms<'_>, report: &Report)
     next
 }
 
-/// A step if users or groups of a directory were left out.
-fn directory(report: &Report) -> Option<Step> {
-    let is_of_directory = |item: &Imported| item.left_out.as_deref() == Some(OF_DIRECTORY);
-    let [users, groups] = ["user", "group"].map(|kind| report.names(kind, is_of_directory).len());
-    let why = format!(
-        "{} and {} of directories (LDAP) were left out: create them here, and give them their roles again",
-        counted(users, "user", "users"),
-        counted(groups, "group", "groups")
-    );
-    (users + groups > 0).then(|| Step { why, commands: Vec::new() })
+/// The users of the source that are users of a directory. Their passwords are in the directory, which this server does not ask.
+fn of_directories(things: &[CloudRecord]) -> String {
+    let is_of_directory = |thing: &&CloudRecord| matches!(thing, CloudRecord::User(id, _) if id.is_long());
+    match things.iter().filter(is_of_directory).count() {
+        0 => String::new(),
+        count => format!(
+            "; the source has {} of LDAP directories: no dump contains their passwords, so set them here",
+            counted(count, "user", "users")
+        ),
+    }
 }
 
 /// A step for the operator: to change the endpoints of the identity service that still have the URL of the source.
