@@ -167,7 +167,6 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         ("GET", "/v3/groups/ID", "strangers", none()),
         ("GET", "/v3/projects/ID", "admin's", none()),
         ("GET", "/v3/domains/ID", "elsewhere", none()),
-        ("GET", "/v3/roles/ID", "operator", none()),
         ("POST", "/v3/users", "elsewhere", json!({ "user": { "name": "new", "domain_id": "ID" } })),
         ("POST", "/v3/projects", "admin's", json!({ "project": { "name": "new", "parent_id": "ID" } })),
     ];

@@ -1,6 +1,6 @@
 //! `enfilade import keystone`: all records of an Identity API are imported with their ids.
 
-use crate::curl::curl;
+use crate::curl::{PROPFIND_0, curl};
 use crate::proxmox::python_path;
 use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};
 use serde_json::{Value, json};
@@ -459,19 +459,19 @@ fn of_a_directory(here: &Server, admin: &str, there: &Value, keystone: &Path) {
     // Files, the list of sessions, a dump and its end work as for others.
     let listed = here.cli(&["session", "list"]);
     assert!(listed.iter().any(|row| row.to_string().contains("lena@d1")), "{listed:?}");
-    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 200);
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &PROPFIND_0).status, 207);
     let dump = here.scratch.path().join("dump.jsonl");
     let dump = dump.to_str().unwrap();
     here.cli(&["facts", "dump", "--secrets", dump]);
     assert!(std::fs::read_to_string(dump).unwrap().contains(lena));
     here.cli(&["facts", "load", dump, "--force", "--accept-rollback"]);
     assert_eq!(here.cli(&["facts", "check"])[0]["sound"], true);
-    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 200);
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &PROPFIND_0).status, 207);
     here.cli(&["revoke", "user", "lena@d1"]);
     assert_eq!(status(of_keystone), 401);
-    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 200);
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &PROPFIND_0).status, 207);
     here.cli(&["user", "remove", "lena@d1"]);
-    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &[]).status, 401);
+    assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &PROPFIND_0).status, 401);
     assert_eq!(here.cli(&["facts", "check"])[0]["sound"], true);
 }
 

@@ -163,7 +163,7 @@ impl AccountState {
     pub(crate) fn check_password(&self, now: Clocks) -> Result<(), Refusal> {
         let password = self.user.password.as_ref().filter(|_| self.credential.is_none());
         match password.is_some_and(|password| password.until != 0 && password.until <= now.unix_seconds) {
-            true => Err(Refusal::PasswordExpired { authid: self.authid.clone(), user: self.id }),
+            true => Err(Refusal::PasswordExpired { authid: self.authid.clone(), user: Box::new(self.id) }),
             false => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn suffice(rules: &[Vec<String>], given: Methods) -> bool {
 pub(crate) fn check(view: &View<'_>, authid: &Authid, user: UserId, given: Methods) -> Result<(), Refusal> {
     match suffice(&view.mfa_rules(&user)?, given) {
         true => Ok(()),
-        false => Err(Refusal::MoreMethods { authid: authid.clone(), user }),
+        false => Err(Refusal::MoreMethods { authid: authid.clone(), user: Box::new(user) }),
     }
 }
 

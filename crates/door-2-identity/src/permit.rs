@@ -40,7 +40,7 @@ impl Unfinished {
     /// The refusal of the password alone.
     pub fn refuse(&self) -> Refusal {
         let principal = &self.granted.principal;
-        Refusal::MoreMethods { authid: principal.authid.clone(), user: principal.user }
+        Refusal::MoreMethods { authid: principal.authid.clone(), user: Box::new(principal.user) }
     }
 }
 

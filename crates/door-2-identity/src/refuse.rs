@@ -127,8 +127,8 @@ pub enum Refusal {
     PasswordExpired {
         /// The user.
         authid: Authid,
-        /// The id of the user.
-        user: UserId,
+        /// The id of the user, in a box so that no refusal is large.
+        user: Box<UserId>,
     },
     /// The password or other credential is correct, but the rules of the user for multi-factor authentication need further methods.
     #[error(
@@ -137,8 +137,8 @@ pub enum Refusal {
     MoreMethods {
         /// The user.
         authid: Authid,
-        /// The id of the user.
-        user: UserId,
+        /// The id of the user, in a box so that no refusal is large.
+        user: Box<UserId>,
     },
     /// A passcode that no credential of the user accepts.
     #[error("the passcode of `{authid}` is not accepted: {why}")]
@@ -363,10 +363,10 @@ mod tests {
             ("ID22", Refusal::CsrfToken),
             ("ID23", Refusal::UnknownCertificate),
             ("ID24", Refusal::WrongSignature),
-            ("ID25", Refusal::PasswordExpired { authid: who(), user: UserId::from_bytes([1; 16]) }),
+            ("ID25", Refusal::PasswordExpired { authid: who(), user: Box::new(UserId::from_bytes([1; 16])) }),
             ("ID26", Refusal::TokenFromFuture { seconds: 1 }),
             ("ID27", Refusal::ClockBehind { seconds: 1 }),
-            ("ID29", Refusal::MoreMethods { authid: who(), user: UserId::from_bytes([1; 16]) }),
+            ("ID29", Refusal::MoreMethods { authid: who(), user: Box::new(UserId::from_bytes([1; 16])) }),
         ];
         let mut codes = BTreeSet::new();
         for (are_failures, refusals) in [(true, &failures[..]), (false, &others)] {

@@ -230,7 +230,7 @@ pub(super) async fn change_password(
         // The password is correct, and it is expired or needs further methods for a session. The user may still change it.
         Err(Refusal::Identity(
             IdentityRefusal::PasswordExpired { user, .. } | IdentityRefusal::MoreMethods { user, .. },
-        )) => user,
+        )) => *user,
         Err(refusal) => return Err(refusal.into()),
     };
     connection.anonymous.release();

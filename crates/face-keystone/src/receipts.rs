@@ -37,7 +37,7 @@ pub(super) fn answer(
         Ok::<_, Refusal>((user, domain))
     })??;
     let (authid, id) = (arrival.authid().clone(), claim.user);
-    trace.refused(&IdentityRefusal::MoreMethods { authid, user: id }.into());
+    trace.refused(&IdentityRefusal::MoreMethods { authid, user: Box::new(id) }.into());
     let body = json!({
         "receipt": {
             "methods": claim.methods.names(),

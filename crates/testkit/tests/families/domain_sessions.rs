@@ -47,7 +47,7 @@ async fn an_administrator_of_a_domain() {
         ("admin", "POST", "/v3/roles -> local", json!({ "role": { "name": "local", "domain_id": "default" } }), 201, &[]),
         ("admin", "GET", "/v3/roles/<local>", none(), 200, &["<local>"]),
         ("admin", "GET", "/v3/roles?domain_id=default", none(), 200, &["<local>"]),
-        ("clerk", "GET", "/v3/roles/<local>", none(), 404, &["Could not find role"]),
+        ("clerk", "GET", "/v3/roles/<local>", none(), 403, &["get_domain_role"]),
         ("clerk", "GET", "/v3/roles?domain_id=default", none(), 403, &["not authorized"]),
         ("admin", "GET", "/v3/domains", none(), 200, &["\"id\":\"default\"", "<elsewhere>"]),
         ("admin", "PUT", system, none(), 204, &[]),
