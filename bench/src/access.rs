@@ -2,6 +2,8 @@
 //! without the rest of the server.
 
 mod alone;
+mod compared;
+mod client;
 mod door;
 mod samba;
 mod trees;
@@ -9,19 +11,20 @@ mod trees;
 pub(crate) use door::part;
 
 use crate::Failure;
+use crate::goals::Goal;
 use crate::report::Report;
+use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{cpu_seconds, now};
+use crate::stopwatch::now;
 use crate::stores::{self, TOKENS_EACH};
+use client::Client;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Datastore, Group, Member, Membership, MembershipKey, Who,
 };
 use enfilade_facts::vocabulary::{DatastoreName, GroupId, Role, Sid, UserId};
 use enfilade_facts::{Change, Source};
 use enfilade_sources::lmdb::Lmdb;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use trees::{Acls, TREES};
@@ -32,6 +35,31 @@ const LARGE: &str = "largedir_41000";
 /// The number of times that a tree is listed again after its first listing, to measure the mean cost of one listing.
 const AGAIN: u32 = 10;
 const CLIENTS: usize = 8;
+/// The number of starts of the server with which a first listing is measured.
+const STARTS: usize = 3;
+/// The ids and limits of the goals for instructions, for the second and the third of [`GROUPS`].
+const INSTRUCTIONS: [(&str, f64); 2] = [("groups-400", 1.05), ("groups-4000", 1.10)];
+
+pub(crate) fn goals() -> Vec<Goal> {
+    let [few, more @ ..] = GROUPS;
+    let of = |(groups, (id, most)): (u32, (&'static str, f64))| {
+        let workload = format!(
+            "Door 4 alone under callgrind judges all entries of a tree, for the first time and again, with few and with distinct ACLs: the worst of \
+             {}",
+            TREES.join(", ")
+        );
+        let what = format!(
+            "instructions of door 4 for a user in {groups} groups, divided by those for one in {few}"
+        );
+        Goal::new(id, most, "times", what, workload)
+    };
+    let instructions = more.into_iter().zip(INSTRUCTIONS).map(of);
+    instructions.chain(compared::goals()).chain(alone::goals()).collect()
+}
+
+pub(crate) fn goals_alone() -> Vec<Goal> {
+    alone::goals()
+}
 
 /// A user who exists on both servers.
 pub(crate) struct User {
@@ -88,7 +116,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Bench::on(chosen, &Acls::BOTH, |bench| {
         let judging = door::run(report, bench.users)?;
         bench.instructions(report)?;
-        bench.beside_samba(report)?;
+        bench.compare_with_samba(report)?;
         for how in [How::Heard, How::Asked] {
             bench.alone(report, how, judging)?;
         }
@@ -135,7 +163,8 @@ impl Bench<'_> {
 
     fn instructions(&self, report: &mut Report) -> Result<(), Failure> {
         if Command::new("valgrind").arg("--version").output().is_err() {
-            eprintln!("valgrind is not there, so no instructions are counted");
+            report
+                .missing("instructions of door 4", "valgrind is not installed (`apt-get install valgrind`)");
             return Ok(());
         }
         let mut worst = [[0_f64; 2]; 2];
@@ -165,11 +194,8 @@ impl Bench<'_> {
                 }
             }
         }
-        for ((worst, groups), (id, most)) in
-            worst.into_iter().zip([400, 4_000]).zip([("groups-400", 1.05), ("groups-4000", 1.10)])
-        {
-            let what = format!("instructions in {groups} groups to those in 4, the worst of all trees");
-            report.goal(id, &what, worst.into_iter().fold(0.0, f64::max), most, "times");
+        for (worst, (id, _)) in worst.into_iter().zip(INSTRUCTIONS) {
+            report.goal(id, Estimate::once(worst.into_iter().fold(0.0, f64::max)));
         }
         Ok(())
     }
@@ -192,22 +218,22 @@ impl Bench<'_> {
         Server::start(&data, &[("ENFILADE_ACCESS__WATCH", if how == How::Heard { "true" } else { "false" })])
     }
 
-    /// CPU seconds of the server to list a tree, or only its first directory: the first time, and again.
+    /// CPU milliseconds of the server to list a tree, or only its first directory: the first time, and again.
     fn listed(&self, acls: Acls, tree: &str, user: usize, is_whole: bool) -> Result<[f64; 2], Failure> {
         let server = self.server(How::Heard)?;
         // This wait can be longer than the idle limit of a connection, so the client connects only after it.
-        server.settle();
+        server.settle()?;
         let mut client = Client::new(server.plain, user)?;
         // The first request includes the lookup of the user, which is not measured.
         client.list(acls, "")?;
-        let spent = || server.cpu_nanos() / 1e9;
-        let before = spent();
+        let spent = || Ok::<_, Failure>(server.cpu_nanos()? / 1e6);
+        let before = spent()?;
         let mut ask = || match is_whole {
             true => client.tree(acls, tree),
             false => Ok(client.list(acls, tree)?.len() as u64),
         };
         let files = ask()?;
-        let first = spent() - before;
+        let first = spent()? - before;
         if files != trees::SEEN {
             return Err(format!(
                 "{files} files of {tree} are seen in {} groups",
@@ -215,32 +241,28 @@ impl Bench<'_> {
             )
             .into());
         }
-        let before = spent();
+        let before = spent()?;
         for _ in 0..AGAIN {
             ask()?;
         }
-        Ok([first, (spent() - before) / f64::from(AGAIN)])
+        Ok([first, (spent()? - before) / f64::from(AGAIN)])
     }
 
-    /// The median of three runs of [`Bench::listed`], each with a newly started server.
+    /// [`Bench::listed`] three times, each time with a newly started server.
     fn listed_thrice(
         &self,
         acls: Acls,
         tree: &str,
         user: usize,
         is_whole: bool,
-    ) -> Result<[f64; 2], Failure> {
-        let mut firsts = Vec::new();
-        let mut agains = Vec::new();
-        for _ in 0..3 {
+    ) -> Result<[Samples; 2], Failure> {
+        let (mut firsts, mut agains) = (Samples::default(), Samples::default());
+        for _ in 0..STARTS {
             let [first, again] = self.listed(acls, tree, user, is_whole)?;
             firsts.push(first);
             agains.push(again);
         }
-        Ok([firsts, agains].map(|mut all| {
-            all.sort_by(f64::total_cmp);
-            all.get(1).copied().unwrap_or(f64::NAN)
-        }))
+        Ok([firsts, agains])
     }
 
     /// Empties the kernel's caches and lists the tree once, so that they contain what a listing needs, and not what the creation of the trees left in
@@ -250,102 +272,10 @@ impl Bench<'_> {
         self.listed(acls, tree, 0, true).map(drop)
     }
 
-    fn beside_samba(&self, report: &mut Report) -> Result<(), Failure> {
-        let shares: Vec<(&str, &Path)> =
-            self.places.iter().map(|(acls, path)| (acls.name(), path.as_path())).collect();
-        let samba = samba::start(&self.scratch.path().join("samba"), &shares, self.users)?;
-        for acls in Acls::BOTH {
-            for tree in self.chosen {
-                self.warm(acls, tree)?;
-                self.tree_beside(report, samba.as_ref(), acls, tree, true)?;
-                if tree.starts_with("largedir") {
-                    self.tree_beside(report, samba.as_ref(), acls, tree, false)?;
-                }
-                if *tree == LARGE {
-                    self.acls_alone(report, acls)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Measures Enfilade and Samba with a tree, or only with its first directory.
-    fn tree_beside(
-        &self,
-        report: &mut Report,
-        samba: Option<&enfilade_testkit::Samba>,
-        acls: Acls,
-        tree: &str,
-        is_whole: bool,
-    ) -> Result<(), Failure> {
-        let what = if is_whole { "all of" } else { "the directory" };
-        let mut theirs_of_few = f64::NAN;
-        for (n, user) in self.users.iter().enumerate() {
-            let groups = u64::from(user.groups);
-            let of = |whose: &str| format!("listing {what} {tree}, {} ACLs, {whose}", acls.name());
-            let [first, again] = match is_whole {
-                true => self.listed(acls, tree, n, true)?,
-                false => self.listed_thrice(acls, tree, n, false)?,
-            };
-            report.once(&of("ours, first, server CPU"), groups, first * 1e3, "ms");
-            report.once(&of("ours, again, server CPU"), groups, again * 1e3, "ms");
-            // With 4,000 groups Samba takes minutes for the larger trees, and its clients time out.
-            let is_fit = groups <= 400 || tree == "largedir_1000";
-            let Some(samba) = samba.filter(|_| is_fit) else { continue };
-            let commands = if is_whole { "recurse; ls" } else { "ls" };
-            let (said, theirs) =
-                samba::list(samba, (acls.name(), tree), user, commands, self.scratch.path())?;
-            let is_one = |line: &&str| match is_whole {
-                true => line.contains(" 25000 "),
-                false => line.trim_start().starts_with('d'),
-            };
-            let shown = said.lines().filter(is_one).count();
-            if shown as u64 != trees::SEEN {
-                return Err(format!("Samba shows {shown} of {tree}").into());
-            }
-            eprintln!(
-                "{what} {tree}, {groups} groups: {theirs:.2} s by Samba, {first:.3} and {again:.3} s here"
-            );
-            report.once(&of("Samba, server CPU"), groups, theirs * 1e3, "ms");
-            match groups {
-                4 => theirs_of_few = theirs,
-                _ => report.once(&of("Samba, to that in 4 groups"), groups, theirs / theirs_of_few, "times"),
-            }
-            for (when, spent) in [("first", first), ("again", again)] {
-                report.once(&of(&format!("ours, {when}, to Samba's CPU")), groups, spent / theirs, "times");
-            }
-            // The goals apply only to the one large directory, with few different ACLs.
-            if tree == LARGE && acls == Acls::Few && !is_whole {
-                let goals = match groups {
-                    4 => [("samba-4-first", first, 1.0 / 5.0), ("samba-4-again", again, 1.0 / 15.0)],
-                    _ => [("samba-400-first", first, 1.0 / 25.0), ("samba-400-again", again, 1.0 / 60.0)],
-                };
-                for (id, ours, most) in goals {
-                    let when = if id.ends_with("first") { "for the first time" } else { "again" };
-                    let what = format!(
-                        "listing the directory {LARGE} in {groups} groups {when}, ours to Samba's CPU"
-                    );
-                    report.goal(id, &what, ours / theirs, most, "times");
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Measures the lowest cost at which a program can read these ACLs.
-    fn acls_alone(&self, report: &mut Report, acls: Acls) -> Result<(), Failure> {
-        let what = format!(
-            "the directory {LARGE}, {} ACLs: its names and each ACL, and nothing else, CPU",
-            acls.name()
-        );
-        report.once(&what, 41_000, alone::names_and_acls(acls, LARGE)?, "ms");
-        Ok(())
-    }
-
     /// Copies the visible entries with rclone: the time to find them, to copy them, and to do both.
     fn copies(&self, report: &mut Report) -> Result<(), Failure> {
         if Command::new("rclone").arg("version").output().is_err() {
-            eprintln!("rclone is not installed (`apt-get install rclone`), so nothing is copied");
+            report.missing("copies by rclone", "rclone is not installed (`apt-get install rclone`)");
             return Ok(());
         }
         let server = self.server(How::Heard)?;
@@ -376,10 +306,10 @@ impl Bench<'_> {
                             }
                         }
                     };
-                    let before = cpu_seconds(&server.child.0.id().to_string()).unwrap_or(f64::NAN);
+                    let before = server.cpu_nanos()?;
                     let found = run(&["lsf", "-R", ":webdav:"])?;
                     let whole = run(&["copy", ":webdav:", &into.to_string_lossy()])?;
-                    let spent = cpu_seconds(&server.child.0.id().to_string()).unwrap_or(f64::NAN) - before;
+                    let spent = (server.cpu_nanos()? - before) / 1e9;
                     std::fs::remove_dir_all(&into)?;
                     report.once(&of("finding"), groups, found, "s");
                     report.once(&of("finding and copying"), groups, whole, "s");
@@ -389,105 +319,5 @@ impl Bench<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// A connection with or without TLS.
-trait Stream: Read + Write + Send {}
-impl<S: Read + Write + Send> Stream for S {}
-
-/// A client that lists directories on one connection.
-struct Client {
-    stream: Box<dyn Stream>,
-    authorization: String,
-    body: &'static str,
-}
-
-const BODY: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop><D:displayname/><D:getlastmodified/>\
-                    <D:getcontentlength/><D:resourcetype/></D:prop></D:propfind>";
-
-impl Client {
-    fn new(address: SocketAddr, user: usize) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        Ok(Self::on(Box::new(stream), user))
-    }
-
-    /// A client over TLS. By default a server listens only with TLS.
-    fn over_tls(server: &Server, user: usize) -> Result<Self, Failure> {
-        Ok(Self::on(Box::new(server.https.stream()?), user))
-    }
-
-    fn on(stream: Box<dyn Stream>, user: usize) -> Self {
-        let secret = stores::secret_of(user as u64 * TOKENS_EACH);
-        Client { stream, authorization: format!("PBSAPIToken=user{user}@local!t0:{secret}"), body: BODY }
-    }
-
-    /// The entries of a directory: paths below the datastore, directories with a slash at the end.
-    fn list(&mut self, acls: Acls, path: &str) -> Result<Vec<String>, Failure> {
-        let base = format!("/dav/{}/", acls.name());
-        let request = format!(
-            "PROPFIND {base}{path} HTTP/1.1\r\nHost: localhost\r\nDepth: 1\r\nAuthorization: {}\r\n\
-             Content-Type: application/xml\r\nContent-Length: {}\r\n\r\n{}",
-            self.authorization,
-            self.body.len(),
-            self.body
-        );
-        self.stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        let mut piece = vec![0; 64 * 1024];
-        let body = loop {
-            let count = self.stream.read(&mut piece)?;
-            if count == 0 {
-                return Err("the server hung up".into());
-            }
-            answer.extend_from_slice(piece.get(..count).unwrap_or_default());
-            if let Some(body) = body_of(&answer) {
-                break body;
-            }
-        };
-        if !answer.starts_with(b"HTTP/1.1 207 ") {
-            return Err(format!("`{path}` is answered with {}", String::from_utf8_lossy(&answer)).into());
-        }
-        let text = String::from_utf8(body)?;
-        let hrefs = text.split("<D:href>").skip(2).filter_map(|rest| rest.split_once('<'));
-        Ok(hrefs.filter_map(|(href, _)| href.strip_prefix(&*base)).map(str::to_owned).collect())
-    }
-
-    /// The number of visible files in a tree.
-    fn tree(&mut self, acls: Acls, tree: &str) -> Result<u64, Failure> {
-        let (mut files, mut paths) = (0, vec![tree.to_owned()]);
-        while let Some(path) = paths.pop() {
-            for entry in self.list(acls, &path)? {
-                match entry.strip_suffix('/') {
-                    Some(directory) => paths.push(directory.to_owned()),
-                    None => files += 1,
-                }
-            }
-        }
-        Ok(files)
-    }
-}
-
-/// The body of a complete response, by Content-Length or in chunks (RFC 9112 §7.1); `None` if it is not complete yet.
-fn body_of(answer: &[u8]) -> Option<Vec<u8>> {
-    let start = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(answer.get(..start)?).ok()?.to_ascii_lowercase();
-    let mut rest = answer.get(start..)?;
-    if let Some(length) = head.lines().find_map(|line| line.strip_prefix("content-length:")) {
-        return rest.get(..length.trim().parse().ok()?).map(<[u8]>::to_vec);
-    }
-    if !rest.ends_with(b"\r\n0\r\n\r\n") {
-        return None;
-    }
-    let mut body = Vec::with_capacity(rest.len());
-    loop {
-        let end = rest.windows(2).position(|two| two == b"\r\n")?;
-        let length = usize::from_str_radix(std::str::from_utf8(rest.get(..end)?).ok()?, 16).ok()?;
-        body.extend_from_slice(rest.get(end + 2..end + 2 + length)?);
-        if length == 0 {
-            return Some(body);
-        }
-        rest = rest.get(end + length + 4..)?;
     }
 }

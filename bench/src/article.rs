@@ -2,20 +2,24 @@
 //! the other, 1,000 creations and 500 validations on 20 connections, and 4,000 validations on 20 connections with more and more revocations.
 
 use crate::Failure;
+use crate::arrivals::latencies;
 use crate::fernet::cloud::{self, Cloud};
 use crate::fernet::http::{self, Served};
 use crate::report::Report;
+use crate::samples::Samples;
 use crate::scratch::Scratch;
-use crate::stopwatch::{Samples, now};
+use crate::stopwatch::now;
 use crate::stores::{self, audit};
 use enfilade_facts::tables::{Password, User};
 use enfilade_facts::vocabulary::Secret;
 use enfilade_facts::{Change, Read, Source};
 use enfilade_sources::lmdb::Lmdb;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 const AT_ONCE: usize = 20;
+/// The number of requests at planned times.
+const PLANNED: u64 = 4_000;
 const PASSWORD: &str = "a password";
 /// The numbers of revocations. The last number is larger than in any real cloud.
 const REVOCATIONS: [u64; 7] = [0, 100, 500, 1_000, 4_000, 10_000, 100_000];
@@ -35,8 +39,10 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     run(report, "creations by password, one after the other", 200, &by_password, 200, 1)?;
     run(report, "validations, one after the other", 200, &served.validate, 200, 1)?;
     run(report, "creations by password, 20 at once", 1_000, &by_password, 1_000, AT_ONCE)?;
-    run(report, "creations by token, 20 at once", 1_000, &by_token, 1_000, AT_ONCE)?;
-    run(report, "validations, 20 at once", 500, &served.validate, 500, AT_ONCE)?;
+    let (rate, _) = run(report, "creations by token, 20 at once", 1_000, &by_token, 1_000, AT_ONCE)?;
+    planned(report, &served, "creations by token", &by_token, rate)?;
+    let (rate, _) = run(report, "validations, 20 at once", 500, &served.validate, 500, AT_ONCE)?;
+    planned(report, &served, "validations", &served.validate, rate)?;
     let lmdb = Lmdb::open(&served.facts)?;
     let mut there = 0;
     let mut first = None;
@@ -51,7 +57,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         there = revocations;
         // After a change that adds so many revocations, the first validation builds the server's index of revocations again.
         run(report, "the first validations after that", revocations, &served.validate, 10, 1)?;
-        let cpu = run(
+        let (_, cpu) = run(
             report,
             "4,000 validations, 20 at once, by revocations",
             revocations,
@@ -65,7 +71,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends requests on `at_once` connections. Reports requests per second, and the time and CPU of each; returns the CPU milliseconds of each.
+/// Sends requests on `at_once` connections, each as soon as the last one was answered. Reports requests per second, the CPU of each, and the longest
+/// time. Returns the requests per second, and the CPU milliseconds of each.
 fn series(
     report: &mut Report,
     served: &Served,
@@ -74,38 +81,58 @@ fn series(
     requests: &[Vec<u8>],
     count: usize,
     at_once: usize,
-) -> Result<f64, Failure> {
-    let (next, times) = (AtomicUsize::new(0), Mutex::new(Samples::default()));
-    let before = served.server.cpu_nanos();
+) -> Result<(f64, f64), Failure> {
+    let next = AtomicUsize::new(0);
+    let before = served.server.cpu_nanos()?;
     let began = now();
-    std::thread::scope(|scope| {
-        let client = || -> Result<(), String> {
+    let times = std::thread::scope(|scope| {
+        let client = || -> Result<Samples, String> {
             let mut client = served.server.https.connect().map_err(|why| why.to_string())?;
             let mut mine = Samples::default();
             while let Some(turn) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|turn| *turn < count) {
-                let request = requests.get(turn % requests.len()).ok_or("no request")?;
                 let began = now();
-                match client.get(request).map_err(|why| why.to_string())? {
-                    200 | 201 => mine.push(began.elapsed().as_secs_f64() * 1e3),
-                    status => return Err(format!("{what}: answered with {status}")),
-                }
+                answered(client.get(requests.get(turn % requests.len()).ok_or("no request")?), what)?;
+                mine.push(began.elapsed().as_secs_f64() * 1e3);
             }
-            times.lock().map_err(|_| "a client ended")?.extend(&mine);
-            Ok(())
+            Ok(mine)
         };
         let running: Vec<_> = (0..at_once).map(|_| scope.spawn(client)).collect();
+        let mut all = Samples::default();
         for one in running {
-            one.join().map_err(|_| "a client ended")??;
+            all.extend(&one.join().map_err(|_| "a client ended")??);
         }
-        Ok::<_, String>(())
+        Ok::<_, String>(all)
     })?;
-    let seconds = began.elapsed().as_secs_f64();
-    let cpu = (served.server.cpu_nanos() - before) / count as f64 / 1e6;
-    report.once(&format!("{what}: a second"), n, count as f64 / seconds, "requests");
-    report.once(&format!("{what}: server CPU"), n, cpu, "ms each");
-    let times = times.into_inner().map_err(|_| "a client ended")?;
-    report.tail(&format!("{what}: time"), n, &times, "ms");
-    Ok(cpu)
+    let rate = count as f64 / began.elapsed().as_secs_f64();
+    let cpu = (served.server.cpu_nanos()? - before) / count as f64 / 1e6;
+    report.once(&format!("{what}: a second"), n, rate, "requests/s");
+    report.once(&format!("{what}: server CPU of each"), n, cpu, "ms");
+    report.middle(&format!("{what}: time in a closed loop"), n, &times, "ms");
+    Ok((rate, cpu))
+}
+
+/// Sends requests at planned times, half as many a second as a series reached. Reports their latencies.
+fn planned(
+    report: &mut Report,
+    served: &Served,
+    what: &str,
+    requests: &[Vec<u8>],
+    rate: f64,
+) -> Result<(), Failure> {
+    let clients = (0..AT_ONCE).map(|_| served.server.https.connect()).collect::<Result<Vec<_>, _>>()?;
+    let every = Duration::from_secs_f64(2.0 / rate);
+    let times = latencies(every, PLANNED, clients, |client, n| {
+        answered(client.get(requests.get(n as usize % requests.len()).ok_or("no request")?), what)
+    })?;
+    report.tail(&format!("{what}, at planned times, half of the rate"), PLANNED, &times, "ms");
+    Ok(())
+}
+
+fn answered(status: Result<u16, Failure>, what: &str) -> Result<(), String> {
+    match status.map_err(|why| why.to_string())? {
+        200 | 201 => Ok(()),
+        status => Err(format!("{what}: answered with {status}")),
+    }
 }
 
 fn give_password(cloud: &Cloud) -> Result<(), Failure> {

@@ -1,32 +1,114 @@
 //! The time from the start of a server with a directory of certificates to its first answer: HAProxy and Enfilade.
 
 mod handshakes;
+mod haproxy;
 mod make;
 mod phases;
+mod readers;
 mod spray;
 
 pub(crate) use make::make;
 
 use crate::Failure;
-use crate::report::Report;
+use crate::goals::Goal;
+use crate::report::{Paired, Report};
+use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{Child, Samples, now, pause};
+use crate::stopwatch::{now, pause};
 use enfilade_admin::{CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex};
 use enfilade_facts::MemoSeed;
-use enfilade_sources::files::certificates::{Engine, Ring, Threads, list};
+use enfilade_sources::files::certificates::list;
 use enfilade_tls::{Ask, Certificates, Digest, Rules, Tickets};
-use std::ffi::OsString;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::process::Command;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 const ROUNDS: usize = 5;
 const CHANGED: usize = 10;
-const FULL: usize = 25_000;
+/// The number of rounds with an empty page cache.
+const COLD_ROUNDS: usize = 3;
+/// The number of certificates with which the goals are judged, unless their workload has another number.
+pub(crate) const FULL: usize = 25_000;
 const MILLION: usize = 1_000_000;
+
+pub(crate) fn goals() -> Vec<Goal> {
+    let of = |work: &str| {
+        format!(
+            "{FULL} certificates of `cargo xtask certs`. {work}; divided by the start of HAProxy until it accepts a connection, warm"
+        )
+    };
+    let start = "the whole server in a process of its own, until it accepts a connection";
+    let mut goals = vec![
+        Goal::new(
+            "warm",
+            1.0 / 150.0,
+            "times",
+            "start with all certificates, divided by HAProxy's, warm",
+            of(&format!("{ROUNDS} starts: {start}")),
+        ),
+        Goal::new(
+            "cold",
+            1.0 / 45.0,
+            "times",
+            "start with all certificates, divided by HAProxy's, cold",
+            format!(
+                "{FULL} certificates of `cargo xtask certs`, the page cache is dropped before each start. {COLD_ROUNDS} starts: {start}; divided by that of HAProxy"
+            ),
+        ),
+        Goal::new(
+            "verified",
+            1.0 / 8.0,
+            "times",
+            "all keys verified, divided by HAProxy's start",
+            of("In process, on all cores, once"),
+        ),
+        Goal::new(
+            "restart",
+            1.0 / 250.0,
+            "times",
+            "restart with an index, divided by HAProxy's start",
+            of(&format!("In process, {ROUNDS} times: the index is read, the state of every file is asked")),
+        ),
+        Goal::new(
+            "reload",
+            1.0 / 200.0,
+            "times",
+            "reload after changed files, divided by HAProxy's start",
+            of(&format!("In process, {ROUNDS} times: {CHANGED} files were replaced")),
+        ),
+        Goal::new(
+            "memory",
+            1.0,
+            "KiB",
+            "memory of a certificate while idle",
+            format!(
+                "{FULL} certificates of `cargo xtask certs`. {ROUNDS} starts; the resident memory minus that of a start with one certificate"
+            ),
+        ),
+        Goal::new(
+            "million",
+            6.0,
+            "s",
+            "start with a million certificates, warm",
+            format!("`--n {MILLION}`. {ROUNDS} starts: {start}"),
+        ),
+        Goal::new(
+            "million-memory",
+            1.0,
+            "GiB",
+            "memory of a million certificates while idle",
+            format!(
+                "`--n {MILLION}`. {ROUNDS} starts; the resident memory minus that of a start with one certificate"
+            ),
+        ),
+    ];
+    goals.extend(handshakes::goals());
+    goals.extend(spray::goals());
+    goals
+}
 
 pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     let directory = make::directory(count)?;
@@ -34,53 +116,40 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     let scratch = Scratch::new("certs")?;
     let is_cold_possible = drop_caches();
     if !is_cold_possible {
-        eprintln!("the cache of the kernel cannot be dropped here, so nothing is measured cold");
+        report.missing(
+            "starts with an empty page cache",
+            "the page cache can be dropped only by root of the machine",
+        );
     }
-    let peer = haproxy(report, &directory, &scratch, n, is_cold_possible)?;
-    readers(report, &directory, n, is_cold_possible)?;
+    // The goals belong to one number of certificates.
+    report.keep_goals(|id| id.starts_with("million") == (count == MILLION));
+    let peer = haproxy::run(report, &directory, &scratch, n, is_cold_possible)?;
+    readers::run(report, &directory, n, is_cold_possible)?;
     let own = ours(report, &directory, &scratch, n, is_cold_possible)?;
-    // The goals apply only from this number of certificates on.
-    let is_full = count >= FULL;
-    if let Some(peer) = peer.filter(|_| is_full) {
-        report.goal(
-            "warm",
-            "ours, every name answerable, to HAProxy's start, warm",
-            own.warm / peer.warm,
-            1.0 / 150.0,
-            "times",
-        );
-        if let (Some(own), Some(peer)) = (own.cold, peer.cold) {
-            report.goal("cold", "the same, cold", own / peer, 1.0 / 45.0, "times");
+    if count == FULL {
+        if let Some(peer) = &peer {
+            for (id, (what, ours), theirs) in [
+                ("warm", ("start with all certificates, warm", &own.warm), Some(&peer.warm)),
+                ("cold", ("start with all certificates, cold", &own.cold), peer.cold.as_ref()),
+                ("verified", ("all keys verified, and a start", &own.verified), Some(&peer.warm)),
+                (
+                    "restart",
+                    ("a restart with an index, every file asked, and a start", &own.restart),
+                    Some(&peer.warm),
+                ),
+                ("reload", ("a reload after 10 changed files, and a start", &own.reload), Some(&peer.warm)),
+            ] {
+                let Some(theirs) = theirs.filter(|_| ours.len() > 0) else { continue };
+                let what = what.to_owned();
+                let paired = Paired { what, n, unit: "ms", ours, peer: "HAProxy", theirs, floor: None };
+                report.compare(Some(id), paired);
+            }
         }
-        report.goal(
-            "verified",
-            "ours, all keys verified, to HAProxy's start",
-            own.verified / peer.warm,
-            1.0 / 8.0,
-            "times",
-        );
-        report.goal(
-            "restart",
-            "ours, a restart with an index, every file asked, to HAProxy's start",
-            own.restart / peer.warm,
-            1.0 / 250.0,
-            "times",
-        );
-        report.goal(
-            "reload",
-            "ours, a reload after 10 changed files, to HAProxy's start",
-            own.reload / peer.warm,
-            1.0 / 200.0,
-            "times",
-        );
+        report.goal("memory", own.idle_kib);
     }
-    if count >= MILLION {
-        report.goal("million", "ours, every name of a million answerable, warm", own.warm, 6.0, "s");
-        let gib = own.idle_kib * n as f64 / 1024.0 / 1024.0;
-        report.goal("million-memory", "ours, memory of a million while idle", gib, 1.0, "GiB");
-    }
-    if is_full {
-        report.goal("memory", "ours, memory of each certificate while idle", own.idle_kib, 1.0, "KiB");
+    if count == MILLION {
+        report.goal("million", own.warm.middle().times(1e-3));
+        report.goal("million-memory", own.idle_kib.times(n as f64 / 1024.0 / 1024.0));
     }
     if count >= MILLION {
         // The cost of a handshake does not depend on the number of certificates; `spray` is measured with fewer certificates.
@@ -90,71 +159,10 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     spray::run(report, &directory, &scratch, count)
 }
 
-/// The time from the start to the first accepted connection, in seconds.
+/// The times from the start to the first accepted connection, in milliseconds.
 struct Start {
-    warm: f64,
-    cold: Option<f64>,
-}
-
-fn haproxy(
-    report: &mut Report,
-    directory: &Path,
-    scratch: &Scratch,
-    n: u64,
-    is_cold_possible: bool,
-) -> Result<Option<Start>, Failure> {
-    if Command::new("haproxy").arg("-v").output().is_err() {
-        eprintln!("haproxy is not installed (`apt-get install haproxy`), so nothing is compared with it");
-        return Ok(None);
-    }
-    if n > 110_000 {
-        eprintln!("HAProxy is not started with more than 110,000 certificates");
-        return Ok(None);
-    }
-    let start = || -> Result<(f64, u64), Failure> {
-        let began = now();
-        let haproxy = start_haproxy(directory, scratch.path())?.ok_or("haproxy is gone")?;
-        Ok((began.elapsed().as_secs_f64(), resident(haproxy.child.0.id())))
-    };
-    eprintln!("HAProxy starts with {n} certificates, twice");
-    // After this, the files are in the page cache.
-    read_all(directory)?;
-    let (warm, bytes) = start()?;
-    report.once("HAProxy, from its start to the first connection, warm", n, warm * 1e3, "ms");
-    report.once("HAProxy, memory of each certificate", n, bytes as f64 / n as f64 / 1024.0, "KiB");
-    let mut cold = None;
-    if is_cold_possible && drop_caches() {
-        let (seconds, _) = start()?;
-        report.once("HAProxy, from its start to the first connection, cold", n, seconds * 1e3, "ms");
-        cold = Some(seconds);
-    }
-    Ok(Some(Start { warm, cold }))
-}
-
-/// A running HAProxy that listens.
-struct Haproxy {
-    child: Child,
-    address: SocketAddr,
-}
-
-/// Starts HAProxy with the certificates of a directory; `None` if it is not installed.
-fn start_haproxy(directory: &Path, place: &Path) -> Result<Option<Haproxy>, Failure> {
-    if Command::new("haproxy").arg("-v").output().is_err() {
-        return Ok(None);
-    }
-    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let config = place.join("haproxy.cfg");
-    let text = format!(
-        "global\n  maxconn 1000\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
-         frontend f\n  bind {address} ssl crt {}\n  http-request return status 200\n",
-        directory.display()
-    );
-    std::fs::write(&config, text)?;
-    let mut command = Command::new("haproxy");
-    command.args(["-db", "-f"]).arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = Child::start(&mut command)?;
-    wait_for(address)?;
-    Ok(Some(Haproxy { child, address }))
+    warm: Samples,
+    cold: Option<Samples>,
 }
 
 fn wait_for(address: SocketAddr) -> Result<(), Failure> {
@@ -168,55 +176,15 @@ fn wait_for(address: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read_all(directory: &Path) -> Result<(), Failure> {
-    Ok(Threads::default().read(directory, &list(directory)?, &|_, _| ())?)
-}
-
-/// Measures each way to read the files, without parsing them.
-fn readers(report: &mut Report, directory: &Path, n: u64, is_cold_possible: bool) -> Result<(), Failure> {
-    let mut engines: Vec<Box<dyn Engine>> = vec![Box::new(Threads::new(1)), Box::new(Threads::default())];
-    match Ring::probe() {
-        Ok(ring) => engines.extend([Box::new(phases::Phases) as Box<dyn Engine>, Box::new(ring)]),
-        Err(why) => eprintln!("{why}"),
-    }
-    for engine in engines {
-        let bytes = AtomicU64::new(0);
-        let read = |names: &[OsString]| {
-            let each = |_: usize, read: Result<&[u8], String>| {
-                bytes.fetch_add(read.map_or(0, |read| read.len() as u64), Ordering::Relaxed);
-            };
-            engine.read(directory, names, &each)
-        };
-        let mut warm = Samples::default();
-        // Reading very many files takes seconds, so fewer rounds are accurate enough.
-        let (rounds, cold_rounds) = if n >= MILLION as u64 { (2, 1) } else { (ROUNDS, 3) };
-        for _ in 0..rounds {
-            let began = now();
-            read(&list(directory)?)?;
-            warm.push(began.elapsed().as_secs_f64() * 1e3);
-        }
-        report.middle(&format!("list and read, {}, warm", engine.name()), n, &warm, "ms");
-        if is_cold_possible {
-            let mut cold = Samples::default();
-            for _ in 0..cold_rounds {
-                drop_caches();
-                let began = now();
-                read(&list(directory)?)?;
-                cold.push(began.elapsed().as_secs_f64() * 1e3);
-            }
-            report.middle(&format!("list and read, {}, cold", engine.name()), n, &cold, "ms");
-        }
-    }
-    Ok(())
-}
-
+/// Times of Enfilade, in milliseconds; without `cold` starts if the page cache cannot be dropped.
 struct Own {
-    warm: f64,
-    cold: Option<f64>,
-    verified: f64,
-    restart: f64,
-    reload: f64,
-    idle_kib: f64,
+    warm: Samples,
+    cold: Samples,
+    verified: Samples,
+    restart: Samples,
+    reload: Samples,
+    /// The memory of a certificate.
+    idle_kib: Estimate,
 }
 
 fn ours(
@@ -248,7 +216,7 @@ fn ours(
     );
     if is_cold_possible {
         let mut cold = Samples::default();
-        for _ in 0..3 {
+        for _ in 0..COLD_ROUNDS {
             drop_caches();
             cold.push(look()?.0 * 1e3);
         }
@@ -258,16 +226,18 @@ fn ours(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let began = now();
     let verified = shelf.verify(&certificates, cores, &AtomicUsize::new(0));
-    let verifying = began.elapsed().as_secs_f64();
+    let verifying = began.elapsed().as_secs_f64() * 1e3;
     if !verified.bad.is_empty() || !verified.changed.is_empty() {
         return Err(format!("{} are bad, {} changed", verified.bad.len(), verified.changed.len()).into());
     }
-    report.once("ours, all keys verified", n, verifying * 1e3, "ms");
+    report.once("ours, all keys verified", n, verifying, "ms");
     let restart = restart(report, directory, scratch, n, &certificates, is_cold_possible)?;
     drop(certificates);
     let reload = reload(report, directory, scratch, n)?;
     let (idle_kib, start) = served(report, directory, scratch, n, is_cold_possible)?;
-    Ok(Own { warm: start.warm, cold: start.cold, verified: verifying, restart, reload, idle_kib })
+    let Start { warm, cold } = start;
+    let verified = Samples::from_iter([verifying]);
+    Ok(Own { warm, cold: cold.unwrap_or_default(), verified, restart, reload, idle_kib })
 }
 
 fn files_of(directory: &Path) -> Result<CertificateFiles, Failure> {
@@ -287,7 +257,7 @@ fn is_answered(certificates: &Certificates, directory: &Path, n: u64) -> Result<
     }
 }
 
-/// The time of a restart with the index of an earlier start, in seconds: from reading the index until every name can be answered.
+/// The times of a restart with the index of an earlier start, in milliseconds: from reading the index until every name can be answered.
 fn restart(
     report: &mut Report,
     directory: &Path,
@@ -295,7 +265,7 @@ fn restart(
     n: u64,
     certificates: &Certificates,
     is_cold_possible: bool,
-) -> Result<f64, Failure> {
+) -> Result<Samples, Failure> {
     let index = scratch.path().join("index");
     let written = LeafIndex::write(&index, directory, &MemoSeed([9; 16]), certificates)?;
     if written as u64 != n {
@@ -313,17 +283,19 @@ fn restart(
         }
         Ok(seconds)
     };
-    let mut checked = f64::INFINITY;
+    let mut checked = Samples::default();
     for (how, what) in [(IndexUse::Checked, "every file asked"), (IndexUse::Trusted, "believed")] {
         let mut warm = Samples::default();
         for _ in 0..ROUNDS {
             warm.push(one(how)? * 1e3);
         }
-        let middle = report.middle(&format!("ours, restart with an index, {what}, warm"), n, &warm, "ms");
-        checked = if how == IndexUse::Checked { middle / 1e3 } else { checked };
+        report.middle(&format!("ours, restart with an index, {what}, warm"), n, &warm, "ms");
+        if how == IndexUse::Checked {
+            checked = warm;
+        }
         if is_cold_possible {
             let mut cold = Samples::default();
-            for _ in 0..3 {
+            for _ in 0..COLD_ROUNDS {
                 drop_caches();
                 cold.push(one(how)? * 1e3);
             }
@@ -333,8 +305,8 @@ fn restart(
     Ok(checked)
 }
 
-/// Returns the time of a reload after ten files were rewritten, in seconds.
-fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> Result<f64, Failure> {
+/// Returns the times of a reload after ten files were rewritten, in milliseconds.
+fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> Result<Samples, Failure> {
     // The reload uses a directory of links to the same files, so that the original directory stays unchanged.
     let place = scratch.path().join("reloaded");
     std::fs::create_dir_all(&place)?;
@@ -366,7 +338,8 @@ fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> R
         }
         certificates = looked.certificates;
     }
-    Ok(report.middle("ours, a reload after 10 changed files, all of them asked", n, &samples, "ms") / 1e3)
+    report.middle("ours, a reload after 10 changed files, all of them asked", n, &samples, "ms");
+    Ok(samples)
 }
 
 /// Measures the whole server in its own process.
@@ -376,7 +349,7 @@ fn served(
     scratch: &Scratch,
     n: u64,
     is_cold_possible: bool,
-) -> Result<(f64, Start), Failure> {
+) -> Result<(Estimate, Start), Failure> {
     let data = scratch.path().join("data");
     let none = [("ENFILADE_TLS__CHECK", "lazy")];
     // The first start initializes the data directory. The second start measures the memory with one certificate.
@@ -402,27 +375,20 @@ fn served(
         warm.push(seconds * 1e3);
         resident.push(server.resident() as f64);
     }
-    let warm = report.middle("ours, from its start to the first connection, warm", n, &warm, "ms") / 1e3;
-    let idle_kib = (resident.at(50) - alone as f64) / n as f64 / 1024.0;
-    report.once("ours, memory of each certificate", n, idle_kib, "KiB");
+    report.middle("ours, from its start to the first connection, warm", n, &warm, "ms");
+    let idle_kib = resident.middle().minus(Estimate::once(alone as f64)).times(1.0 / n as f64 / 1024.0);
+    report.estimate("ours, memory of each certificate", n, idle_kib, "KiB");
     let mut cold = None;
     if is_cold_possible {
         let mut samples = Samples::default();
-        for _ in 0..3 {
+        for _ in 0..COLD_ROUNDS {
             drop_caches();
             samples.push(start()?.0 * 1e3);
         }
-        cold = Some(
-            report.middle("ours, from its start to the first connection, cold", n, &samples, "ms") / 1e3,
-        );
+        report.middle("ours, from its start to the first connection, cold", n, &samples, "ms");
+        cold = Some(samples);
     }
     Ok((idle_kib, Start { warm, cold }))
-}
-
-fn resident(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
 /// Drops the kernel's page cache. Returns whether that was possible.

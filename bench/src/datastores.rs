@@ -2,13 +2,16 @@
 //! ("after"), and in Enfilade ("ours").
 
 mod http;
+mod sizes;
 
 use crate::Failure;
+use crate::goals::Goal;
 use crate::peers::datastore_cfg::ServerFiles;
-use crate::peers::libxcrypt;
-use crate::report::Report;
+use crate::peers::{self, libxcrypt};
+use crate::report::{Paired, Report};
+use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
-use crate::stopwatch::{Samples, now, shared};
+use crate::stopwatch::now;
 use crate::stores::{self, Store};
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -28,20 +31,108 @@ const AFTER_CALLS: f64 = 106.0;
 /// Numbers of stores, and the number of lookups of each store.
 const TABLE: [(u64, u64); 4] = [(1, 1_000), (10, 100), (100, 10), (1_000, 1)];
 const STORES: u64 = 1_000;
+/// The numbers of stores of which a lookup is measured by itself.
+const SIZES: [u64; 3] = [10, 1_000, 100_000];
+/// The number of lookups of a thread in a turn.
+const EACH: usize = 200_000;
+
+pub(crate) fn goals() -> Vec<Goal> {
+    let [few, middle, many] = SIZES;
+    let lookup = "A lookup of a datastore and its end, in process, the ledger in the memory of the process";
+    let original = "divided by the original's time in units of a `$5$` hash of this machine";
+    let calls = "110 lookups minus 10 under strace, the least of five counts";
+    let sizes = format!("{lookup}. {ROUNDS} turns of {EACH} lookups");
+    let goal = |id, at_most, unit, what: &str, workload: String| Goal::new(id, at_most, unit, what, workload);
+    vec![
+        goal(
+            "before",
+            0.25,
+            "times",
+            "the rebuilt 4.1: its time differs from the original's",
+            format!(
+                "10 of {STORES} stores, 100 lookups each, each ended at once, {ROUNDS} turns; {original}"
+            ),
+        ),
+        goal(
+            "after",
+            0.25,
+            "times",
+            "the rebuilt 4.2: its time differs from the original's",
+            format!(
+                "10 of {STORES} stores, 100 lookups each, each ended at once, {ROUNDS} turns; {original}"
+            ),
+        ),
+        goal(
+            "cells",
+            1.0 / 200.0,
+            "times",
+            "a lookup, divided by that of the rebuilt 4.2, the worst case",
+            format!(
+                "{lookup}. {STORES} stores; cases (stores, lookups of each) {TABLE:?}, ended at once and together. {ROUNDS} pairs of turns"
+            ),
+        ),
+        goal(
+            "before-calls",
+            0.25,
+            "times",
+            "the rebuilt 4.1: its system calls differ from the original's",
+            format!("{STORES} stores: {calls}; divided by {BEFORE_CALLS}"),
+        ),
+        goal(
+            "after-calls",
+            0.25,
+            "times",
+            "the rebuilt 4.2: its system calls differ from the original's",
+            format!("{STORES} stores: {calls}; divided by {AFTER_CALLS}"),
+        ),
+        goal(
+            "calls",
+            0.0,
+            "calls",
+            "system calls of a known lookup",
+            format!("{lookup}. 10 stores: {calls}"),
+        ),
+        goal(
+            "probes",
+            1.02,
+            "times",
+            "instructions of a lookup with many stores, divided by those with few",
+            format!(
+                "{lookup}. Random ones of {many} stores, and of {few}: {} lookups minus none under callgrind",
+                sizes::PROBES
+            ),
+        ),
+        goal(
+            "threads",
+            1.0 / 1.5,
+            "times",
+            "time of a lookup on two threads in one store, divided by that on one thread",
+            format!("{sizes} on each thread; one of {middle} stores"),
+        ),
+        goal(
+            "random",
+            400.0,
+            "ns",
+            "a random store of many: the time that it takes more than a random one of few",
+            format!("{sizes}: random ones of {many} stores, then of {few}, in turns"),
+        ),
+    ]
+}
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let scratch = Scratch::new("datastores")?;
+    peers::tell_rebuilt(report, "datastores of Proxmox Backup Server", "4.1, and 4.2.3");
     let hashes = [("secret", "$5$rounds=5000$saltsalt$")];
     let [sha] = libxcrypt::milliseconds(hashes, 101)?;
-    let sha = report.middle("one hash of $5$ by the C library", 1, &sha, "ms") * 1e3;
+    let sha = report.middle("one hash of $5$ by the C library", 1, &sha, "ms").times(1e3);
     let run = Scratch::in_memory("datastores")?;
     let theirs = ServerFiles::new(&scratch.path().join("theirs"), run.path(), STORES)?;
     let ours = house(&scratch.path().join("ours"), STORES)?;
     table(report, &theirs, &ours, sha, small)?;
     calls(report)?;
     rounds(report, &theirs, &ours, &scratch, run.path(), small)?;
-    probes(report, small)?;
-    sizes(report, &scratch, small)?;
+    sizes::probes(report, small)?;
+    sizes::run(report, &scratch, small)?;
     http::run(report, &scratch, small)
 }
 
@@ -73,12 +164,12 @@ fn table(
     report: &mut Report,
     theirs: &ServerFiles,
     ours: &House,
-    sha: f64,
+    sha: Estimate,
     small: bool,
 ) -> Result<(), Failure> {
     let names: Vec<DatastoreName> = (0..STORES).map(name).collect::<Result<_, _>>()?;
     let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
-    let mut least = f64::INFINITY;
+    let mut worst: Option<Estimate> = None;
     for (stores, each) in TABLE {
         let count = (stores * each) as f64;
         let order = |n: u64| usize::try_from(n % stores).unwrap_or(0);
@@ -111,8 +202,8 @@ fn table(
             // Warm-up: after this, roots are open, and the counter files of the compared servers exist.
             run_theirs(true, stores * each)?;
             run_ours()?;
-            let (mut before, mut after, mut own, mut ratios) =
-                (Samples::default(), Samples::default(), Samples::default(), Samples::default());
+            let (mut before, mut after, mut own) =
+                (Samples::default(), Samples::default(), Samples::default());
             for _ in 0..ROUNDS {
                 // Every uncached lookup does the same work, so fewer of them are accurate enough.
                 before.push(run_theirs(false, if small { 10 } else { 100 })?);
@@ -120,37 +211,40 @@ fn table(
                 let mine = run_ours()?;
                 after.push(one);
                 own.push(mine);
-                ratios.push(one / mine);
             }
-            let what = |who: &str| format!("{who}, {stores} stores × {each}, {how}");
-            let before = report.middle(&what("before"), STORES, &before, "µs");
-            let after = report.middle(&what("after"), STORES, &after, "µs");
-            report.middle(&what("ours"), STORES, &own, "µs");
-            let times = report.middle(&what("after to ours"), STORES, &ratios, "times");
-            least = least.min(times);
+            let what = format!("{stores} stores × {each}, {how}");
+            let before = report.middle(&format!("{what}, rebuilt 4.1"), STORES, &before, "µs");
+            let ratio = report.compare(
+                None,
+                Paired {
+                    what,
+                    n: STORES,
+                    unit: "µs",
+                    ours: &own,
+                    peer: "rebuilt 4.2",
+                    theirs: &after,
+                    floor: None,
+                },
+            );
+            let after = after.middle();
+            worst = worst.filter(|worst| worst.high >= ratio.high).or(Some(ratio));
             if (stores, bulk) == (10, false) {
                 report.faithful(
                     "before",
                     "before in $5$ hashes, to the original's",
                     STORES,
-                    before / sha / BEFORE_TO_CRYPT,
+                    before.over(sha).times(1.0 / BEFORE_TO_CRYPT),
                 );
                 report.faithful(
                     "after",
                     "after in $5$ hashes, to the original's",
                     STORES,
-                    after / sha / AFTER_TO_CRYPT,
+                    after.over(sha).times(1.0 / AFTER_TO_CRYPT),
                 );
             }
         }
     }
-    report.goal(
-        "cells",
-        "ours to after, in the cell where it gains least: at most a 200th",
-        1.0 / least,
-        1.0 / 200.0,
-        "times",
-    );
+    worst.into_iter().for_each(|worst| report.goal("cells", worst));
     Ok(())
 }
 
@@ -159,7 +253,7 @@ const PARTS: [&str; 3] = ["before", "after", "ours"];
 /// Counts the system calls of a lookup and its drop: a long run minus a short run, so that start and end of the process do not count.
 fn calls(report: &mut Report) -> Result<(), Failure> {
     if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("strace is not installed, so no system calls are counted");
+        report.missing("system calls of a lookup", "strace is not installed (`apt-get install strace`)");
         return Ok(());
     }
     for part in PARTS {
@@ -174,15 +268,15 @@ fn calls(report: &mut Report) -> Result<(), Failure> {
                 "before-calls",
                 "before, its system calls to the original's",
                 STORES,
-                each / BEFORE_CALLS,
+                Estimate::once(each / BEFORE_CALLS),
             ),
             "after" => report.faithful(
                 "after-calls",
                 "after, its system calls to the original's",
                 STORES,
-                each / AFTER_CALLS,
+                Estimate::once(each / AFTER_CALLS),
             ),
-            _ => report.goal("calls", "ours, system calls of a warm lookup and its drop", each, 0.0, "calls"),
+            _ => report.goal("calls", Estimate::once(each)),
         }
     }
     Ok(())
@@ -259,47 +353,6 @@ fn rounds(
     Ok(())
 }
 
-/// The number of lookups. It is large, so that differences in the setup (random hash seeds) have little effect.
-const PROBES: u64 = 20_000;
-
-/// Counts the instructions of a lookup and its end, with few stores and with many. The goal is that the numbers are the same.
-fn probes(report: &mut Report, small: bool) -> Result<(), Failure> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("valgrind is not installed, so no instructions are counted");
-        return Ok(());
-    }
-    let most = if small { 1_000 } else { 100_000 };
-    let mut counted = [0.0; 2];
-    for (at, stores) in [10, most].into_iter().enumerate() {
-        let part = format!("probes-{stores}");
-        let (few, many) = (instructions(&part, 0)?, instructions(&part, PROBES)?);
-        let each = many.saturating_sub(few) as f64 / PROBES as f64;
-        report.once("ours, instructions of a lookup and its drop", stores, each, "instructions");
-        counted.iter_mut().skip(at).take(1).for_each(|place| *place = each);
-    }
-    let [few, many] = counted;
-    report.goal(
-        "probes",
-        "ours, instructions with the most stores to those with ten",
-        many / few,
-        1.02,
-        "times",
-    );
-    Ok(())
-}
-
-fn instructions(part: &str, times: u64) -> Result<u64, Failure> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(std::env::current_exe()?)
-        .args(["datastores-part", part, &times.to_string()])
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let line = text.lines().find_map(|line| line.split_once("Collected :"));
-    let count = line.and_then(|(_, count)| count.trim().parse().ok()).filter(|_| output.status.success());
-    count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
-}
-
 /// Runs one part this many times, in a process of its own under strace or callgrind.
 pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let scratch = Scratch::new(&format!("datastores-{part}"))?;
@@ -328,70 +381,6 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let run = Scratch::in_memory(&format!("datastores-{part}"))?;
     let theirs = ServerFiles::new(&scratch.path().join("theirs"), run.path(), STORES)?;
     (0..times).try_for_each(|_| theirs.look_up("store-1", part == "after")?.end())
-}
-
-/// Measures our lookups with more and more stores, and on two threads.
-fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
-    let sizes: &[u64] = if small { &[10, 1_000] } else { &[10, 1_000, 100_000] };
-    let mut houses = Vec::new();
-    for size in sizes {
-        let house = house(&scratch.path().join(format!("ours-{size}")), *size)?;
-        let names: Vec<DatastoreName> = (0..*size).map(name).collect::<Result<_, _>>()?;
-        let first = now();
-        look(&house, names.first().ok_or("no name")?);
-        report.once("ours, the first lookup after a start", *size, first.elapsed().as_secs_f64() * 1e6, "µs");
-        names.iter().for_each(|name| look(&house, name));
-        houses.push((*size, house, names));
-    }
-    let mut random: Vec<Samples> = houses.iter().map(|_| Samples::default()).collect();
-    let mut same: Vec<[Samples; 3]> = houses.iter().map(|_| Default::default()).collect();
-    const EACH: usize = 200_000;
-    for _ in 0..ROUNDS {
-        for (at, (_, house, names)) in houses.iter().enumerate() {
-            // The choice is pseudo-random, so that the next store is not in the processor's cache.
-            let any = |n: usize| names.get((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % names.len());
-            let one = |n: usize| any(n).into_iter().for_each(|name| look(house, name));
-            let hot = |_: usize| names.first().into_iter().for_each(|name| look(house, name));
-            if let (Some(random), Some([single, both, apart])) = (random.get_mut(at), same.get_mut(at)) {
-                random.push(shared(1, EACH, one));
-                single.push(shared(1, EACH, hot));
-                both.push(shared(2, EACH, hot));
-                apart.push(two_apart(house, names, EACH));
-            }
-        }
-    }
-    let (mut first, mut last) = (None, 0.0);
-    for ((size, _, _), (random, [single, both, apart])) in houses.iter().zip(random.iter().zip(&same)) {
-        let any = report.middle("ours, any of them, one thread", *size, random, "ns");
-        let one = report.middle("ours, the same again, one thread", *size, single, "ns");
-        let two = report.middle("ours, the same again, two threads", *size, both, "ns");
-        report.middle("ours, two threads, each its own", *size, apart, "ns");
-        last = any - *first.get_or_insert(any);
-        if *size == 1_000 {
-            // `shared` gives the elapsed time divided by the lookups of all threads.
-            report.goal(
-                "threads",
-                "ours, two threads in one store: time for each to that of one thread, at most 1/1.5",
-                two / one,
-                1.0 / 1.5,
-                "times",
-            );
-        }
-    }
-    report.goal("random", "ours, what any of the most stores takes more than any of ten", last, 400.0, "ns");
-    Ok(())
-}
-
-/// Two threads, each in a store of its own: the elapsed nanoseconds divided by all lookups.
-fn two_apart(house: &House, names: &[DatastoreName], each: usize) -> f64 {
-    let began = now();
-    std::thread::scope(|scope| {
-        let look_all = |name| move || (0..each).for_each(|_| look(house, name));
-        let threads: Vec<_> = names.iter().take(2).map(|name| scope.spawn(look_all(name))).collect();
-        // The scope does not wait for the end of the threads, and LMDB does not allow that a store is closed while a thread that has read it ends.
-        threads.into_iter().for_each(|thread| drop(thread.join()));
-    });
-    began.elapsed().as_nanos() as f64 / (2 * each) as f64
 }
 
 fn look(house: &House, name: &DatastoreName) {

@@ -1,14 +1,16 @@
 //! Sessions: the cost to check one, with few and with many revocations, in process and through Keystone's API.
 
-mod comparison;
+pub(crate) mod comparison;
 pub(crate) mod cloud;
 pub(crate) mod http;
 
 use crate::Failure;
+use crate::goals::Goal;
 use crate::peers;
 use crate::report::Report;
+use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
-use crate::stopwatch::{Samples, nanos, now, shared};
+use crate::stopwatch::{nanos, now, shared};
 use crate::stores;
 use cloud::Cloud;
 use enfilade_facts::vocabulary::Secret;
@@ -20,11 +22,59 @@ const ROUNDS: usize = 15;
 const SESSIONS: usize = 64;
 /// The number of remembered sessions.
 const KNOWN: usize = 1_000;
+/// The numbers of revocations.
+const SIZES: [u64; 4] = [0, 10, 10_000, 1_000_000];
+/// The number of pairs of turns of [`looked_at_again`].
+const AGAIN: usize = 4 * ROUNDS - 1;
+
+pub(crate) fn goals() -> Vec<Goal> {
+    let [none, .., most] = SIZES;
+    let door = format!(
+        "In process, door 2, with {SIZES:?} revocations in the store. {KNOWN} sessions in turn, all remembered; {ROUNDS} rounds of 5 ms or longer"
+    );
+    let added = format!("{door}; the median with {most} revocations minus that with {none}");
+    let anew = format!(
+        "In process, door 2 with a memo of one byte, which remembers nothing. {SESSIONS} sessions in turn; {ROUNDS} pairs of rounds of 5 ms or longer, \
+         in turns: {most} revocations, then {none}. The mean of the differences"
+    );
+    let again = format!(
+        "In process, door 2. A store without revocations and one with {most} in turns, {AGAIN} pairs: one revocation is committed, the first \
+         session is not measured, then {} remembered sessions. The mean of the differences",
+        KNOWN - 1
+    );
+    let mut goals = vec![
+        Goal::new("door", 1_000.0, "ns", "a session that is known", door),
+        Goal::new(
+            "revocations",
+            300.0,
+            "ns",
+            "a session that is known: the time that revocations add",
+            added,
+        ),
+        Goal::new(
+            "revocations-anew",
+            300.0,
+            "ns",
+            "a session judged anew: the time that revocations add",
+            anew,
+        ),
+        Goal::new(
+            "revocations-again",
+            300.0,
+            "ns",
+            "a session that is known, after a revocation elsewhere: the time that revocations add",
+            again,
+        ),
+    ];
+    goals.extend(http::goals());
+    goals.extend(comparison::goals());
+    goals
+}
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
-    let sizes: &[u64] = if small { &[0, 10, 10_000] } else { &[0, 10, 10_000, 1_000_000] };
+    let sizes: &[u64] = if small { &[0, 10, 10_000] } else { &SIZES };
     let scratch = Scratch::new("fernet")?;
-    let mut first: Option<(Cloud, f64)> = None;
+    let mut first: Option<(Cloud, Estimate)> = None;
     for revocations in sizes {
         let place = scratch.path().join(format!("facts-{revocations}"));
         let cloud = Cloud::build(&place, 10, *revocations)?;
@@ -34,11 +84,17 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             continue;
         };
         if revocations == sizes.last().unwrap_or(&0) {
-            let more = |what: &str| format!("{what}: what {revocations} revocations add");
-            report.goal("revocations", &more("a session that is known"), known - before, 300.0, "ns");
+            report.goal("revocations", known.minus(*before));
+            let added = judged_anew([few, &cloud])?;
+            report.estimate(
+                "a session judged anew: the time that revocations add",
+                *revocations,
+                added,
+                "ns",
+            );
+            report.goal("revocations-anew", added);
             let added = looked_at_again(report, [(few, 0), (&cloud, *revocations)])?;
-            let what = more("a session looked at again after a revocation elsewhere, in turns");
-            report.goal("revocations-again", &what, added, 300.0, "ns");
+            report.goal("revocations-again", added);
             door(report, &cloud, *revocations, 10)?;
             making(report, &cloud)?;
         }
@@ -47,10 +103,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     match peers::keystone::missing().as_slice() {
         [] => comparison::run(report, small),
         missing => {
-            eprintln!(
-                "Keystone itself is not measured: {} missing; see `cargo xtask bench keystone --install`",
-                missing.join(", ")
-            );
+            report.missing("a validation by Keystone", peers::keystone::how_to_install(missing));
             Ok(())
         }
     }
@@ -63,17 +116,13 @@ pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: 
     }
     match peers::keystone::missing().as_slice() {
         [] => comparison::run(report, small),
-        missing => Err(format!(
-            "{} missing; `cargo xtask bench keystone --install` fetches them",
-            missing.join(", ")
-        )
-        .into()),
+        missing => Err(peers::keystone::how_to_install(missing).into()),
     }
 }
 
 /// Measures remembered sessions after an unrelated revocation, when only the new mark is read. A store with few revocations and one with many take
 /// turns, so that noise of the machine affects both. Returns how many nanoseconds more a session takes with many revocations.
-fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f64, Failure> {
+fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<Estimate, Failure> {
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
         let house = cloud.house(64 << 20, 1)?;
@@ -82,7 +131,7 @@ fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f6
         houses.push((cloud, revocations, house, known, Samples::default()));
     }
     let mut more = Samples::default();
-    for round in 0..4 * ROUNDS as u64 {
+    for round in 0..=AGAIN as u64 {
         let mut took = Vec::new();
         for (cloud, revocations, house, known, samples) in &mut houses {
             let admit = |credential: &Credential| assert!(stores::come_in(house, credential).is_ok());
@@ -104,10 +153,38 @@ fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f6
     for (_, revocations, _, _, samples) in &houses {
         report.middle("a session that is known, after a revocation elsewhere", *revocations, samples, "ns");
     }
-    Ok(more.at(50))
+    Ok(more.mean())
 }
 
-fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Result<f64, Failure> {
+/// Measures sessions of which nothing is remembered, in a store with few revocations and in one with many, in turns. Returns how many nanoseconds
+/// more a session takes with many revocations.
+fn judged_anew(clouds: [&Cloud; 2]) -> Result<Estimate, Failure> {
+    let mut houses = Vec::new();
+    for cloud in clouds {
+        let house = cloud.house(1, 1)?;
+        let asks: Vec<Credential> =
+            (0..SESSIONS).map(|n| cloud.session(&house, n as u64 % 10)).collect::<Result<_, _>>()?;
+        houses.push((house, asks));
+    }
+    let mut more = Samples::default();
+    for _ in 0..ROUNDS {
+        let took: Vec<f64> = houses
+            .iter()
+            .rev()
+            .map(|(house, asks)| {
+                let mut turn = asks.iter().cycle();
+                let once = || assert!(turn.next().is_some_and(|one| stores::come_in(house, one).is_ok()));
+                nanos(1, once).median()
+            })
+            .collect();
+        if let [many, few] = took.as_slice() {
+            more.push(many - few);
+        }
+    }
+    Ok(more.mean())
+}
+
+fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Result<Estimate, Failure> {
     let house = cloud.house(64 << 20, keys)?;
     let asks = |house: &House, count: usize| -> Result<Vec<Credential>, Failure> {
         (0..count).map(|n| cloud.session(house, n as u64 % 10)).collect()
@@ -130,13 +207,7 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
     (0..ROUNDS).for_each(|_| two.push(shared(2, 200_000, admit)));
     report.middle(&name("a session that is known, 2 threads"), revocations, &two, "ns");
     if keys == 1 {
-        report.goal(
-            "door",
-            &format!("a session that is known, {revocations} revocations"),
-            hot,
-            1_000.0,
-            "ns",
-        );
+        report.goal_at("door", revocations, hot);
     }
     // With a memo of one byte nothing is remembered: each session is decrypted, and judged on the facts.
     let forgetful = cloud.house(1, keys)?;
@@ -146,7 +217,10 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
         assert!(turn.next().is_some_and(|one| stores::come_in(&forgetful, one).is_ok()));
     });
     let anew = report.middle(&name("a session judged anew"), revocations, &anew, "ns");
-    eprintln!("{revocations} revocations, {keys} keys: known {hot:.0} ns, judged anew {anew:.0} ns");
+    eprintln!(
+        "{revocations} revocations, {keys} keys: known {:.0} ns, judged anew {:.0} ns",
+        hot.value, anew.value
+    );
     Ok(hot)
 }
 

@@ -1,15 +1,18 @@
 //! A flood of wrong secrets, ten times as many as the cores can hash. Measures its effect on known clients, and whether new clients can log in.
 
 use crate::Failure;
+use crate::arrivals::{Schedule, latencies};
+use crate::goals::Goal;
 use crate::report::Report;
+use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
 use crate::served::{Server, request_as};
-use crate::stopwatch::{Samples, now};
+use crate::stopwatch::now;
 use crate::stores::{self, Store, TOKENS_EACH, secret_of};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The number of addresses that send the flood.
 const FLOODING: u8 = 8;
@@ -22,6 +25,36 @@ const IN_TIME: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The number of requests of known clients per second, far less than the server can answer.
 const KNOWN_EACH_SECOND: u64 = 1_000;
+
+pub(crate) fn goals() -> Vec<Goal> {
+    let flood = format!(
+        "The real server without TLS, penalties on, tokens with yescrypt hashes of cost 5. {SECONDS} s each: known clients alone, with the flood, the \
+         flood alone. The flood: wrong secrets from {FLOODING} addresses, ten times as many as all cores can hash, each on its own connection"
+    );
+    let new = format!(
+        "{flood}. {COLD_EACH_SECOND} new clients a second, each with its own address, ask until they are admitted"
+    );
+    let known = format!(
+        "{flood}. Known clients ask {KNOWN_EACH_SECOND} times a second on one connection. The CPU of the hash threads, and that of the flood alone, do not count"
+    );
+    vec![
+        Goal::new(
+            "known",
+            1.1,
+            "times",
+            "CPU of a known client's request during the flood, divided by that without it",
+            known,
+        ),
+        Goal::new(
+            "cold",
+            5.0,
+            "%",
+            "new clients that are not admitted within a second during the flood",
+            new,
+        ),
+        Goal::new("memory", 64.0, "MiB", "growth of resident memory by the flood", flood),
+    ]
+}
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let seconds = if small { 3 } else { SECONDS };
@@ -49,36 +82,29 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let flooded = run.measure(true, true)?;
         let alone = run.measure(false, true)?;
         report.once(&format!("{name}: wrong secrets sent"), u64::from(FLOODING), flooded.sent, "requests/s");
-        let known = (flooded.cpu - alone.cpu) / flooded.known;
-        let before = quiet.cpu / quiet.known;
+        let known = (flooded.cpu - alone.cpu) / flooded.known.len() as f64;
+        let before = quiet.cpu / quiet.known.len() as f64;
         report.once(&format!("{name}: CPU of a known client's request, quiet"), 1, before, "µs");
         report.once(&format!("{name}: CPU of a known client's request, flooded"), 1, known, "µs");
-        report.tail(&format!("{name}: a new client, flooded"), COLD_EACH_SECOND, &flooded.cold, "ms");
-        let late = 100.0 * (1.0 - flooded.in_time / flooded.cold.len() as f64);
-        report.once(
-            &format!("{name}: new clients not in after a second, quiet"),
-            COLD_EACH_SECOND,
-            100.0 * (1.0 - quiet.in_time / quiet.cold.len() as f64),
-            "%",
-        );
-        report.once(
-            &format!("{name}: new clients not in after a second, flooded"),
-            COLD_EACH_SECOND,
-            late,
-            "%",
-        );
+        let new = |of: &Measured| 100.0 * (1.0 - of.in_time / of.cold.len() as f64);
+        for (measured, when) in [(&quiet, "quiet"), (&flooded, "flooded")] {
+            report.tail(&format!("{name}: a known client, {when}"), KNOWN_EACH_SECOND, &measured.known, "ms");
+            report.tail(&format!("{name}: a new client, {when}"), COLD_EACH_SECOND, &measured.cold, "ms");
+            let what = format!("{name}: new clients not in after a second, {when}");
+            report.once(&what, COLD_EACH_SECOND, new(measured), "%");
+        }
+        for (measured, when) in [(&quiet, "quiet"), (&flooded, "flooded"), (&alone, "the flood alone")] {
+            let each_second = |micros: f64| micros / 1e3 / measured.seconds;
+            let of = |what: &str| format!("{name}: CPU of {what} in a second, {when}");
+            report.once(&of("the threads that hash"), 1, each_second(measured.hashing), "ms");
+            report.once(&of("all other threads"), 1, each_second(measured.cpu), "ms");
+        }
         let grown = (flooded.resident.max(alone.resident) - quiet.resident) / f64::from(1 << 20);
         report.once(&format!("{name}: resident memory more than before the flood"), 1, grown, "MiB");
         if penalties == "true" {
-            report.goal(
-                "known",
-                "CPU of a known client's request, flooded to quiet",
-                known / before,
-                1.1,
-                "times",
-            );
-            report.goal("cold", "new clients not in after a second, flooded", late, 5.0, "%");
-            report.goal("memory", "resident memory more than before the flood", grown, 64.0, "MiB");
+            report.goal("known", Estimate::once(known / before));
+            report.goal("cold", Estimate::once(new(&flooded)));
+            report.goal("memory", Estimate::once(grown));
         }
     }
     Ok(())
@@ -95,7 +121,12 @@ struct Run<'s> {
 struct Measured {
     /// CPU of the server's threads except those that hash, in microseconds.
     cpu: f64,
-    known: f64,
+    /// CPU of the threads that hash, in microseconds.
+    hashing: f64,
+    /// The length of the measurement.
+    seconds: f64,
+    /// Milliseconds from the planned time of a known client's request to its response.
+    known: Samples,
     sent: f64,
     cold: Samples,
     in_time: f64,
@@ -122,7 +153,7 @@ impl Run<'_> {
     fn measure(&self, is_known: bool, is_flooded: bool) -> Result<Measured, Failure> {
         let (is_over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
         let mut measured = Measured::default();
-        let before = self.server.cpu_nanos_but("hash");
+        let (before, hashing) = (self.server.cpu_nanos()?, self.server.cpu_nanos_of_hashes()?);
         let began = now();
         std::thread::scope(|scope| -> Result<(), Failure> {
             if is_flooded {
@@ -135,7 +166,7 @@ impl Run<'_> {
             // New clients take part in each case except the flood alone.
             let cold = is_known.then(|| scope.spawn(|| self.cold()));
             if let (Some(known), Some(cold)) = (known, cold) {
-                measured.known = known.join().map_err(|_| "a client ended")?? as f64;
+                measured.known = known.join().map_err(|_| "a client ended")??;
                 let (samples, in_time) = cold.join().map_err(|_| "a client ended")??;
                 measured.cold = samples;
                 measured.in_time = in_time as f64;
@@ -143,8 +174,10 @@ impl Run<'_> {
                 std::thread::park_timeout(Duration::from_secs(self.seconds));
             }
             is_over.store(true, Ordering::Relaxed);
-            measured.sent = sent.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-            measured.cpu = (self.server.cpu_nanos_but("hash") - before) / 1e3;
+            measured.seconds = began.elapsed().as_secs_f64();
+            measured.sent = sent.load(Ordering::Relaxed) as f64 / measured.seconds;
+            measured.hashing = (self.server.cpu_nanos_of_hashes()? - hashing) / 1e3;
+            measured.cpu = (self.server.cpu_nanos()? - before) / 1e3 - measured.hashing;
             measured.resident = self.server.resident() as f64;
             Ok(())
         })?;
@@ -176,49 +209,47 @@ impl Run<'_> {
         }
     }
 
-    fn known(&self) -> Result<u64, String> {
-        let mut client = self.server.connect(Ipv4Addr::LOCALHOST).map_err(|why| why.to_string())?;
-        let began = now();
-        for n in 0..KNOWN_EACH_SECOND * self.seconds {
+    /// Known clients send requests on one connection, at planned times.
+    fn known(&self) -> Result<Samples, String> {
+        let client = self.server.connect(Ipv4Addr::LOCALHOST).map_err(|why| why.to_string())?;
+        let every = Duration::from_micros(1_000_000 / KNOWN_EACH_SECOND);
+        latencies(every, KNOWN_EACH_SECOND * self.seconds, vec![client], |client, n| {
             let request = request_as("/whoami", &tokenid(n % 10), &secret_of(n % 10));
             match client.get(&request).map_err(|why| why.to_string())? {
-                200 => {}
-                status => return Err(format!("a known client was answered with {status}")),
+                200 => Ok(()),
+                status => Err(format!("a known client was answered with {status}")),
             }
-            let due = Duration::from_micros(1_000_000 * n / KNOWN_EACH_SECOND);
-            std::thread::park_timeout(due.saturating_sub(began.elapsed()));
-        }
-        Ok(KNOWN_EACH_SECOND * self.seconds)
+        })
     }
 
-    /// Starts new clients, each from an address of its own. A client that is refused retries until its time limit.
+    /// Starts new clients at planned times, each from an address of its own. A client that is refused retries until its time limit.
     fn cold(&self) -> Result<(Samples, u64), String> {
-        let began = now();
-        let results: Vec<(f64, bool)> = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..COLD_EACH_SECOND * self.seconds)
-                .map(|n| {
-                    let due = Duration::from_millis(1_000 * n / COLD_EACH_SECOND);
-                    std::thread::park_timeout(due.saturating_sub(began.elapsed()));
-                    scope.spawn(move || self.new_client())
-                })
-                .collect();
-            running.into_iter().filter_map(|one| one.join().ok()).collect()
-        });
-        let mut samples = Samples::default();
-        results.iter().for_each(|(millis, _)| samples.push(*millis));
-        Ok((samples, results.iter().filter(|(_, is_in)| *is_in).count() as u64))
+        let schedule =
+            Schedule::new(Duration::from_millis(1_000 / COLD_EACH_SECOND), COLD_EACH_SECOND * self.seconds);
+        let results = std::thread::scope(|scope| {
+            let mut running = Vec::new();
+            while let Some((_, due)) = schedule.next() {
+                running.push(scope.spawn(move || self.new_client(due)));
+            }
+            running
+                .into_iter()
+                .map(|one| one.join().map_err(|_| "a client ended".to_owned()))
+                .collect::<Result<Vec<(f64, bool)>, _>>()
+        })?;
+        let in_time = results.iter().filter(|(_, is_in)| *is_in).count() as u64;
+        Ok((results.iter().map(|(millis, _)| *millis).collect(), in_time))
     }
 
-    fn new_client(&self) -> (f64, bool) {
+    /// The milliseconds since the planned time until the client is admitted, or gives up.
+    fn new_client(&self, due: Instant) -> (f64, bool) {
         let n = self.next_cold.fetch_add(1, Ordering::Relaxed);
         let from = Ipv4Addr::new(127, 0, 2 + (n / 250) as u8, 1 + (n % 250) as u8);
         let request = request_as("/whoami", &tokenid(n), &secret_of(n));
-        let began = now();
         let mut is_in = false;
-        while !is_in && began.elapsed() < IN_TIME {
+        while !is_in && due.elapsed() < IN_TIME {
             let status = self.server.connect(from).and_then(|mut client| client.get(&request));
-            is_in = status.is_ok_and(|status| status == 200) && began.elapsed() <= IN_TIME;
+            is_in = status.is_ok_and(|status| status == 200) && due.elapsed() <= IN_TIME;
         }
-        (began.elapsed().as_secs_f64() * 1e3, is_in)
+        (due.elapsed().as_secs_f64() * 1e3, is_in)
     }
 }

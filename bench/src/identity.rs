@@ -9,11 +9,12 @@ mod scale;
 use crate::Failure;
 use crate::fernet::cloud;
 use crate::fernet::http::serve;
+use crate::goals::Goal;
 use crate::peers::keystone;
 use crate::report::Report;
+use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::Samples;
 use crate::stores;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -64,10 +65,41 @@ const ASKS: [(&str, &str, u64, Ask); 5] = [
     }),
 ];
 
+const FEW: Size = Size { users: 100, leaving: 100 };
+const MANY: Size = Size { users: 1_000_000, leaving: 100_000 };
+/// The number of turns of each cloud.
+const TURNS: usize = 7;
+
+pub(crate) fn goals() -> Vec<Goal> {
+    let clouds = format!(
+        "The real server in a cloud of {} users and in one of {}, each with a project for ten users and ten assignments for each user",
+        FEW.users, MANY.users
+    );
+    let probes =
+        format!("{clouds}. One request of each of {} kinds: the reads of the store are counted", ASKS.len());
+    let mut goals = vec![Goal::new(
+        "probes",
+        0.0,
+        "requests",
+        "requests that read the store another number of times in the larger cloud",
+        probes,
+    )];
+    for (id, what, times, _) in ASKS {
+        let workload = format!(
+            "{clouds}. {TURNS} pairs of turns without TLS; in a turn one connection sends {times} requests"
+        );
+        let what = format!("{what}: CPU with many users, divided by that with few");
+        goals.push(Goal::new(id, GROWS, "times", what, workload));
+    }
+    goals.extend(comparison::goals());
+    goals.extend(scale::goals());
+    goals
+}
+
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let (sizes, scale) = match small {
-        true => ([Size { users: 100, leaving: 100 }, Size { users: 10_000, leaving: 1_000 }], 8),
-        false => ([Size { users: 100, leaving: 100 }, Size { users: 1_000_000, leaving: 100_000 }], 1),
+        true => ([FEW, Size { users: 10_000, leaving: 1_000 }], 8),
+        false => ([FEW, MANY], 1),
     };
     let scratch = Scratch::new("identity")?;
     let (mut peers, mut probes) = (Vec::new(), Vec::new());
@@ -87,36 +119,29 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             report.once(&format!("{what}, looks at the store"), sizes[1].users, *many as f64, "looks");
         }
         let grown = few.iter().zip(many).filter(|(few, many)| few != many).count();
-        let what = "requests that look at the store more often, or less, in the larger cloud";
-        report.goal("probes", what, grown as f64, 0.0, "requests");
+        report.goal("probes", Estimate::once(grown as f64));
     }
     for (id, what, times, ask) in ASKS {
         let mut samples = [Samples::default(), Samples::default()];
         // The servers take turns, so that noise of the machine affects both.
-        for _ in 0..7 {
+        for _ in 0..TURNS {
             for (peer, samples) in peers.iter_mut().zip(&mut samples) {
                 samples.push(peer.cpu_of(times / scale, ask)?);
             }
         }
-        let each: Vec<f64> = peers
-            .iter()
-            .zip(&samples)
-            .map(|(peer, samples)| report.middle(&format!("{what}, CPU"), peer.size.users, samples, "µs"))
-            .collect();
-        if let [few, many] = each.as_slice() {
-            report.goal(id, &format!("{what}, many users to few"), many / few, GROWS, "times");
+        for (peer, samples) in peers.iter().zip(&samples) {
+            report.middle(&format!("{what}, CPU"), peer.size.users, samples, "µs");
         }
+        let [few, many] = &samples;
+        report.goal(id, many.over(few).mean());
     }
     let missing = keystone::missing();
     match (missing.as_slice(), peers.first_mut()) {
         ([], Some(peer)) => comparison::run(report, &scratch, peer, scale)?,
-        _ => eprintln!(
-            "not compared with Keystone: {} is missing; `cargo xtask bench keystone --install` fetches it",
-            missing.join(", ")
-        ),
+        _ => report.missing("the same requests to Keystone", keystone::how_to_install(&missing)),
     }
     match peers.pop() {
-        Some(mut large) => scale::run(report, &mut large),
+        Some(large) => scale::run(report, &large),
         None => Ok(()),
     }
 }
@@ -148,7 +173,7 @@ impl Peer {
     fn cpu_of(&mut self, times: u64, ask: Ask) -> Result<f64, Failure> {
         // Each sample has a new connection, because the server would close one that is idle while the other server is measured.
         let mut client = self.server.connect(Ipv4Addr::LOCALHOST)?;
-        let before = self.server.cpu_nanos();
+        let before = self.server.cpu_nanos()?;
         for n in 0..times {
             let asked = ask(self, n);
             let status = client.get(&spoken(&asked, &self.token))?;
@@ -156,6 +181,6 @@ impl Peer {
                 return Err(format!("answered with {status}: {} {}", asked.0, asked.1).into());
             }
         }
-        Ok((self.server.cpu_nanos() - before) / times as f64 / 1e3)
+        Ok((self.server.cpu_nanos()? - before) / times as f64 / 1e3)
     }
 }

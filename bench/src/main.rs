@@ -6,28 +6,33 @@
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod access;
+mod arrivals;
 mod article;
+mod benches;
 mod certs;
 mod content;
 mod datastores;
 mod facts;
 mod fernet;
 mod flood;
+mod goals;
 mod growth;
 mod identity;
 mod machine;
 mod passage;
 mod peers;
-mod plot;
+mod record;
 mod report;
+mod samples;
 mod scratch;
 mod served;
 mod stopwatch;
 mod stores;
 mod tokens;
 
+use record::Run;
 use report::Report;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 type Failure = Box<dyn std::error::Error>;
@@ -66,58 +71,105 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["passage-part", part, tokens, times] = words.as_slice() {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
-    let (name, options) = words.split_first().ok_or(
-        "expected a name; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, growth-revocations, identity, keystone, keystone-article, passage and tokens",
-    )?;
-    let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
-    let mut count = if *name == "growth-revocations" { 10_000_000 } else { 25_000 };
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match *option {
-            "--json" => json = true,
-            "--small" => small = true,
-            "--install" if *name == "keystone" => install = true,
-            "--n" if matches!(*name, "certs" | "growth-revocations") => {
-                count = options.next().ok_or("`--n` needs a number")?.parse()?;
-            }
-            "--plot" => plot = Some(PathBuf::from(options.next().ok_or("`--plot` needs a directory")?)),
-            other => {
-                return Err(format!("no option `{other}`; known are --json, --plot DIR and --small").into());
-            }
-        }
-    }
-    let mut report = Report::new(name);
-    match *name {
-        "access" => access::run(&mut report, small)?,
-        "access-alone" => access::alone(&mut report, small)?,
-        "certs" => certs::run(&mut report, if small { 500 } else { count })?,
-        "content" => content::run(&mut report, small)?,
-        "datastores" => datastores::run(&mut report, small)?,
-        "facts" => facts::run(&mut report, small)?,
-        "fernet" => fernet::run(&mut report, small)?,
-        "flood" => flood::run(&mut report, small)?,
-        "growth" => growth::run(&mut report, small)?,
-        "growth-revocations" => {
-            growth::revocations::run(&mut report, if small { 10_000 } else { count as u64 })?;
-        }
-        "identity" => identity::run(&mut report, small)?,
-        "keystone" => fernet::compared_with_keystone(&mut report, install, small)?,
-        "keystone-article" => article::run(&mut report, small)?,
-        "passage" => passage::run(&mut report, small)?,
-        "tokens" => tokens::run(&mut report, small)?,
-        other => {
-            return Err(format!(
-                "no benchmark `{other}`; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, growth-revocations, identity, keystone, keystone-article, passage and tokens"
-            )
-            .into());
-        }
-    }
-    match json {
-        true => println!("{}", report.to_json()),
+    let (name, options) =
+        words.split_first().ok_or_else(|| format!("expected a name; known are {}", benches::names()))?;
+    let (_, goals) = benches::BENCHES
+        .iter()
+        .find(|(known, _)| known == name)
+        .ok_or_else(|| format!("no benchmark `{name}`; known are {}", benches::names()))?;
+    let run = Run::begin(options);
+    let options = Options::parse(name, options)?;
+    let mut report = Report::new(name, options.small, goals());
+    measure(&mut report, name, &options)?;
+    let run = run.end();
+    let record = record::to_json(&report, &run);
+    match options.json {
+        true => println!("{record}"),
         false => print!("{}", report.to_text()),
     }
-    if let Some(directory) = plot {
-        plot::write(&report, &directory)?;
+    if let Some(directory) = &options.runs {
+        let path = record::write(directory, &record, &run, name)?;
+        eprintln!("the record is {}", path.display());
     }
     Ok(report.holds())
+}
+
+struct Options {
+    json: bool,
+    small: bool,
+    install: bool,
+    /// The number of certificates or revocations.
+    count: Option<usize>,
+    /// The directory of records. A small run has none unless one is given, because its figures are not those of the workload.
+    runs: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(name: &str, words: &[&str]) -> Result<Self, Failure> {
+        let (mut json, mut small, mut install, mut count) = (false, false, false, None);
+        let (mut runs, mut is_recorded) = (None, true);
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--json" => json = true,
+                "--small" => small = true,
+                "--no-record" => is_recorded = false,
+                "--install" if name == "keystone" => install = true,
+                "--n" if matches!(name, "certs" | "growth-revocations") => {
+                    count = Some(words.next().ok_or("`--n` needs a number")?.parse()?);
+                }
+                "--runs" => runs = Some(PathBuf::from(words.next().ok_or("`--runs` needs a directory")?)),
+                other => {
+                    return Err(format!(
+                        "no option `{other}`; known are --json, --small, --runs DIR and --no-record"
+                    )
+                    .into());
+                }
+            }
+        }
+        let usual = || (!small).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("runs"));
+        let runs = if is_recorded { runs.or_else(usual) } else { None };
+        Ok(Options { json, small, install, count, runs })
+    }
+}
+
+fn measure(report: &mut Report, name: &str, options: &Options) -> Result<(), Failure> {
+    let small = options.small;
+    match name {
+        "access" => access::run(report, small),
+        "access-alone" => access::alone(report, small),
+        "certs" => certs::run(report, if small { 500 } else { options.count.unwrap_or(certs::FULL) }),
+        "content" => content::run(report, small),
+        "datastores" => datastores::run(report, small),
+        "facts" => facts::run(report, small),
+        "fernet" => fernet::run(report, small),
+        "flood" => flood::run(report, small),
+        "growth" => growth::run(report, small),
+        "growth-revocations" => {
+            let count = if small { 10_000 } else { options.count.unwrap_or(10_000_000) };
+            growth::revocations::run(report, count as u64)
+        }
+        "identity" => identity::run(report, small),
+        "keystone" => fernet::compared_with_keystone(report, options.install, small),
+        "keystone-article" => article::run(report, small),
+        "passage" => passage::run(report, small),
+        "tokens" => tokens::run(report, small),
+        other => Err(format!("no benchmark `{other}`").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_run_is_recorded_only_where_it_is_told_to() {
+        let runs = |words: &[&str]| Options::parse("passage", words).unwrap().runs;
+        assert!(runs(&[]).unwrap().ends_with("bench/runs"));
+        assert_eq!(runs(&["--small"]), None);
+        assert_eq!(runs(&["--small", "--runs", "/x"]), Some("/x".into()));
+        assert_eq!(runs(&["--no-record"]), None);
+        assert!(Options::parse("passage", &["--n", "5"]).is_err());
+        assert_eq!(Options::parse("certs", &["--n", "5"]).unwrap().count, Some(5));
+    }
 }

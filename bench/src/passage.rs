@@ -4,9 +4,11 @@ mod http;
 pub(crate) mod pure;
 
 use crate::Failure;
+use crate::goals::Goal;
 use crate::report::Report;
+use crate::samples::Samples;
 use crate::scratch::Scratch;
-use crate::stopwatch::{Samples, nanos, now};
+use crate::stopwatch::{nanos, now};
 use crate::stores::{self, Store};
 use enfilade_facts::tables::{Assignment, AssignmentKey, Datastore, Who};
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Role, Secret, StorePath, UserId};
@@ -15,9 +17,14 @@ use enfilade_passage::{Blocking, House, SecretAsk as Ask};
 use std::sync::Arc;
 
 const ROUNDS: usize = 21;
+const TOKENS: u64 = 100_000;
+
+pub(crate) fn goals() -> Vec<Goal> {
+    http::goals()
+}
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
-    let tokens = if small { 1_000 } else { 100_000 };
+    let tokens = if small { 1_000 } else { TOKENS };
     let scratch = Scratch::new("passage")?;
     in_process(report, &scratch, tokens)?;
     pure::run(report)?;

@@ -6,8 +6,25 @@ pub(crate) mod libxcrypt;
 pub(crate) mod token_cache;
 
 use crate::Failure;
+use crate::report::Report;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// Tells the report a program that was rebuilt from descriptions.
+pub(crate) fn tell_rebuilt(report: &mut Report, what: &str, versions: &str) {
+    report.peer(what, versions, "rebuilt in `bench/src/peers`");
+    report.peer("libxcrypt", libxcrypt::version(), "called by perl's `crypt`");
+}
+
+/// Tells the report the versions of libraries that Enfilade is compared with.
+pub(crate) fn tell_libraries(report: &mut Report, names: &[&str]) {
+    for name in names {
+        let after = include_str!("../../Cargo.lock").split_once(&format!("name = \"{name}\"\nversion = \""));
+        let version =
+            after.and_then(|(_, after)| after.split_once('"')).map_or("unknown", |(version, _)| version);
+        report.peer(*name, version, "the default features");
+    }
+}
 
 /// Makes a self-signed certificate for `localhost`, by OpenSSL.
 pub(crate) fn self_signed(key: &Path, certificate: &Path) -> Result<(), Failure> {

@@ -1,7 +1,8 @@
 //! The real server on a data directory of its own, and a simple HTTP client for it.
 
 use crate::Failure;
-use crate::stopwatch::Child;
+use crate::machine::resident_bytes;
+use crate::stopwatch::{self, Child};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -55,24 +56,24 @@ impl Server {
         })
     }
 
-    /// The CPU that the server has used so far, in nanoseconds, without that of threads with this name.
-    pub(crate) fn cpu_nanos_but(&self, but: &str) -> f64 {
-        crate::stopwatch::thread_nanos(self.child.0.id(), |name| name != but)
+    /// The CPU that the server has used so far, in nanoseconds, with that of threads that ended.
+    pub(crate) fn cpu_nanos(&self) -> Result<f64, Failure> {
+        stopwatch::cpu_nanos(self.child.0.id())
     }
 
-    pub(crate) fn cpu_nanos(&self) -> f64 {
-        self.cpu_nanos_but("")
+    /// The CPU of the server's threads that compute slow hashes, in nanoseconds. These threads live as long as the server.
+    pub(crate) fn cpu_nanos_of_hashes(&self) -> Result<f64, Failure> {
+        stopwatch::cpu_nanos_of_threads(self.child.0.id(), "hash")
     }
 
     /// Waits until the server's background work has ended: after its start a server searches its datastores for remains of uploads.
-    pub(crate) fn settle(&self) {
-        let mut before = self.cpu_nanos();
+    pub(crate) fn settle(&self) -> Result<(), Failure> {
+        let mut before = self.cpu_nanos()?;
         loop {
-            crate::stopwatch::pause(Duration::from_millis(300));
-            let after = self.cpu_nanos();
-            // The difference can be negative, because the kernel no longer reports the CPU time of an ended thread.
-            if (after - before).abs() < 3e6 {
-                return;
+            stopwatch::pause(Duration::from_millis(300));
+            let after = self.cpu_nanos()?;
+            if after - before < 3e6 {
+                return Ok(());
             }
             before = after;
         }
@@ -80,10 +81,7 @@ impl Server {
 
     /// The resident memory of the server, in bytes.
     pub(crate) fn resident(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
+        resident_bytes(self.child.0.id())
     }
 
     /// Sends requests over TLS, by [`Https::load`].

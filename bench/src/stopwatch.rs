@@ -1,5 +1,8 @@
-//! The only module of the benchmarks that reads a clock; and samples of measurements.
+//! The only module of the benchmarks that reads a clock: of time, and of the CPU of processes.
 
+use crate::Failure;
+use crate::samples::Samples;
+use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// The present moment.
@@ -16,26 +19,47 @@ pub(crate) fn pause(at_least: Duration) {
     }
 }
 
-/// The CPU that a process has used so far, including ended threads, in seconds.
-pub(crate) fn cpu_seconds(process: &str) -> Option<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The process name in the line may contain any bytes, and ends with the last `)`. User and system time are fields 14 and 15 of the line, in
-    // hundredths of a second.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().ok());
-    Some(ticks.sum::<Option<f64>>()? / 100.0)
+/// The largest number of a process on Linux.
+const PROCESS_MAX: i32 = 1 << 22;
+
+/// The CPU that a process has used so far, in nanoseconds: the process clock, which has also the CPU of threads that ended.
+pub(crate) fn cpu_nanos(process: u32) -> Result<f64, Failure> {
+    // The number that clock_getcpuclockid(3) gives. If there is no such process, the kernel refuses it. With a number that no process can have, another
+    // clock would be read.
+    let process = i32::try_from(process).ok().filter(|process| (1..=PROCESS_MAX).contains(process));
+    let process = process.ok_or("expected the number of a process")?;
+    let spent = clock_gettime(ClockId::from_raw(!process << 3 | 2))
+        .map_err(|why| format!("the CPU of process {process}: {why}"))?;
+    Ok(spent.tv_sec() as f64 * 1e9 + spent.tv_nsec() as f64)
 }
 
-/// The CPU that the threads of a process have used so far, in nanoseconds; `counts` selects threads by name.
-pub(crate) fn thread_nanos(process: u32, counts: impl Fn(&str) -> bool) -> f64 {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return f64::NAN };
-    let of_task = |task: &std::path::Path| {
-        let name = std::fs::read_to_string(task.join("comm")).ok()?;
-        let used = std::fs::read_to_string(task.join("schedstat")).ok()?;
-        let used = used.split(' ').next()?.parse::<f64>().ok()?;
-        counts(name.trim()).then_some(used)
-    };
-    tasks.flatten().filter_map(|task| of_task(&task.path())).sum()
+/// The CPU that the ended and reaped children of a process have used, in nanoseconds. The kernel tells it in hundredths of a second.
+pub(crate) fn cpu_nanos_of_ended_children(process: u32) -> Result<f64, Failure> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The process name in the line may contain any bytes, and ends with the last `)`. User and system time are fields 16 and 17 of the line.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no fields")?;
+    let ticks: Vec<f64> =
+        fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(ticks.iter().sum::<f64>() * 1e7)
+}
+
+/// The children of a process.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+/// The CPU that the living threads of a process with this name have used so far, in nanoseconds. A thread that ended is not in it.
+pub(crate) fn cpu_nanos_of_threads(process: u32, name: &str) -> Result<f64, Failure> {
+    let mut spent = 0.0;
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
+        let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        if read("comm").trim() == name {
+            spent += read("schedstat").split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0.0);
+        }
+    }
+    Ok(spent)
 }
 
 /// Another process, ended when dropped.
@@ -66,46 +90,6 @@ pub(crate) fn shared(threads: usize, each: usize, once: impl Fn(usize) + Sync) -
     began.elapsed().as_nanos() as f64 / (threads * each) as f64
 }
 
-/// Repeated measurements of one quantity.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Samples(Vec<f64>);
-
-impl Samples {
-    pub(crate) fn push(&mut self, value: f64) {
-        self.0.push(value);
-    }
-
-    pub(crate) fn extend(&mut self, other: &Samples) {
-        self.0.extend(&other.0);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// A percentile.
-    pub(crate) fn at(&self, hundredths: usize) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let index = (sorted.len().saturating_sub(1)) * hundredths / 100;
-        sorted.get(index).copied().unwrap_or(f64::NAN)
-    }
-
-    /// The mean, and half of its 95 % confidence interval by Student's t for 15 samples.
-    pub(crate) fn mean(&self) -> (f64, f64) {
-        const T_14: f64 = 2.145;
-        let count = self.0.len() as f64;
-        let mean = self.0.iter().sum::<f64>() / count;
-        let variance = self.0.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        (mean, T_14 * (variance / count).sqrt())
-    }
-
-    /// Half of the interquartile range, relative to the median.
-    pub(crate) fn spread(&self) -> f64 {
-        (self.at(75) - self.at(25)) / 2.0 / self.at(50)
-    }
-}
-
 /// The nanoseconds that one call of `once` takes. Each sample is the mean of a round of some milliseconds.
 pub(crate) fn nanos(rounds: usize, mut once: impl FnMut()) -> Samples {
     let mut times = 1_u32;
@@ -123,4 +107,40 @@ fn elapsed(times: u32, once: &mut impl FnMut()) -> Duration {
     let began = now();
     (0..times).for_each(|_| once());
     began.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy(at_least: Duration) {
+        let began = now();
+        while began.elapsed() < at_least {
+            std::hint::black_box((0..1_000_u64).fold(0, |sum: u64, n| sum ^ n));
+        }
+    }
+
+    #[test]
+    fn the_cpu_of_a_thread_that_ended_is_counted() {
+        let own = std::process::id();
+        let before = cpu_nanos(own).unwrap();
+        std::thread::Builder::new()
+            .name("ends".to_owned())
+            .spawn(|| busy(Duration::from_millis(60)))
+            .unwrap()
+            .join()
+            .unwrap();
+        let spent = cpu_nanos(own).unwrap() - before;
+        assert!(spent > 20e6, "{spent} ns");
+        assert_eq!(cpu_nanos_of_threads(own, "ends").unwrap(), 0.0);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_has_no_cpu() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(cpu_nanos(child.id()).is_err());
+        assert!(cpu_nanos(u32::MAX).is_err() && cpu_nanos(i32::MAX as u32).is_err() && cpu_nanos(0).is_err());
+        assert!(cpu_nanos_of_ended_children(std::process::id()).is_ok());
+    }
 }

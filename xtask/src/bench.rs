@@ -23,6 +23,6 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     if status.success() {
         Ok(())
     } else {
-        Err("bench: a goal does not hold, or it could not be measured".into())
+        Err("bench: a goal does not hold, or something could not be measured".into())
     }
 }

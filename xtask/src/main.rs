@@ -18,8 +18,9 @@ cargo xtask COMMAND
   test [--no-packages]  everything that has to pass: packages, format, lints, all tests;
                         --no-packages installs nothing and does not ask what is missing
   tidy                  the rules of the repository, with what to do about each violation
-  bench NAME [--json] [--plot DIR]
-                        measure, also what it is compared with; exits with 1 when a goal does not hold
+  bench NAME [--json] [--small] [--runs DIR] [--no-record]
+                        measure, also what it is compared with, and write a record into bench/runs; exits with 1 when a goal does not hold or something
+                        is not measured; --small is a short run without a record; --runs writes the record into another directory
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
   answers [--keep DIR] [--accept]
                         compare the responses to thousands of requests over every face with the recorded ones; --keep writes all answers in full into a new
@@ -58,6 +59,7 @@ cargo xtask COMMAND
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   page                  the page for browsers, driven in a real Chromium
+  scoreboard            write docs/benchmarks.md and its pictures from the records in bench/runs
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
   squeeze [--n N]       the most expensive input of each parser, N times: memory grows by 64 MiB at most, and other clients do not wait
   swaps [--n N]         a symlink replaces a directory during every method: none leaves the root
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         ["messages"] => messages(false),
         ["messages", "--json"] => messages(true),
         ["mutants", options @ ..] => mutants::run(options),
+        ["scoreboard"] => xtask::figures::write(&xtask::root()),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
         ["pages"] => xtask::pages::write(&xtask::root(), None),
         ["pages", "--binary", binary] => xtask::pages::write(&xtask::root(), Some(binary.as_ref())),

@@ -14,6 +14,7 @@ mod routes;
 mod imports;
 mod circles;
 mod pages;
+mod figures;
 
 use source::Source;
 use std::fmt;
@@ -51,6 +52,7 @@ pub fn check(root: &Path) -> Vec<Finding> {
     routes::check(&sources, &mut findings);
     circles::check(&sources, &mut findings);
     pages::check(root, &sources, &mut findings);
+    figures::check(root, &sources, &mut findings);
     findings.sort();
     findings
 }

@@ -14,6 +14,7 @@ fn every_rule_is_asked() {
     let later = ["FIX", "ME"].concat();
     let place = ["/ro", "ot/"].concat();
     let route = "const ROUTES: [Route; 1] = [\n    Route::public(\"/secrets\", x),\n];\n";
+    let record = r#"{"bench":"try","commit":"abc1234","rows":[{"name":"asked","n":4,"value":38.2,"unit":"µs"}],"goals":[]}"#;
     let manifest = "[package]\nname = \"enfilade-facts\"\n[dependencies]\nenfilade-sources = \"0\"\nleft-pad = \"0\"\n\
                     [dev-dependencies]\nenfilade-testkit = \"0\"\n";
     for (path, text) in [
@@ -36,6 +37,9 @@ fn every_rule_is_asked() {
         ("crates/admin/src/passwords.rs", "use super::change_context::ChangeContext;\n"),
         ("crates/faces/src/routes.rs", "let r = Route { path };\n"),
         ("crates/face-webdav/src/routes.rs", route),
+        ("bench/GOALS.md", "# Goals\n"),
+        ("bench/runs/2026-11-20-try.json", record),
+        ("docs/x.md", "takes 37 µs<!-- figure 2026-11-20-try: row asked (4) -->, or 5 µs\n"),
     ] {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -84,6 +88,10 @@ fn every_rule_is_asked() {
         "ARCHITECTURE.md:0: 301 lines",
         "ARCHITECTURE.md:0: `crates/facts` is not on the map",
         "docs/refusals.md:0:",
+        // figures
+        "docs/benchmarks.md:0: not what the records in bench/runs say",
+        "docs/x.md:1: `37 µs`: 2026-11-20-try says 38.2 µs",
+        "docs/x.md:1: `5 µs`: a figure of speed needs its record",
     ];
     let missed: Vec<&str> =
         expected.into_iter().filter(|begin| !lines.iter().any(|line| line.starts_with(begin))).collect();

@@ -5,7 +5,8 @@ use super::trees::{self, Acls};
 use super::{User, facts, users};
 use crate::Failure;
 use crate::report::Report;
-use crate::stopwatch::{Samples, now};
+use crate::samples::{Estimate, Samples};
+use crate::stopwatch::now;
 use crate::stores::{self, TOKENS_EACH};
 use enfilade_access::{
     AccessMemo, AceFlags, AceType, NodeKind, ObjectId, SecurityDescriptor, Sight, StoredAcl, Subject, Version,
@@ -73,8 +74,8 @@ fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
 }
 
 /// Returns the cost to judge an entry with a known state, for a user in 400 groups, in nanoseconds.
-pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
-    let mut of_known = f64::NAN;
+pub(super) fn run(report: &mut Report, users: &[User]) -> Result<Estimate, Failure> {
+    let mut of_known = Estimate::once(f64::NAN);
     for acls in Acls::BOTH {
         let (house, datastore) = house(acls, users)?;
         let blobs: Vec<Vec<u8>> = (0..ENTRIES)

@@ -1,11 +1,15 @@
 //! The server's CPU for a handshake: HAProxy and Enfilade, with the same client and the same certificates.
 
-use super::{Haproxy, make, pause, resident};
+use super::haproxy::{self, Haproxy};
+use super::{make, pause};
 use crate::Failure;
-use crate::report::Report;
+use crate::goals::Goal;
+use crate::machine::resident_bytes;
+use crate::report::{Paired, Report};
+use crate::samples::Samples;
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{Samples, thread_nanos};
+use crate::stopwatch::cpu_nanos;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs;
@@ -19,6 +23,25 @@ use std::time::Duration;
 const CERTIFICATES: usize = 500;
 const EACH: usize = 400;
 const ROUNDS: usize = 7;
+/// The kinds of keys: the remainder of a certificate's number, the name, the id of the goal, and the limit.
+const KINDS: [(usize, &str, &str, f64); 2] = [(0, "ECDSA P-256", "ecdsa", 0.6), (1, "RSA-2048", "rsa", 0.75)];
+
+pub(super) fn goals() -> Vec<Goal> {
+    let goal = |(_, what, id, most): (usize, &str, &'static str, f64)| {
+        let workload = format!(
+            "{CERTIFICATES} certificates. {ROUNDS} pairs of turns of {EACH} full handshakes each, one after the other, for one name with {what}, TLS 1.3, \
+             X25519, accept and close included"
+        );
+        Goal::new(
+            id,
+            most,
+            "times",
+            format!("CPU of a full handshake with {what}, divided by HAProxy's"),
+            workload,
+        )
+    };
+    KINDS.map(goal).to_vec()
+}
 
 /// Accepts every certificate: only the server is measured.
 #[derive(Debug)]
@@ -104,11 +127,11 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     };
     for (kind, what) in [(0, "ECDSA"), (1, "RSA")] {
         for turn in ["the first for each of 250 names", "and once more"] {
-            let before = cpu(ours.1);
+            let before = cpu(ours.1)?;
             for name in names(kind) {
                 shake(ours.0, &full, &name.replace('*', "x"))?;
             }
-            let each = (cpu(ours.1) - before) / (CERTIFICATES / 2) as f64 / 1e3;
+            let each = (cpu(ours.1)? - before) / (CERTIFICATES / 2) as f64 / 1e3;
             report.once(
                 &format!("ours, a full handshake, {what}, {turn}, server CPU"),
                 CERTIFICATES as u64,
@@ -117,14 +140,14 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
             );
         }
     }
-    for (kind, what, id, goal) in [(0, "ECDSA", "ecdsa", 0.6), (1, "RSA", "rsa", 0.75)] {
+    for (kind, what, id, _) in KINDS {
         let name = names(kind).next().unwrap_or_default();
         for resumes in [false, true] {
             let measure = |(address, process): (SocketAddr, u32)| -> Result<f64, Failure> {
                 // Each server gets a client of its own: a client stores tickets by server name, and both servers have the same names.
                 let config = client(resumes)?;
                 shake(address, &config, &name)?;
-                let before = cpu(process);
+                let before = cpu(process)?;
                 let mut resumed = 0;
                 for _ in 0..EACH {
                     resumed += usize::from(shake(address, &config, &name)?);
@@ -132,59 +155,46 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
                 if resumes && resumed * 10 < EACH * 9 {
                     return Err(format!("{resumed} of {EACH} handshakes were resumed").into());
                 }
-                Ok((cpu(process) - before) / EACH as f64 / 1e3)
+                Ok((cpu(process)? - before) / EACH as f64 / 1e3)
             };
-            let (mut own, mut theirs, mut ratios) =
-                (Samples::default(), Samples::default(), Samples::default());
+            let (mut own, mut theirs) = (Samples::default(), Samples::default());
             for _ in 0..ROUNDS {
-                let mine = measure(ours)?;
-                own.push(mine);
+                own.push(measure(ours)?);
                 if let Some(peer) = &peer {
-                    let other = measure((peer.address, peer.child.0.id()))?;
-                    theirs.push(other);
-                    ratios.push(mine / other);
+                    theirs.push(measure((peer.address, peer.child.0.id()))?);
                 }
             }
             let how = if resumes { "resumed" } else { "full" };
-            report.middle(&format!("ours, {what}, {how}, server CPU"), CERTIFICATES as u64, &own, "µs");
-            if peer.is_some() {
-                report.middle(
-                    &format!("HAProxy, {what}, {how}, server CPU"),
-                    CERTIFICATES as u64,
-                    &theirs,
-                    "µs",
-                );
-                let ratio = report.middle(
-                    &format!("ours to HAProxy, {what}, {how}"),
-                    CERTIFICATES as u64,
-                    &ratios,
-                    "times",
-                );
-                if !resumes {
-                    report.goal(
-                        id,
-                        &format!("ours to HAProxy, {what}, full handshakes, server CPU"),
-                        ratio,
-                        goal,
-                        "times",
-                    );
-                }
+            let what = format!("a handshake, {what}, {how}, server CPU");
+            if peer.is_none() {
+                report.middle(&format!("{what}, Enfilade"), CERTIFICATES as u64, &own, "µs");
+                continue;
             }
+            let paired = Paired {
+                what,
+                n: CERTIFICATES as u64,
+                unit: "µs",
+                ours: &own,
+                peer: "HAProxy",
+                theirs: &theirs,
+                floor: None,
+            };
+            report.compare((!resumes).then_some(id), paired);
         }
     }
     Ok(())
 }
 
 /// The CPU time of a process in nanoseconds, after a pause in which it becomes idle.
-fn cpu(process: u32) -> f64 {
+fn cpu(process: u32) -> Result<f64, Failure> {
     pause(Duration::from_millis(20));
-    thread_nanos(process, |_| true)
+    cpu_nanos(process)
 }
 
 impl Haproxy {
     fn start(directory: &Path, place: &Path) -> Result<Option<Self>, Failure> {
-        match super::start_haproxy(directory, place) {
-            Ok(Some(haproxy)) if resident(haproxy.child.0.id()) > 0 => Ok(Some(haproxy)),
+        match haproxy::start(directory, place) {
+            Ok(Some(haproxy)) if resident_bytes(haproxy.child.0.id()) > 0 => Ok(Some(haproxy)),
             Ok(_) => Ok(None),
             Err(why) => Err(why),
         }

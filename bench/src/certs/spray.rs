@@ -4,10 +4,12 @@
 use super::handshakes::{client, shake};
 use super::make;
 use crate::Failure;
+use crate::arrivals::{Schedule, latencies};
+use crate::goals::Goal;
 use crate::report::Report;
+use crate::samples::{Percentile, Samples};
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{Samples, now, pause};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,9 +21,31 @@ const WARM: usize = 64;
 const ROUNDS_MIN: usize = 8;
 const ROUNDS_MAX: usize = 80;
 const TURN: Duration = Duration::from_secs(4);
-/// The time between two handshakes of one of the two spraying clients.
+/// The time between two handshakes of all spraying clients.
 const SPRAY_EVERY: Duration = Duration::from_millis(4);
-const PROBE_EVERY: Duration = Duration::from_millis(10);
+const SPRAYERS: usize = 4;
+/// The time between two handshakes whose latency is measured.
+const PROBE_EVERY: Duration = Duration::from_millis(5);
+const PROBERS: usize = 4;
+
+pub(super) fn goals() -> Vec<Goal> {
+    let workload = format!(
+        "{} certificates of `cargo xtask certs`. {ROUNDS_MIN} to {ROUNDS_MAX} rounds, until each name was used, of two turns of {} s. {SPRAYERS} clients \
+         make a handshake every {} ms, {PROBERS} others one every {} ms for {WARM} names whose keys are in memory: at planned times, and the latency \
+         counts from that time. In one turn of a round the first clients use {WARM} names, in the other each name once",
+        super::FULL,
+        TURN.as_secs(),
+        SPRAY_EVERY.as_millis(),
+        PROBE_EVERY.as_millis()
+    );
+    vec![Goal::new(
+        "spray-open",
+        2.0,
+        "times",
+        "p99 of handshakes for known names while others use new names, divided by that while others use known names",
+        workload,
+    )]
+}
 
 pub(super) fn run(
     report: &mut Report,
@@ -47,41 +71,31 @@ pub(super) fn run(
     let warm_asked = AtomicUsize::new(0);
     let turn = |is_cold: bool| -> Result<Samples, Failure> {
         let is_over = AtomicBool::new(false);
+        let schedule = Schedule::new(SPRAY_EVERY, u64::MAX);
         std::thread::scope(|scope| {
-            for sprayer in 0..2 {
-                let (is_over, cold, config, warm_asked) = (&is_over, &cold, &config, &warm_asked);
-                scope.spawn(move || {
-                    let mut n = sprayer;
-                    while !is_over.load(Ordering::Relaxed) {
-                        let began = now();
-                        n += 3;
+            for _ in 0..SPRAYERS {
+                scope.spawn(|| {
+                    while let Some((n, _)) = schedule.next() {
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
+                        }
                         let name = if is_cold {
                             cold()
                         } else {
                             warm_asked.fetch_add(1, Ordering::Relaxed);
-                            name(n % WARM)
+                            name(n as usize % WARM)
                         };
-                        // Failures here are ignored; those of the probing client are counted.
-                        let _ = shake(address, config, &name);
-                        pause(SPRAY_EVERY.saturating_sub(began.elapsed()));
+                        // Failures here are ignored; those of the probing clients are counted.
+                        let _ = shake(address, &config, &name);
                     }
                 });
             }
-            let (mut samples, whole) = (Samples::default(), now());
-            let probed = (|| {
-                for n in 0.. {
-                    if whole.elapsed() > TURN {
-                        break;
-                    }
-                    let began = now();
-                    shake(address, &config, &name(n % WARM))?;
-                    samples.push(began.elapsed().as_secs_f64() * 1e3);
-                    pause(PROBE_EVERY.saturating_sub(began.elapsed()));
-                }
-                Ok::<_, Failure>(())
-            })();
+            let probes = (TURN.as_millis() / PROBE_EVERY.as_millis()) as u64;
+            let probed = latencies(PROBE_EVERY, probes, vec![(); PROBERS], |(), n| {
+                shake(address, &config, &name(n as usize % WARM)).map(drop).map_err(|why| why.to_string())
+            });
             is_over.store(true, Ordering::Relaxed);
-            probed.map(|()| samples)
+            Ok(probed?)
         })
     };
     let (mut warm, mut sprayed) = (Samples::default(), Samples::default());
@@ -120,26 +134,18 @@ fn tell(
             &format!("handshakes to {what} names while others are timed"),
             count as u64,
             asked as f64 / seconds,
-            "a second",
+            "handshakes/s",
         );
     }
-    for (samples, what) in
-        [(warm, "names whose keys are there"), (sprayed, "names that were not requested before")]
-    {
-        for (at, which) in [(50, "middle"), (99, "99th hundredth")] {
-            report.once(
-                &format!("a handshake to a warm name while others go to {what}, {which}"),
-                count as u64,
-                samples.at(at),
-                "ms",
-            );
-        }
+    for (samples, what) in [(warm, "known names"), (sprayed, "new names")] {
+        report.tail(
+            &format!("a handshake to a known name while others go to {what}"),
+            count as u64,
+            samples,
+            "ms",
+        );
     }
-    report.goal(
-        "spray",
-        "99th percentile of handshakes to warm names, while others use cold names, to that while others use warm names",
-        sprayed.at(99) / warm.at(99),
-        2.0,
-        "times",
-    );
+    if let (Ok(sprayed), Ok(warm)) = (sprayed.percentile(Percentile::P99), warm.percentile(Percentile::P99)) {
+        report.goal("spray-open", sprayed.over(warm));
+    }
 }

@@ -1,8 +1,9 @@
 //! Apache with mod_dav and event workers, in a directory of its own. It writes a log line for each request, as Enfilade does.
 
 use crate::Failure;
+use crate::machine::said;
 use crate::peers::self_signed;
-use crate::stopwatch::{self, Child, pause};
+use crate::stopwatch::{Child, children, cpu_nanos, cpu_nanos_of_ended_children, pause};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -18,6 +19,8 @@ pub(super) struct Apache {
     child: Child,
     pub(super) address: SocketAddr,
     pub(super) tls: SocketAddr,
+    /// The configuration, without the paths of this run.
+    pub(super) configuration: String,
 }
 
 impl Apache {
@@ -40,10 +43,12 @@ impl Apache {
         let key = place.join("key.pem");
         self_signed(&key, &place.join("cert.pem"))?;
         let config = config(&place, files, address, tls);
-        std::fs::write(place.join("httpd.conf"), config)?;
+        std::fs::write(place.join("httpd.conf"), &config)?;
+        let configuration = config.replace(&scratch.display().to_string(), "SCRATCH");
         let mut command = Command::new(PROGRAM);
         command.args(["-D", "FOREGROUND", "-f"]).arg(place.join("httpd.conf"));
-        let apache = Apache { child: Child::start(command.stderr(Stdio::null()))?, address, tls };
+        let child = Child::start(command.stderr(Stdio::null()))?;
+        let apache = Apache { child, address, tls, configuration };
         for _ in 0..TURNS {
             if TcpStream::connect(address).is_ok() {
                 return Ok(Some(apache));
@@ -88,18 +93,19 @@ fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr) -> S
 
 /// The process ids of Apache's first process and of its workers.
 pub(super) fn processes(pid: u32) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children = children.split_whitespace().filter_map(|child| child.parse().ok());
-    children.chain([pid]).collect()
+    children(pid).into_iter().chain([pid]).collect()
 }
 
-/// The CPU time of all of Apache's processes so far. The time of ended workers is counted by the first process.
-pub(super) fn cpu_seconds_of_all(pid: u32) -> f64 {
-    let of = |pid: u32| stopwatch::cpu_seconds(&pid.to_string()).unwrap_or(0.0);
-    let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| {
-        let (_, fields) = stat.rsplit_once(')')?;
-        let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<f64>().ok());
-        Some(ticks.sum::<Option<f64>>()? / 100.0)
-    });
-    processes(pid).into_iter().map(of).sum::<f64>() + ended.unwrap_or(0.0)
+/// The CPU of all of Apache's processes so far, in seconds. That of ended workers is counted by the first process.
+pub(super) fn cpu_of_all(pid: u32) -> Result<f64, Failure> {
+    let mut nanos = cpu_nanos_of_ended_children(pid)?;
+    for process in processes(pid) {
+        // A worker may end between the two calls.
+        nanos += cpu_nanos(process).unwrap_or(0.0);
+    }
+    Ok(nanos / 1e9)
+}
+
+pub(super) fn version() -> String {
+    said(Command::new(PROGRAM).arg("-v")).unwrap_or_else(|| "unknown".to_owned())
 }

@@ -2,9 +2,10 @@
 
 use crate::Failure;
 use crate::report::Report;
+use crate::samples::Samples;
 use crate::scratch::Scratch;
 use crate::served::{Server, request_as};
-use crate::stopwatch::{Samples, now};
+use crate::stopwatch::now;
 use crate::stores::{self, Store, TOKENS_EACH};
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
 use enfilade_facts::vocabulary::{Role, UserId};
@@ -44,9 +45,9 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     let firsts: Vec<_> = (0..STORES).map(status).collect();
     let share = firsts.len() / CONNECTIONS;
     server.load(&of_one, CONNECTIONS, share)?;
-    let before = server.cpu_nanos();
+    let before = server.cpu_nanos()?;
     server.load(&firsts, CONNECTIONS, share)?;
-    let first = (server.cpu_nanos() - before) / (share * CONNECTIONS) as f64 / 1e3;
+    let first = (server.cpu_nanos()? - before) / (share * CONNECTIONS) as f64 / 1e3;
     report.once(
         "status over TLS, each store's first, which opens its directory, server CPU",
         STORES,
@@ -59,13 +60,13 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
         server.load(requests, CONNECTIONS, total / CONNECTIONS)?;
         let (mut rates, mut cpu) = (Samples::default(), Samples::default());
         for _ in 0..ROUNDS {
-            let (before, began) = (server.cpu_nanos(), now());
+            let (before, began) = (server.cpu_nanos()?, now());
             server.load(requests, CONNECTIONS, total / CONNECTIONS)?;
             let done = (total / CONNECTIONS * CONNECTIONS) as f64;
             rates.push(done / began.elapsed().as_secs_f64());
-            cpu.push((server.cpu_nanos() - before) / done / 1e3);
+            cpu.push((server.cpu_nanos()? - before) / done / 1e3);
         }
-        report.middle(&format!("status over TLS, {what}, 16 in parallel"), STORES, &rates, "a second");
+        report.middle(&format!("status over TLS, {what}, 16 in parallel"), STORES, &rates, "requests/s");
         report.middle(&format!("status over TLS, {what}, server CPU of each"), STORES, &cpu, "µs");
     }
     Ok(())

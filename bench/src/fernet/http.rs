@@ -3,10 +3,12 @@
 
 use super::cloud::{self, Cloud};
 use crate::Failure;
+use crate::goals::Goal;
 use crate::report::Report;
+use crate::samples::Samples;
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{Samples, now};
+use crate::stopwatch::now;
 use crate::stores::{self, audit};
 use enfilade_facts::{Change, Source};
 use enfilade_sources::lmdb::Lmdb;
@@ -18,6 +20,58 @@ const PAIRS: usize = 15;
 const CONNECTIONS: usize = 4;
 /// The number of revocations that are committed per second.
 const ARRIVING: u64 = 100;
+/// The number of requests on each connection in a turn.
+const EACH: usize = 2_500;
+/// The numbers of users of the small and of the large cloud. The large one has as many revocations.
+const USERS: (u64, u64) = (100, 1_000_000);
+
+pub(super) fn goals() -> Vec<Goal> {
+    let (few, many) = USERS;
+    let turns = format!(
+        "The real server over TLS, a catalog of {} endpoints. {PAIRS} pairs of turns; in a turn {CONNECTIONS} connections send {EACH} requests each, \
+         one after the other",
+        cloud::SERVICES * 3
+    );
+    let one = |cloud: &str| {
+        format!(
+            "{turns}. {cloud}. The same token in each request; the smallest answer is `/.well-known/enfilade`"
+        )
+    };
+    let large = format!("{many} users, {many} revocations");
+    let arriving = format!(
+        "{turns}. {large}. The same token in each request; in every second turn another process commits {ARRIVING} revocations a second"
+    );
+    vec![
+        Goal::new(
+            "validate",
+            2.5,
+            "times",
+            "CPU of a validation, divided by that of the smallest answer",
+            one(&format!("{few} users, no revocations")),
+        ),
+        Goal::new(
+            "validate-many",
+            2.5,
+            "times",
+            "CPU of a validation, divided by that of the smallest answer",
+            one(&format!("{large}; the smallest answer is of a server with {few} users")),
+        ),
+        Goal::new(
+            "grown",
+            1.05,
+            "times",
+            "CPU of a validation with many revocations, divided by that with none",
+            format!("{turns}. {large}; and {few} users, no revocations. The same token in each request"),
+        ),
+        Goal::new(
+            "arriving",
+            1.2,
+            "times",
+            "CPU of a validation while revocations arrive, divided by that while none does",
+            arriving,
+        ),
+    ]
+}
 
 /// A server with a cloud, and the requests to this server.
 pub(crate) struct Served {
@@ -31,8 +85,8 @@ pub(crate) struct Served {
 }
 
 pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
-    let (many, each) = if small { (10_000, 500) } else { (1_000_000, 2_500) };
-    let few = serve(scratch, 100, 0, |_| Ok(()))?;
+    let (many, each) = if small { (10_000, 500) } else { (USERS.1, EACH) };
+    let few = serve(scratch, USERS.0, 0, |_| Ok(()))?;
     let large = serve(scratch, many, many, |_| Ok(()))?;
     for served in [&few, &large] {
         served.server.load(&served.smallest, CONNECTIONS, each)?;
@@ -40,12 +94,12 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
         served.server.load(&served.validate, CONNECTIONS, each)?;
     }
     let turn = |served: &Served, requests: &[Vec<u8>]| -> Result<f64, Failure> {
-        let before = served.server.cpu_nanos();
+        let before = served.server.cpu_nanos()?;
         served.server.load(requests, CONNECTIONS, each)?;
-        Ok((served.server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
+        Ok((served.server.cpu_nanos()? - before) / (each * CONNECTIONS) as f64 / 1e3)
     };
-    let mut samples: [Samples; 7] = std::array::from_fn(|_| Samples::default());
-    let [smallest, at_few, at_many, ratio_few, ratio_many, grown, distinct] = &mut samples;
+    let mut samples: [Samples; 4] = std::array::from_fn(|_| Samples::default());
+    let [smallest, at_few, at_many, distinct] = &mut samples;
     for pair in 0..PAIRS {
         let nothing = turn(&few, &few.smallest)?;
         let (little, much) = match pair % 2 {
@@ -58,9 +112,6 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
         smallest.push(nothing);
         at_few.push(little);
         at_many.push(much);
-        ratio_few.push(little / nothing);
-        ratio_many.push(much / nothing);
-        grown.push(much / little);
         distinct.push(turn(&large, &large.many)?);
         eprintln!("pair {} of {PAIRS}: {nothing:.1} µs, {little:.1} µs, {much:.1} µs", pair + 1);
     }
@@ -68,34 +119,19 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     report.middle("over TLS, a validation with a catalog of 30 endpoints, server CPU", 100, at_few, "µs");
     report.middle("over TLS, a validation with a catalog of 30 endpoints, server CPU", many, at_many, "µs");
     report.middle("the same, of a thousand tokens in turn", many, distinct, "µs");
-    let few_mean = ratio_few.mean().0;
-    let many_mean = ratio_many.mean().0;
-    report.goal(
-        "validate",
-        "a validation to the smallest answer, 100 users, 0 revocations",
-        few_mean,
-        2.5,
-        "times",
-    );
-    let what = format!("a validation to the smallest answer, {many} users, {many} revocations");
-    report.goal("validate-many", &what, many_mean, 2.5, "times");
-    let (mean, half) = grown.mean();
-    report.once("the same, half of the 95 % interval", many, half, "times");
-    report.goal(
-        "grown",
-        &format!("a validation with {many} revocations to one with none"),
-        mean,
-        1.05,
-        "times",
-    );
+    report.goal("validate", at_few.over(smallest).mean());
+    report.goal("validate-many", at_many.over(smallest).mean());
+    let grown = at_many.over(at_few).mean();
+    report.estimate("a validation with many revocations to one with none", many, grown, "times");
+    report.goal("grown", grown);
     arriving(report, &large, each, many)
 }
 
 /// Measures validations while revocations are committed: of one token again and again, as in Keystone's benchmark, and of a thousand tokens in turn.
 fn arriving(report: &mut Report, large: &Served, each: usize, many: u64) -> Result<(), Failure> {
     let lmdb = Lmdb::open(&large.facts)?;
-    for (what, requests, goal) in
-        [("one token", &large.validate, Some(1.2)), ("a thousand tokens in turn", &large.many, None)]
+    for (what, requests, is_goal) in
+        [("one token", &large.validate, true), ("a thousand tokens in turn", &large.many, false)]
     {
         let mut ratios = Samples::default();
         for pair in 0..PAIRS {
@@ -113,23 +149,22 @@ fn arriving(report: &mut Report, large: &Served, each: usize, many: u64) -> Resu
             eprintln!("{what}, pair {} of {PAIRS}: {quiet:.1} µs, {busy:.1} µs at {rate:.0}/s", pair + 1);
             ratios.push(busy / quiet);
         }
-        let (mean, half) = ratios.mean();
+        let ratio = ratios.mean();
         let name = format!(
             "{what}: a validation while {ARRIVING} revocations a second arrive, to one while none does"
         );
-        report.once(&name, many, mean, "times");
-        report.once("the same, half of the 95 % interval", many, half, "times");
-        if let Some(goal) = goal {
-            report.goal("arriving", &name, mean, goal, "times");
+        report.estimate(&name, many, ratio, "times");
+        if is_goal {
+            report.goal("arriving", ratio);
         }
     }
     Ok(())
 }
 
 fn cpu_of(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<f64, Failure> {
-    let before = server.cpu_nanos();
+    let before = server.cpu_nanos()?;
     server.load(requests, CONNECTIONS, each)?;
-    Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
+    Ok((server.cpu_nanos()? - before) / (each * CONNECTIONS) as f64 / 1e3)
 }
 
 /// Commits [`ARRIVING`] revocations per second. Returns the reached number per second.

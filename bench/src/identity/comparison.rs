@@ -3,11 +3,12 @@
 use super::{ASKS, Peer, spoken};
 use crate::Failure;
 use crate::fernet::cloud;
+use crate::goals::Goal;
 use crate::peers::keystone::Keystone;
-use crate::report::Report;
+use crate::report::{Paired, Report};
+use crate::samples::Samples;
 use crate::scratch::Scratch;
 use crate::served::{Client, Https};
-use crate::stopwatch::Samples;
 use std::io::{Read, Write};
 
 /// The number of requests of a sample: to Keystone, and to Enfilade.
@@ -23,6 +24,25 @@ const SAME: [(&str, &str); 4] = [
     ("effective", "effective-beside"),
 ];
 
+pub(super) fn goals() -> Vec<Goal> {
+    let (theirs, ours) = EACH;
+    let goal = |(id, goal): (&str, &'static str)| {
+        let what = ASKS.iter().find(|(known, ..)| *known == id).map_or("", |(_, what, ..)| what);
+        let workload = format!(
+            "Keystone with MariaDB and memcached, and the real server, both over TLS with {USERS} users. {PAIRS} pairs of turns; one connection \
+             sends {theirs} requests to Keystone and {ours} to Enfilade. The CPU of Keystone's database and memcached does not count"
+        );
+        Goal::new(
+            goal,
+            1.0 / 20.0,
+            "times",
+            format!("{what}: CPU, divided by that of Keystone's own processes"),
+            workload,
+        )
+    };
+    SAME.into_iter().map(goal).collect()
+}
+
 pub(super) fn run(
     report: &mut Report,
     scratch: &Scratch,
@@ -31,6 +51,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     eprintln!("starting Keystone on a database of its own");
     let keystone = Keystone::start(scratch)?;
+    keystone.tell(report);
     let [asker, _] = keystone.furnish(0..1)?;
     let mut theirs = Https::new(keystone.address, &keystone.certificate)?.connect()?;
     let ids = furnish(&mut theirs, &asker)?;
@@ -39,7 +60,7 @@ pub(super) fn run(
         let Some((_, what, _, ask)) = ASKS.into_iter().find(|(known, ..)| *known == id) else { continue };
         let (mut own, mut behind, mut ours) = (Samples::default(), Samples::default(), Samples::default());
         for pair in 0..PAIRS {
-            let before = keystone.cpu();
+            let before = keystone.cpu()?;
             for n in 0..their_each {
                 let (method, mut target, body) = ask(peer, n);
                 // In Keystone the users have other ids.
@@ -48,25 +69,31 @@ pub(super) fn run(
                 }
                 told(&mut theirs, &(method, target, body), &asker)?;
             }
-            let after = keystone.cpu();
+            let after = keystone.cpu()?;
             let each = |before: f64, after: f64| (after - before) / their_each as f64 * 1e6;
             own.push(each(before.0, after.0));
             behind.push(each(before.1, after.1));
             let mut client = peer.server.https.connect()?;
             let token = peer.token.clone();
-            let before = peer.server.cpu_nanos();
+            let before = peer.server.cpu_nanos()?;
             for n in 0..our_each {
                 let asked = ask(peer, n);
                 told(&mut client, &asked, &token)?;
             }
-            ours.push((peer.server.cpu_nanos() - before) / our_each as f64 / 1e3);
+            ours.push((peer.server.cpu_nanos()? - before) / our_each as f64 / 1e3);
             eprintln!("{what}, compared with Keystone: {} of {PAIRS}", pair + 1);
         }
-        let theirs =
-            report.middle(&format!("{what}, by Keystone, CPU of its own processes"), USERS, &own, "µs");
-        report.middle("the same, CPU of its database and memcached", USERS, &behind, "µs");
-        let ours = report.middle(&format!("{what}, by Enfilade, over TLS, server CPU"), USERS, &ours, "µs");
-        report.goal(goal, &format!("{what}, our CPU to Keystone's own"), ours / theirs, 1.0 / 20.0, "times");
+        let paired = Paired {
+            what: format!("{what}, over TLS, CPU of its own processes"),
+            n: USERS,
+            unit: "µs",
+            ours: &ours,
+            peer: "Keystone",
+            theirs: &own,
+            floor: None,
+        };
+        report.compare(Some(goal), paired);
+        report.middle("the same, CPU of Keystone's database and memcached", USERS, &behind, "µs");
     }
     Ok(())
 }

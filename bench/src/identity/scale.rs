@@ -1,11 +1,14 @@
 //! Operations on a whole large cloud: list all users, and remove a domain with a tenth of the users.
 
-use super::{Peer, Size, spoken};
+use super::{MANY, Peer, Size, spoken};
 use crate::Failure;
+use crate::arrivals::latencies;
 use crate::fernet::cloud::{self, Cloud, committed};
+use crate::goals::Goal;
 use crate::machine::anonymous_bytes;
 use crate::report::Report;
-use crate::stopwatch::{Samples, now};
+use crate::samples::{Estimate, Samples};
+use crate::stopwatch::now;
 use crate::stores::{audit, id, plain_project, plain_user};
 use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Leaving, Name, NameKey};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Sid, UserId};
@@ -18,6 +21,35 @@ use std::time::Duration;
 /// The number of users for each project.
 const USERS_A_PROJECT: u64 = 10;
 const ASSIGNMENTS_EACH: u64 = 10;
+/// The time between two requests whose latency is measured.
+const EVERY: Duration = Duration::from_millis(1);
+/// The number of these requests before the domain is removed, and in each part of the time after it.
+const ASKED: u64 = 2_000;
+
+pub(super) fn goals() -> Vec<Goal> {
+    let Size { users, leaving } = MANY;
+    vec![
+        Goal::new(
+            "list-memory",
+            16.0,
+            "MiB",
+            "memory of its own that listing everything takes",
+            format!(
+                "The real server: curl lists {users} users, then {} assignments, each in one response",
+                users * ASSIGNMENTS_EACH
+            ),
+        ),
+        Goal::new(
+            "removed",
+            100.0,
+            "ms",
+            "a domain is removed: until the answer",
+            format!(
+                "The real server with {users} users: a disabled domain of {leaving} users is deleted, once"
+            ),
+        ),
+    ]
+}
 
 fn leaving_domain() -> DomainId {
     DomainId::from_bytes(id(20, 0))
@@ -70,7 +102,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn run(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
+pub(super) fn run(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     list(report, peer)?;
     remove(report, peer)
 }
@@ -85,7 +117,7 @@ fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     ] {
         eprintln!("listing {what}");
         let before = anonymous_bytes(&process).unwrap_or(0);
-        let (began, cpu) = (now(), peer.server.cpu_nanos());
+        let (began, cpu) = (now(), peer.server.cpu_nanos()?);
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--fail", "--output", "/dev/null", "--write-out", "%{size_download}"]);
         curl.args(["--header", &format!("X-Auth-Token: {}", peer.token)]);
@@ -110,19 +142,19 @@ fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
         report.once(
             "the same, server CPU for each",
             count,
-            (peer.server.cpu_nanos() - cpu) / count as f64 / 1e3,
+            (peer.server.cpu_nanos()? - cpu) / count as f64 / 1e3,
             "µs",
         );
         report.once("the same, bytes", count, bytes / f64::from(1 << 20), "MiB");
         report.once("the same, memory of its own", count, grown, "MiB");
         most = most.max(grown);
     }
-    report.goal("list-memory", "memory of its own that listing all of it takes", most, 16.0, "MiB");
+    report.goal("list-memory", Estimate::once(most));
     Ok(())
 }
 
 /// Removes a domain with a tenth of the users. Its users do not exist after the response; their records are deleted while other requests run.
-fn remove(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
+fn remove(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     let Size { leaving, .. } = peer.size;
     let path = format!("/v3/domains/{}", leaving_domain());
     let one_of_them =
@@ -140,41 +172,36 @@ fn remove(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
     expect(&one_of_them, 200)?;
     let disabled = r#"{"domain":{"enabled":false}}"#.to_owned();
     expect(&("PATCH", path.clone(), disabled), 200)?;
-    let mut quiet = Samples::default();
-    for _ in 0..2_000 {
-        let began = now();
-        expect(&other, 200)?;
-        quiet.push(began.elapsed().as_secs_f64() * 1e3);
-    }
+    // Other clients send requests at planned times.
+    let others = || -> Result<Samples, Failure> {
+        let clients =
+            (0..4).map(|_| peer.server.connect(Ipv4Addr::LOCALHOST)).collect::<Result<Vec<_>, _>>()?;
+        let request = spoken(&other, &token);
+        Ok(latencies(EVERY, ASKED, clients, |client, _| match client.get(&request) {
+            Ok(200) => Ok(()),
+            Ok(status) => Err(format!("answered with {status}, not 200")),
+            Err(why) => Err(why.to_string()),
+        })?)
+    };
+    let quiet = others()?;
     let began = now();
     expect(&("DELETE", path, String::new()), 204)?;
-    let answered = began.elapsed();
+    let answered = began.elapsed().as_secs_f64() * 1e3;
     // The next request already finds no user of the domain.
     expect(&one_of_them, 404)?;
     let lmdb = Lmdb::open(&peer.facts)?;
     let is_left = || Ok::<_, Failure>(!lmdb.read(|view| view.list::<Leaving>(&[]))??.is_empty());
     let mut busy = Samples::default();
     while is_left()? {
-        for _ in 0..20 {
-            let began = now();
-            expect(&other, 200)?;
-            busy.push(began.elapsed().as_secs_f64() * 1e3);
-        }
-        std::thread::park_timeout(Duration::from_millis(5));
+        busy.extend(&others()?);
         if began.elapsed() > Duration::from_secs(600) {
             return Err("what was removed is still there after ten minutes".into());
         }
     }
-    report.once("a domain is removed: until the answer", leaving, answered.as_secs_f64() * 1e3, "ms");
+    report.once("a domain is removed: until the answer", leaving, answered, "ms");
     report.once("the same, until nothing of it is left", leaving, began.elapsed().as_secs_f64(), "s");
     report.tail("a response to another request before", leaving, &quiet, "ms");
     report.tail("a response to another request meanwhile", leaving, &busy, "ms");
-    report.goal(
-        "removed",
-        "a domain is removed: until the answer",
-        answered.as_secs_f64() * 1e3,
-        100.0,
-        "ms",
-    );
+    report.goal("removed", Estimate::once(answered));
     Ok(())
 }

@@ -2,8 +2,10 @@
 //! installs it.
 
 use crate::Failure;
+use crate::machine::said;
+use crate::report::Report;
 use crate::scratch::Scratch;
-use crate::stopwatch::{Child, cpu_seconds, now};
+use crate::stopwatch::{Child, children, cpu_nanos, cpu_nanos_of_ended_children, now};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
@@ -18,6 +20,12 @@ pub(crate) struct Keystone {
     web: Child,
     database: Child,
     memory: Child,
+    configuration: String,
+}
+
+/// How to get the missing programs.
+pub(crate) fn how_to_install(missing: &[&str]) -> String {
+    format!("{} missing: `cargo xtask bench keystone --install` installs it", missing.join(", "))
 }
 
 /// The missing programs; empty if Keystone can be started.
@@ -121,6 +129,7 @@ impl Keystone {
             web,
             database,
             memory,
+            configuration: std::fs::read_to_string(&config)?.replace(&place.display().to_string(), "SCRATCH"),
         })
     }
 
@@ -136,11 +145,29 @@ impl Keystone {
     }
 
     /// The CPU that was used so far, in seconds: by Keystone's own processes, and by its database and memcached.
-    pub(crate) fn cpu(&self) -> (f64, f64) {
-        let of = |process: u32| cpu_seconds(&process.to_string()).unwrap_or(f64::NAN);
+    pub(crate) fn cpu(&self) -> Result<(f64, f64), Failure> {
         let web = self.web.0.id();
-        let own = of(web) + children(web).into_iter().map(of).sum::<f64>();
-        (own, of(self.database.0.id()) + of(self.memory.0.id()))
+        let mut own = cpu_nanos(web)? + cpu_nanos_of_ended_children(web)?;
+        for child in children(web) {
+            own += cpu_nanos(child)?;
+        }
+        let behind = cpu_nanos(self.database.0.id())? + cpu_nanos(self.memory.0.id())?;
+        Ok((own / 1e9, behind / 1e9))
+    }
+
+    /// Tells the report the versions and the configuration.
+    pub(crate) fn tell(&self, report: &mut Report) {
+        let pinned = std::fs::read_to_string(here().join("keystone.txt")).unwrap_or_default();
+        let line = pinned.lines().find(|line| line.starts_with("keystone=="));
+        report.peer(
+            "Keystone",
+            line.unwrap_or("unknown"),
+            format!("{}{}", self.configuration, UWSGI.join(" ")),
+        );
+        let version = |program: &str| said(Command::new(program).arg("--version")).unwrap_or_default();
+        report.peer("MariaDB", version("mariadbd"), "the built-in configuration");
+        report.peer("memcached", version("memcached"), "-m 64");
+        report.peer("Python", version(PYTHON), "");
     }
 }
 
@@ -155,6 +182,26 @@ impl Drop for Keystone {
 
 const PYTHON: &str = "/usr/bin/python3";
 const PASSWORD: &str = "keystone";
+/// The options of the web server.
+const UWSGI: [&str; 17] = [
+    "--http-keepalive",
+    "--tcp-nodelay",
+    "--http-auto-chunked",
+    "--add-header",
+    "Connection: Keep-Alive",
+    "--master",
+    "--processes",
+    "2",
+    "--threads",
+    "1",
+    "--lazy-apps",
+    "--need-app",
+    "--disable-logging",
+    "--module",
+    "keystone.wsgi.api:application",
+    "--buffer-size",
+    "65535",
+];
 
 fn configuration(place: &Path, database: u16, memory: u16) -> String {
     let place = place.display();
@@ -172,26 +219,12 @@ fn serve(place: &Path, config: &Path, port: u16) -> Result<Child, Failure> {
     super::self_signed(&key, &certificate)?;
     let mut uwsgi = Command::new(python().join("bin/uwsgi"));
     uwsgi.arg("--https").arg(format!("127.0.0.1:{port},{},{}", certificate.display(), key.display()));
-    uwsgi.args([
-        "--http-keepalive",
-        "--tcp-nodelay",
-        "--http-auto-chunked",
-        "--add-header",
-        "Connection: Keep-Alive",
-    ]);
-    uwsgi.args(["--master", "--processes", "2", "--threads", "1", "--lazy-apps", "--need-app"]);
-    uwsgi.args(["--disable-logging", "--module", "keystone.wsgi.api:application", "--buffer-size", "65535"]);
+    uwsgi.args(UWSGI);
     uwsgi.env("PYTHONPATH", python()).env("OS_KEYSTONE_CONFIG_FILES", config);
     let log = std::fs::File::create(place.join("uwsgi.log"))?;
     let web = Child::start(uwsgi.stdout(log.try_clone()?).stderr(log))?;
     listens(port)?;
     Ok(web)
-}
-
-fn children(parent: u32) -> Vec<u32> {
-    let path = format!("/proc/{parent}/task/{parent}/children");
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
 fn here() -> PathBuf {

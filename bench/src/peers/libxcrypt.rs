@@ -1,7 +1,7 @@
 //! Measures crypt(3) of this machine. Times are divided by it, so that they can be compared with those of other machines.
 
 use crate::Failure;
-use crate::stopwatch::Samples;
+use crate::samples::Samples;
 use std::process::Command;
 
 /// The time of each of these hashes, in milliseconds, by the library that Proxmox uses (perl's `crypt` is crypt(3)). The hashes are measured in
@@ -23,4 +23,10 @@ pub(crate) fn milliseconds<const N: usize>(
         true => Ok(samples),
         false => Err("perl did not compute the hashes".into()),
     }
+}
+
+/// The version of the library, from the name of its file that perl loads.
+pub(crate) fn version() -> String {
+    let program = "crypt('a', 'ab'); open(my $maps, '<', '/proc/self/maps'); while (<$maps>) { print(\"$1\\n\"), exit if m{(libcrypt[^/ ]*)$} }";
+    crate::machine::said(Command::new("perl").args(["-e", program])).unwrap_or_else(|| "unknown".to_owned())
 }

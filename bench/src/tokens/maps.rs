@@ -1,7 +1,8 @@
 //! The memo compared with well-known concurrent maps: a lookup of a key that is present.
 
 use crate::report::Report;
-use crate::stopwatch::{Samples, shared};
+use crate::samples::Samples;
+use crate::stopwatch::shared;
 use crate::stores::Sequence;
 use enfilade_facts::{MemoKey, MemoSeed, WordMemo};
 use std::hint::black_box;

@@ -15,6 +15,8 @@ pub enum Who {
     Admin,
     /// Role `reader` on the system.
     SystemReader,
+    /// Role `admin` on the system.
+    SystemAdmin,
     /// Role `manager` on the domain that the call is about.
     DomainManager,
     /// Like `DomainManager`, but only if a manager may grant all rights of each user and group that the call changes.
@@ -46,6 +48,7 @@ impl Who {
             Who::Anybody => "any session",
             Who::Admin => "admin",
             Who::SystemReader => "reader on the system",
+            Who::SystemAdmin => "admin on the system",
             Who::DomainManager => "manager on the domain",
             Who::BoundedManager => {
                 "manager on the domain, if the user or group has only rights that a manager may give"
@@ -352,9 +355,9 @@ pub static POLICY: &[Rule] = &[
     keys("ec2_list_credentials", SEES_OWN),
     keys("ec2_create_credential", OWN),
     keys("ec2_delete_credential", OWN).seen_by("ec2_get_credential"),
-    reads("get_access_rule", SEES_OWN),
-    reads("list_access_rules", SEES_OWN),
-    credentials("delete_access_rule", OWN),
+    reads("get_access_rule", &[Who::Owner, Who::SystemReader]),
+    reads("list_access_rules", &[Who::Owner, Who::SystemReader]),
+    credentials("delete_access_rule", &[Who::Owner, Who::SystemAdmin]),
     reads("ec2tokens_validate", SERVES).in_domain(),
     reads("s3tokens_validate", SERVES).in_domain(),
     reads("get_consumer", READS),
@@ -421,6 +424,7 @@ fn is(who: Who, principal: &Principal, session: &Session, about: &About<'_>) -> 
         Who::Anybody => true,
         Who::Admin => session.has("admin"),
         Who::SystemReader => session.has("reader") && session.claim.scope == Scope::System,
+        Who::SystemAdmin => session.has("admin") && session.claim.scope == Scope::System,
         Who::DomainManager | Who::BoundedManager => {
             session.has("manager") && is_of_domain() && !about.high_role
         }

@@ -226,9 +226,9 @@ impl Resource for Limit {
 /// The project to which a list is limited, and the domain to which it is limited. `None` if the session sees no limits.
 fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<DomainId>)> {
     match call.visit.identity().session()?.claim.scope {
-        // As in Keystone, also for an administrator.
-        Scope::Domain(id) => Some((None, Some(id))),
+        // As in Keystone, an administrator of a domain sees all limits, too.
         _ if !permit.is_for_anybody() => Some((None, None)),
+        Scope::Domain(id) => Some((None, Some(id))),
         Scope::Project(id) => Some((Some(LimitOwner::Project(id)), None)),
         Scope::System | Scope::Unscoped => None,
     }

@@ -119,8 +119,8 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
     ),
     (
         "nix",
-        &["enfilade-content", "enfilade-testkit"],
-        "notifications of changes of files; stopping a worker at each of its system calls",
+        &["enfilade-content", "enfilade-testkit", "enfilade-bench"],
+        "notifications of changes of files; stopping a worker at each of its system calls; the CPU clock of a process",
     ),
     ("papaya", &["enfilade-bench"], "what the memo is compared with"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that ours is compared with"),

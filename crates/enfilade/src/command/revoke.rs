@@ -90,7 +90,7 @@ enum Deletes {
     #[default]
     Nothing,
     /// An API token, EC2 key, trust or OAuth access token.
-    One(Way),
+    One(Box<Way>),
     Everything,
 }
 
@@ -185,7 +185,7 @@ impl Subject {
         Ok(Subject {
             kind: "token",
             name: authid.to_string(),
-            deletes: Deletes::One(way),
+            deletes: Deletes::One(Box::new(way)),
             users: BTreeSet::from([owner.id]),
             owner: Some(authid.user.clone()),
             again: format!("enfilade token create {}", output::word(&authid.to_string())),
@@ -237,7 +237,7 @@ impl Subject {
         })??;
         let way = ways.into_iter().find(|way| way.name == id);
         let way = way.with_context(|| format!("{kind} {name} was deleted meanwhile"))?;
-        let (deletes, users) = (Deletes::One(way), BTreeSet::from([user]));
+        let (deletes, users) = (Deletes::One(Box::new(way)), BTreeSet::from([user]));
         Ok(Subject { kind, name, deletes, users, owner, ..Subject::default() })
     }
 

@@ -1,0 +1,139 @@
+//! Listings by Enfilade and by Samba, of the same trees with the same ACLs and groups.
+
+use super::trees::{self, Acls};
+use super::{AGAIN, Bench, LARGE, STARTS, alone, samba};
+use crate::Failure;
+use crate::goals::Goal;
+use crate::report::{Paired, Report};
+use crate::samples::Samples;
+use std::path::Path;
+
+/// What is listed: the ACLs, whether it is the whole tree or only its first directory, and the number of the user's groups.
+type Case = (Acls, bool, u64);
+
+/// The goals for the largest tree: the case, and the ids for the first listing and for the listing again.
+const GOALS: [(Case, [&str; 2]); 8] = [
+    ((Acls::Few, false, 4), ["samba-4-first", "samba-4-again"]),
+    ((Acls::Few, false, 400), ["samba-400-first", "samba-400-again"]),
+    ((Acls::Few, true, 4), ["samba-4-first-all", "samba-4-again-all"]),
+    ((Acls::Few, true, 400), ["samba-400-first-all", "samba-400-again-all"]),
+    ((Acls::Distinct, false, 4), ["samba-4-first-distinct", "samba-4-again-distinct"]),
+    ((Acls::Distinct, false, 400), ["samba-400-first-distinct", "samba-400-again-distinct"]),
+    ((Acls::Distinct, true, 4), ["samba-4-first-all-distinct", "samba-4-again-all-distinct"]),
+    ((Acls::Distinct, true, 400), ["samba-400-first-all-distinct", "samba-400-again-all-distinct"]),
+];
+
+/// The limits for a first listing and for a listing again.
+fn limits(groups: u64) -> [f64; 2] {
+    if groups == 4 { [1.0 / 5.0, 1.0 / 15.0] } else { [1.0 / 25.0, 1.0 / 60.0] }
+}
+
+pub(super) fn goals() -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for ((acls, is_whole, groups), ids) in GOALS {
+        let part = if is_whole { "the visible part of the whole tree" } else { "its first directory" };
+        for ((id, most), when) in ids.into_iter().zip(limits(groups)).zip(["first", "again"]) {
+            let times = match when {
+                "first" => "the first listing after a start".to_owned(),
+                _ => format!("the mean of {AGAIN} listings after the first one"),
+            };
+            let workload = format!(
+                "`{LARGE}` with {} ACLs, {part}, by a user in {groups} groups who sees {} files; {STARTS} starts of the server: {times}, by PROPFIND of depth 1 \
+                 without TLS. Divided by one listing by Samba with its start of a session",
+                acls.name(),
+                trees::SEEN
+            );
+            let what = format!("CPU of a listing ({when}), divided by Samba's");
+            goals.push(Goal::new(id, most, "times", what, workload));
+        }
+    }
+    goals
+}
+
+impl Bench<'_> {
+    pub(super) fn compare_with_samba(&self, report: &mut Report) -> Result<(), Failure> {
+        let shares: Vec<(&str, &Path)> =
+            self.places.iter().map(|(acls, path)| (acls.name(), path.as_path())).collect();
+        let samba = samba::start(report, &self.scratch.path().join("samba"), &shares, self.users)?;
+        for acls in Acls::BOTH {
+            for tree in self.chosen {
+                self.warm(acls, tree)?;
+                let floor = if *tree == LARGE { Some(self.acls_alone(report, acls)?) } else { None };
+                self.compare_tree(report, samba.as_ref(), acls, tree, true, None)?;
+                if tree.starts_with("largedir") {
+                    self.compare_tree(report, samba.as_ref(), acls, tree, false, floor)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures Enfilade and Samba with a tree, or only with its first directory. `floor` is the lowest cost of a first listing.
+    fn compare_tree(
+        &self,
+        report: &mut Report,
+        samba: Option<&enfilade_testkit::Samba>,
+        acls: Acls,
+        tree: &str,
+        is_whole: bool,
+        floor: Option<f64>,
+    ) -> Result<(), Failure> {
+        let what = if is_whole { "all of" } else { "the directory" };
+        let mut theirs_of_few = f64::NAN;
+        for (n, user) in self.users.iter().enumerate() {
+            let groups = u64::from(user.groups);
+            let of =
+                |which: &str| format!("listing {what} {tree}, {} ACLs, {which}, server CPU", acls.name());
+            let [first, again] = self.listed_thrice(acls, tree, n, is_whole)?;
+            // With 4,000 groups Samba takes minutes for the larger trees, and its clients time out.
+            let is_fit = groups <= 400 || tree == "largedir_1000";
+            let Some(samba) = samba.filter(|_| is_fit) else {
+                report.middle(&of("first, Enfilade"), groups, &first, "ms");
+                report.middle(&of("again, Enfilade"), groups, &again, "ms");
+                continue;
+            };
+            let commands = if is_whole { "recurse; ls" } else { "ls" };
+            let (said, theirs) =
+                samba::list(samba, (acls.name(), tree), user, commands, self.scratch.path())?;
+            let is_one = |line: &&str| match is_whole {
+                true => line.contains(" 25000 "),
+                false => line.trim_start().starts_with('d'),
+            };
+            let shown = said.lines().filter(is_one).count();
+            if shown as u64 != trees::SEEN {
+                return Err(format!("Samba shows {shown} of {tree}").into());
+            }
+            eprintln!(
+                "{what} {tree}, {groups} groups: {theirs:.0} ms by Samba, {:.0} and {:.0} ms here",
+                first.median(),
+                again.median()
+            );
+            match groups {
+                4 => theirs_of_few = theirs,
+                _ => report.once(&of("Samba, to that in 4 groups"), groups, theirs / theirs_of_few, "times"),
+            }
+            // The goals apply only to the largest tree.
+            let case = (acls, is_whole, groups);
+            let goals = GOALS.iter().find(|(of, _)| tree == LARGE && *of == case).map(|(_, ids)| *ids);
+            let theirs = &Samples::from_iter([theirs]);
+            for (at, (when, ours)) in [("first", &first), ("again", &again)].into_iter().enumerate() {
+                let floor = floor.filter(|_| when == "first");
+                let paired =
+                    Paired { what: of(when), n: groups, unit: "ms", ours, peer: "Samba", theirs, floor };
+                report.compare(goals.and_then(|ids| ids.get(at).copied()), paired);
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the lowest cost at which a program can read these ACLs, in milliseconds.
+    fn acls_alone(&self, report: &mut Report, acls: Acls) -> Result<f64, Failure> {
+        let what = format!(
+            "the directory {LARGE}, {} ACLs: its names and each ACL, and nothing else, CPU",
+            acls.name()
+        );
+        let floor = alone::names_and_acls(acls, LARGE)?;
+        report.middle(&what, 41_000, &floor, "ms");
+        Ok(floor.median())
+    }
+}

@@ -1,0 +1,81 @@
+//! The measured servers.
+
+use super::apache::{self, Apache};
+use crate::Failure;
+use crate::machine::resident_bytes;
+use crate::report::Report;
+use crate::served::Server;
+use crate::stopwatch::cpu_nanos;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// A measured server.
+pub(super) struct Peer {
+    pub(super) name: &'static str,
+    pub(super) address: SocketAddr,
+    pub(super) tls: SocketAddr,
+    /// The prefix of all URL paths on this server.
+    pub(super) base: String,
+    pub(super) header: String,
+    /// The CPU of all processes so far, in seconds.
+    pub(super) cpu: Box<dyn Fn() -> Result<f64, Failure> + Sync>,
+    pub(super) resident: Box<dyn Fn() -> u64 + Sync>,
+    /// The directory for uploads.
+    pub(super) up: PathBuf,
+    /// Whether a response to PUT means that the file is on disk.
+    pub(super) syncs: bool,
+}
+
+impl Peer {
+    /// The name of the directory for uploads.
+    pub(super) fn place(&self) -> &str {
+        self.up.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+}
+
+/// Enfilade, and Apache if it is installed.
+pub(super) fn both(
+    report: &mut Report,
+    server: &Server,
+    apache: Option<&Apache>,
+    (tokenid, secret): (&str, &str),
+    files: &Path,
+) -> Vec<Peer> {
+    let pid = server.child.0.id();
+    let mut peers = vec![Peer {
+        name: "Enfilade",
+        address: server.plain,
+        tls: server.https.address(),
+        base: "/dav/main".to_owned(),
+        header: format!("Authorization: PBSAPIToken={tokenid}:{secret}"),
+        cpu: Box::new(move || Ok(cpu_nanos(pid)? / 1e9)),
+        resident: Box::new(move || resident_bytes(pid)),
+        up: files.join("up"),
+        syncs: true,
+    }];
+    if let Some(apache) = apache {
+        report.peer("Apache", apache::version(), apache.configuration.clone());
+    }
+    match apache {
+        Some(apache) => peers.push(Peer {
+            name: "Apache",
+            address: apache.address,
+            tls: apache.tls,
+            base: "/files".to_owned(),
+            header: "X-Nobody: asks".to_owned(),
+            cpu: Box::new({
+                let pid = apache.pid();
+                move || apache::cpu_of_all(pid)
+            }),
+            resident: Box::new({
+                let pid = apache.pid();
+                move || apache::processes(pid).into_iter().map(resident_bytes).sum()
+            }),
+            up: files.join("up-apache"),
+            syncs: false,
+        }),
+        None => report
+            .missing("Apache with the same files", "Apache is not installed (`apt-get install apache2`)"),
+    }
+    peers
+}

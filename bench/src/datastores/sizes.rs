@@ -1,0 +1,103 @@
+//! Lookups with more and more datastores: instructions, and time on one thread and on two.
+
+use super::{EACH, ROUNDS, SIZES, house, look, name};
+use crate::Failure;
+use crate::report::Report;
+use crate::samples::{Estimate, Samples};
+use crate::scratch::Scratch;
+use crate::stopwatch::{now, shared};
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_passage::House;
+use std::process::Command;
+
+/// The number of lookups. It is large, so that differences in the setup (random hash seeds) have little effect.
+pub(super) const PROBES: u64 = 20_000;
+
+/// Counts the instructions of a lookup and its end, with few stores and with many. The goal is that the numbers are the same.
+pub(super) fn probes(report: &mut Report, small: bool) -> Result<(), Failure> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        report.missing("instructions of a lookup", "valgrind is not installed (`apt-get install valgrind`)");
+        return Ok(());
+    }
+    let most = if small { 1_000 } else { 100_000 };
+    let mut counted = [0.0; 2];
+    for (at, stores) in [10, most].into_iter().enumerate() {
+        let part = format!("probes-{stores}");
+        let (few, many) = (instructions(&part, 0)?, instructions(&part, PROBES)?);
+        let each = many.saturating_sub(few) as f64 / PROBES as f64;
+        report.once("ours, instructions of a lookup and its drop", stores, each, "instructions");
+        counted.iter_mut().skip(at).take(1).for_each(|place| *place = each);
+    }
+    let [few, many] = counted;
+    report.goal("probes", Estimate::once(many / few));
+    Ok(())
+}
+
+fn instructions(part: &str, times: u64) -> Result<u64, Failure> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args(["datastores-part", part, &times.to_string()])
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().find_map(|line| line.split_once("Collected :"));
+    let count = line.and_then(|(_, count)| count.trim().parse().ok()).filter(|_| output.status.success());
+    count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
+}
+
+/// Measures our lookups with more and more stores, and on two threads.
+pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
+    let sizes: &[u64] = if small { &[10, 1_000] } else { &SIZES };
+    let mut houses = Vec::new();
+    for size in sizes {
+        let house = house(&scratch.path().join(format!("ours-{size}")), *size)?;
+        let names: Vec<DatastoreName> = (0..*size).map(name).collect::<Result<_, _>>()?;
+        let first = now();
+        look(&house, names.first().ok_or("no name")?);
+        report.once("ours, the first lookup after a start", *size, first.elapsed().as_secs_f64() * 1e6, "µs");
+        names.iter().for_each(|name| look(&house, name));
+        houses.push((*size, house, names));
+    }
+    let mut random: Vec<Samples> = houses.iter().map(|_| Samples::default()).collect();
+    let mut same: Vec<[Samples; 3]> = houses.iter().map(|_| Default::default()).collect();
+    for _ in 0..ROUNDS {
+        for (at, (_, house, names)) in houses.iter().enumerate() {
+            // The choice is pseudo-random, so that the next store is not in the processor's cache.
+            let any = |n: usize| names.get((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % names.len());
+            let one = |n: usize| any(n).into_iter().for_each(|name| look(house, name));
+            let hot = |_: usize| names.first().into_iter().for_each(|name| look(house, name));
+            if let (Some(random), Some([single, both, apart])) = (random.get_mut(at), same.get_mut(at)) {
+                random.push(shared(1, EACH, one));
+                single.push(shared(1, EACH, hot));
+                both.push(shared(2, EACH, hot));
+                apart.push(two_apart(house, names, EACH));
+            }
+        }
+    }
+    for ((size, _, _), (random, [single, both, apart])) in houses.iter().zip(random.iter().zip(&same)) {
+        report.middle("ours, any of them, one thread", *size, random, "ns");
+        report.middle("ours, the same again, one thread", *size, single, "ns");
+        report.middle("ours, the same again, two threads", *size, both, "ns");
+        report.middle("ours, two threads, each its own", *size, apart, "ns");
+        if *size == 1_000 {
+            // `shared` gives the elapsed time divided by the lookups of all threads.
+            report.goal("threads", both.over(single).mean());
+        }
+    }
+    if let ([few, .., many], false) = (random.as_slice(), small) {
+        report.goal("random", many.less(few).mean());
+    }
+    Ok(())
+}
+
+/// Two threads, each in a store of its own: the elapsed nanoseconds divided by all lookups.
+fn two_apart(house: &House, names: &[DatastoreName], each: usize) -> f64 {
+    let began = now();
+    std::thread::scope(|scope| {
+        let look_all = |name| move || (0..each).for_each(|_| look(house, name));
+        let threads: Vec<_> = names.iter().take(2).map(|name| scope.spawn(look_all(name))).collect();
+        // The scope does not wait for the end of the threads, and LMDB does not allow that a store is closed while a thread that has read it ends.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    });
+    began.elapsed().as_nanos() as f64 / (2 * each) as f64
+}

@@ -1,0 +1,72 @@
+//! Figures: records of benchmarks, the page that is written from them, and the references to them in other pages.
+
+pub(crate) mod record;
+pub(crate) mod reference;
+pub(crate) mod scoreboard;
+pub(crate) mod chart;
+
+use record::Record;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// The directory of records.
+pub(crate) const RUNS: &str = "bench/runs";
+/// The list of goals.
+const GOALS: &str = "bench/GOALS.md";
+
+/// Writes the page of benchmarks and its pictures from the records.
+///
+/// # Errors
+/// If a record cannot be read, or a file cannot be written.
+pub fn write(root: &Path) -> Result<(), String> {
+    let pictures = root.join(scoreboard::PICTURES);
+    let wanted = written(root)?;
+    // A picture of a benchmark without a record any more is removed.
+    for entry in std::fs::read_dir(&pictures).into_iter().flatten().flatten() {
+        let path = format!("{}/{}", scoreboard::PICTURES, entry.file_name().to_string_lossy());
+        if wanted.iter().all(|(wanted, _)| *wanted != path) {
+            std::fs::remove_file(entry.path()).map_err(|why| format!("`{path}`: {why}"))?;
+        }
+    }
+    std::fs::create_dir_all(&pictures).map_err(|why| format!("`{}`: {why}", pictures.display()))?;
+    wanted.iter().try_for_each(|(path, text)| {
+        std::fs::write(root.join(path), text).map_err(|why| format!("`{path}`: {why}"))
+    })
+}
+
+/// The page of benchmarks and its pictures, as the records say.
+pub(crate) fn written(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let goals = std::fs::read_to_string(root.join(GOALS)).map_err(|why| format!("`{GOALS}`: {why}"))?;
+    Ok(scoreboard::written(&record::read_all(root)?, &goals))
+}
+
+/// The commits of the history; `None` if they are not known here.
+pub(crate) fn history(root: &Path) -> Option<BTreeSet<String>> {
+    let is_shallow = git(root, &["rev-parse", "--is-shallow-repository"])?.trim() != "false";
+    let commits = git(root, &["rev-list", "HEAD"]).filter(|_| !is_shallow)?;
+    Some(commits.lines().map(str::to_owned).collect())
+}
+
+/// The records of the last commit that were changed or removed after it.
+pub(crate) fn changed(root: &Path) -> Vec<String> {
+    let said = git(root, &["diff", "HEAD", "--name-only", "--diff-filter=MDRT", "--", RUNS]);
+    said.unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).current_dir(root).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Why a document may not use figures of this record; `None` if it may.
+pub(crate) fn refusal(record: &Record, history: Option<&BTreeSet<String>>) -> Option<String> {
+    let commit = record.commit();
+    let is_known = |commits: &BTreeSet<String>| {
+        commits.range(commit.to_owned()..).next().is_some_and(|found| found.starts_with(commit))
+    };
+    record.refusal().or_else(|| {
+        let is_unknown = history.is_some_and(|commits| !is_known(commits));
+        is_unknown.then(|| format!("commit {commit} is not in the history"))
+    })
+}

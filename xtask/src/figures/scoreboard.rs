@@ -1,0 +1,373 @@
+//! The page of benchmarks: goals and comparisons of the newest record of each benchmark, with those first that do not hold.
+
+use super::chart;
+use super::record::{Comparison, Estimate, Goal, Record};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+pub(crate) const PAGE: &str = "docs/benchmarks.md";
+/// The directory of pictures.
+pub(crate) const PICTURES: &str = "docs/benchmarks";
+
+const HEAD: &str = "\
+# Benchmarks
+
+<!-- Written by `cargo xtask scoreboard` from the records in bench/runs. Do not edit this page: run a benchmark, and write the page again. -->
+
+How fast is Enfilade, compared with what, and how do I measure it myself? Each figure of this page is from a record in [bench/runs](../bench/runs):
+the newest record of each benchmark that was made of a commit without changed files.
+
+```sh
+cargo xtask bench NAME           # measures, prints the goals, and writes a record; exits with 1 if a goal fails or something is not measured
+cargo xtask bench NAME --small   # a short run, only to see that it works; without a record
+cargo xtask scoreboard           # writes this page from the records
+```
+
+- A goal limits a measured value. It is judged by the worse end of the 95 % interval. The limit and the workload of a goal never change;
+  [bench/GOALS.md](../bench/GOALS.md) has the workload of each, and says why a goal was removed.
+- Enfilade and the server that it is compared with are measured in the same run, in turns. Compare ratios, not absolute times: the machines differ.
+- \"CPU\" is the CPU time of all processes of a server. \"Memory of its own\" is anonymous memory, without mapped files.
+- \"Floor\" is the lowest cost that any program can have for the same work, measured in the same run.
+- \"Holds in\" counts all usable records of the benchmark, also older ones.
+- Older records have no intervals and no numbers of samples (`–`). Each record says what else it lacks.
+
+What is not on this page: [reliability.md](reliability.md) has the campaigns that try to break the server.
+";
+
+/// All files of the page: paths from the repository's root, and texts.
+/// `goals` is the text of `bench/GOALS.md`.
+pub(crate) fn written(records: &[Record], goals: &str) -> Vec<(String, String)> {
+    let usable: Vec<&Record> = records.iter().filter(|record| record.refusal().is_none()).collect();
+    // The records are in the order of their age, so the newest one of a benchmark remains.
+    let newest: BTreeMap<(&str, Option<&str>), &Record> =
+        usable.iter().map(|record| ((record.bench(), record.size()), *record)).collect();
+    let mut page = HEAD.to_owned();
+    let mut files = Vec::new();
+    failing(&mut page, newest.values().copied(), &usable);
+    without_record(&mut page, goals, newest.values().copied());
+    for ((bench, size), record) in &newest {
+        let name = size.map_or((*bench).to_owned(), |size| format!("{bench}-{size}"));
+        let goals = ordered(record.goals());
+        let _ = writeln!(page, "\n## `{name}`\n");
+        if !goals.is_empty() {
+            let _ = writeln!(page, "![goals of {name}](benchmarks/{name}.svg)\n");
+            page.push_str("| goal | at most | measured | interval | samples | holds | holds in |\n|---|---|---|---|---|---|---|\n");
+            for goal in &goals {
+                let _ = writeln!(page, "| `{}`: {} |", sized(goal), row(goal, record, &usable));
+            }
+            page.push('\n');
+            files.push((format!("{PICTURES}/{name}.svg"), chart::svg(&name, &goals)));
+        }
+        comparisons(&mut page, record);
+        about(&mut page, record);
+    }
+    unused(&mut page, records);
+    files.push((PAGE.to_owned(), page));
+    files
+}
+
+/// The goals that do not hold first, then those that are closest to their limit.
+fn ordered<'r>(goals: impl Iterator<Item = Goal<'r>>) -> Vec<Goal<'r>> {
+    let mut goals: Vec<Goal<'r>> = goals.collect();
+    goals.sort_by(|one, other| {
+        let share =
+            |goal: &Goal<'_>| if goal.at_most > 0.0 { goal.measured.high / goal.at_most } else { 0.0 };
+        one.holds.cmp(&other.holds).then_with(|| share(other).total_cmp(&share(one)))
+    });
+    goals
+}
+
+fn sized(goal: &Goal<'_>) -> String {
+    goal.n.map_or(goal.id.to_owned(), |n| format!("{}` ({n})`", goal.id).trim_end_matches('`').to_owned())
+}
+
+/// The cells of a goal after its name.
+fn row(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> String {
+    let holds = if goal.holds { "yes" } else { "**no**" };
+    let (good, all) = held(goal, record, usable);
+    format!(
+        "{} | {} {} | {} | {} | {} | {holds} | {good} of {all}",
+        plain(goal.what),
+        limit(goal.at_most),
+        goal.unit,
+        figure(goal.measured.value, goal.unit),
+        interval(goal.measured, goal.unit),
+        samples(goal.measured),
+    )
+}
+
+/// In how many usable records of the benchmark the goal holds, and in how many it was measured.
+fn held(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> (usize, usize) {
+    let of = |other: &&&Record| (other.bench(), other.size()) == (record.bench(), record.size());
+    let measured = usable.iter().filter(of).filter_map(|other| {
+        let mut cases = other
+            .goals()
+            .filter(|found| found.id == goal.id && (found.n, goal.n).0.is_none_or(|n| Some(n) == goal.n))
+            .peekable();
+        cases.peek()?;
+        Some(cases.all(|found| found.holds))
+    });
+    let all: Vec<bool> = measured.collect();
+    (all.iter().filter(|holds| **holds).count(), all.len())
+}
+
+/// The goals that do not hold, of all benchmarks, and what could not be measured.
+fn failing<'r>(page: &mut String, newest: impl Iterator<Item = &'r Record>, usable: &[&Record]) {
+    let (mut rows, mut missing, mut all) = (String::new(), String::new(), 0);
+    for record in newest {
+        for goal in ordered(record.goals()) {
+            all += 1;
+            if !goal.holds {
+                let _ = writeln!(
+                    rows,
+                    "| `{}` | `{}`: {} |",
+                    record.bench(),
+                    sized(&goal),
+                    row(&goal, record, usable)
+                );
+            }
+        }
+        for (what, why) in record.not_measured() {
+            let _ = writeln!(missing, "- `{}`: {what}: {why}", record.bench());
+        }
+    }
+    let failed = rows.lines().count();
+    let _ = writeln!(
+        page,
+        "\n## Goals that do not hold\n\n{failed} of {all} goals do not hold in the newest record."
+    );
+    if failed > 0 {
+        page.push_str("\n| benchmark | goal | at most | measured | interval | samples | holds | holds in |\n|---|---|---|---|---|---|---|---|\n");
+        page.push_str(&rows);
+    }
+    if !missing.is_empty() {
+        let _ = write!(page, "\nNot measured in these records:\n\n{missing}");
+    }
+}
+
+/// The goals that the newest record of their benchmark does not have: they are newer than the record, or there is none.
+fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item = &'r Record> + Clone) {
+    let section = goals.split_once("\n## Goals\n").map_or("", |(_, after)| after);
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let known = |bench: &str, id: &str| {
+        newest
+            .clone()
+            .filter(|record| record.bench() == bench)
+            .any(|record| record.goals().any(|goal| goal.id == id))
+    };
+    let row = |line: &str| {
+        let mut cells = line.trim_matches('|').split(" | ").map(str::trim);
+        let (bench, id, limit) = (cells.next()?, cells.next()?, cells.next()?);
+        let what = cells.next()?;
+        let is_open = id.starts_with('`') && !known(bench, id.trim_matches('`'));
+        is_open.then(|| format!("| `{bench}` | {id}: {} | {limit} |\n", plain(what)))
+    };
+    let rows: Vec<String> = section.lines().filter(|line| line.starts_with('|')).filter_map(row).collect();
+    if !rows.is_empty() {
+        let _ = write!(
+            page,
+            "\n## Goals that are not measured yet\n\n{} goals are in no newest record. The next run of their benchmark measures them, or fails.\n\n\
+             | benchmark | goal | at most |\n|---|---|---|\n{}",
+            rows.len(),
+            rows.concat()
+        );
+    }
+}
+
+/// The comparisons of a record; those first in which Enfilade is slower.
+fn comparisons(page: &mut String, record: &Record) {
+    let mut all: Vec<Comparison<'_>> = record.comparisons().collect();
+    if all.is_empty() {
+        return;
+    }
+    all.sort_by(|one, other| other.ratio.high.partial_cmp(&one.ratio.high).unwrap_or(Ordering::Equal));
+    page.push_str("| work | size | Enfilade | peer | ratio | interval | samples | floor |\n|---|---|---|---|---|---|---|---|\n");
+    for of in all {
+        let floor =
+            of.floor.map_or("–".to_owned(), |floor| format!("{} {}", figure(floor, of.unit), of.unit));
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} {} | {}: {} {} | {} | {} | {} | {floor} |",
+            plain(of.what),
+            of.n,
+            figure(of.ours.value, of.unit),
+            of.unit,
+            of.peer,
+            figure(of.theirs.value, of.unit),
+            of.unit,
+            figure(of.ratio.value, "times"),
+            interval(of.ratio, "times"),
+            samples(of.ratio)
+        );
+    }
+    page.push('\n');
+}
+
+/// How the record was made, and how to repeat it.
+fn about(page: &mut String, record: &Record) {
+    let _ = writeln!(
+        page,
+        "Record: [{}](../bench/runs/{}.json), commit {}, {}. To repeat: `{}`.",
+        record.date(),
+        record.name,
+        record.commit(),
+        record.machine(),
+        record.command()
+    );
+    let programs = record.programs();
+    if !programs.is_empty() {
+        let _ = writeln!(page, "Programs: {programs}.");
+    }
+    let lacks = record.lacks();
+    if !lacks.is_empty() {
+        let _ = writeln!(page, "The record lacks: {}.", lacks.join(", "));
+    }
+}
+
+fn unused(page: &mut String, records: &[Record]) {
+    let refused = records.iter().filter_map(|record| Some((record, record.refusal()?)));
+    let rows: Vec<String> = refused
+        .map(|(record, why)| format!("- [{0}](../bench/runs/{0}.json): {why}\n", record.name))
+        .collect();
+    if !rows.is_empty() {
+        let _ = write!(page, "\n## Records that are not used\n\n{}", rows.concat());
+    }
+}
+
+/// A limit as it is in the code; one below one as a fraction, if it is one.
+fn limit(value: f64) -> String {
+    match 1.0 / value {
+        parts if value > 0.0 && value < 1.0 && (parts - parts.round()).abs() < 1e-9 => {
+            format!("1/{parts:.0}")
+        }
+        _ => figure(value, ""),
+    }
+}
+
+/// A text in a cell of a table. Between two `$` would be a formula.
+fn plain(text: &str) -> String {
+    text.replace('|', "\\|").replace('$', "\\$")
+}
+
+fn interval(of: Estimate, unit: &str) -> String {
+    match of.samples {
+        None => "–".to_owned(),
+        Some(1) if of.low == of.high => "one sample".to_owned(),
+        Some(_) => format!("{} to {}", figure(of.low, unit), figure(of.high, unit)),
+    }
+}
+
+fn samples(of: Estimate) -> String {
+    of.samples.map_or("–".to_owned(), |samples| samples.to_string())
+}
+
+/// A value with three significant digits; a small ratio as a fraction.
+fn figure(value: f64, unit: &str) -> String {
+    match value.abs() {
+        size if unit == "times" && size < 0.1 && size > 0.0 => format!("1/{}", figure(1.0 / value, "")),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
+        0.0 => "0".to_owned(),
+        _ => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn record(name: &str, goals: &[(&str, f64, bool)], more: &Value) -> Record {
+        let goals: Vec<Value> = goals
+            .iter()
+            .map(|(id, value, holds)| {
+                json!({ "id": id, "what": format!("what {id} is"), "measured": value, "goal": 1.0, "unit": "times", "holds": holds })
+            })
+            .collect();
+        let mut value = json!({ "bench": "try", "commit": "abc1234", "goals": goals });
+        for (key, one) in more.as_object().unwrap() {
+            value[key] = one.clone();
+        }
+        Record::new(name, value.to_string().as_bytes()).unwrap()
+    }
+
+    fn page(records: &[Record]) -> String {
+        written(records, "").into_iter().find(|(path, _)| path == PAGE).map(|(_, text)| text).unwrap()
+    }
+
+    #[test]
+    fn what_does_not_hold_is_first_and_the_newest_record_counts() {
+        let records = [
+            record("2026-11-20-try", &[("one", 0.5, true), ("two", 0.2, true)], &json!({})),
+            record("2026-11-21-try", &[("one", 0.9, true), ("two", 1.5, false)], &json!({})),
+        ];
+        let page = page(&records);
+        assert!(page.contains("1 of 2 goals do not hold"));
+        let failing =
+            page.find("| `try` | `two`: what two is | 1 times | 1.5 | – | – | **no** | 1 of 2 |").unwrap();
+        let section = page.find("## `try`").unwrap();
+        let (two, one) = (page.rfind("| `two`").unwrap(), page.rfind("| `one`").unwrap());
+        assert!(failing < section && section < two && two < one);
+        assert!(
+            page.contains("bench/runs/2026-11-21-try.json")
+                && !page.contains("bench/runs/2026-11-20-try.json")
+        );
+        assert!(page.contains("The record lacks: date, options"));
+    }
+
+    #[test]
+    fn a_record_of_changed_files_is_named_and_not_used() {
+        let records = [
+            record("2026-11-20-try", &[("one", 0.5, true)], &json!({})),
+            record("2026-11-21-try", &[("one", 1.5, false)], &json!({ "commit": "abc1234-dirty" })),
+        ];
+        let page = page(&records);
+        assert!(page.contains("0 of 1 goals do not hold"));
+        assert!(page.contains("[2026-11-21-try](../bench/runs/2026-11-21-try.json): files were changed"));
+    }
+
+    #[test]
+    fn a_comparison_has_the_interval_the_samples_and_the_floor() {
+        let estimate =
+            |value: f64| json!({ "value": value, "low": value * 0.9, "high": value * 1.1, "samples": 15 });
+        let of = |what: &str, ratio: f64| {
+            json!({
+                "what": what, "n": 7, "unit": "ms", "peer": "It", "ours": estimate(10.0 * ratio), "theirs": estimate(10.0),
+                "ratio": estimate(ratio), "floor": 4.0,
+            })
+        };
+        let comparisons = json!([of("fast", 0.05), of("slow", 1.5)]);
+        let page = page(&[record(
+            "2026-11-20-try",
+            &[],
+            &json!({ "comparisons": comparisons, "command": "cargo xtask bench try" }),
+        )]);
+        let slow = page.find("| slow | 7 | 15 ms | It: 10 ms | 1.5 | 1.35 to 1.65 | 15 | 4 ms |").unwrap();
+        let fast =
+            page.find("| fast | 7 | 0.5 ms | It: 10 ms | 1/20 | 1/22.2 to 1/18.2 | 15 | 4 ms |").unwrap();
+        assert!(slow < fast);
+        assert!(page.contains("To repeat: `cargo xtask bench try`."));
+    }
+
+    #[test]
+    fn a_goal_without_a_record_is_named() {
+        let goals = "x\n## Goals\n\n| benchmark | id | at most | value | workload |\n|---|---|---|---|---|\n\
+                     | try | `one` | 1 times | a cost | work |\n| try | `new` | 1/2 times | another cost | work |\n\n## Goals that were removed\n\n\
+                     | `old` | `try` | abc | x | y |\n";
+        let records = [record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))];
+        let page = written(&records, goals).pop().map(|(_, text)| text).unwrap();
+        assert!(page.contains("| `try` | `new`: another cost | 1/2 times |"));
+        assert!(
+            page.contains("1 goals are in no newest record") && !page.contains("| `try` | `one`: a cost")
+        );
+    }
+
+    #[test]
+    fn each_benchmark_with_goals_has_a_picture() {
+        let files = written(&[record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))], "");
+        assert!(
+            files.iter().any(|(path, text)| path == "docs/benchmarks/try.svg" && text.starts_with("<svg"))
+        );
+    }
+}
