@@ -199,8 +199,7 @@ impl Refusal {
 
 impl Refusal {
     /// What [`Refusal::Disabled`] names if the user is inactive.
-    pub const INACTIVE: &'static str =
-        "the user (no login in the last `inactive_days` days; run `enfilade user enable`)";
+    pub const INACTIVE: &'static str = "the user (it did not log in for longer than `[identity] inactive_days`; run `enfilade user enable USER`)";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
     /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
@@ -320,7 +319,10 @@ mod tests {
     fn an_inactive_user_is_told_the_setting_and_the_command() {
         let refusal = Refusal::Disabled { authid: "alice@local".parse().unwrap(), what: Refusal::INACTIVE };
         for text in [refusal.to_string(), refusal.reason()] {
-            assert!(text.contains("`inactive_days`") && text.contains("`enfilade user enable`"), "{text}");
+            assert!(
+                text.contains("`[identity] inactive_days`") && text.contains("`enfilade user enable USER`"),
+                "{text}"
+            );
         }
     }
 

@@ -100,11 +100,12 @@ impl Shelf {
         Some(was)
     }
 
-    /// Adds marks that sort after all present ones.
+    /// Adds marks. Those of long ids are not in the order of their digests.
     fn add(&mut self, part: usize, marks: &[Entry]) -> Option<()> {
         let old = self.parts.get(part)?.as_deref().unwrap_or_default();
-        let marks = old.iter().chain(marks).copied().collect();
-        self.put(part, marks)
+        let mut marks: Vec<Entry> = old.iter().chain(marks).copied().collect();
+        marks.sort_unstable_by_key(|entry| entry.mark);
+        self.put(part, marks.into())
     }
 
     fn put(&mut self, part: usize, marks: Arc<[Entry]>) -> Option<()> {
@@ -382,7 +383,7 @@ fn count(view: &View<'_>) -> Result<u64, SourceError> {
     Ok(count)
 }
 
-/// A tree under construction. Marks are added in the order of their keys, so the marks of one kind that belong to the same part follow each other.
+/// A tree under construction. Marks are added in the order of their keys, so most marks of one kind that belong to the same part follow each other.
 struct Shelves {
     top: Vec<Shelf>,
     run: Vec<Entry>,

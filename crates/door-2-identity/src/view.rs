@@ -275,9 +275,22 @@ impl View<'_> {
         self.facts.any_near(&CredentialId::from_bytes(by))
     }
 
-    /// An existing user, selected by the bytes in `by`.
+    /// An existing user, selected by the bytes in `by`. The long ids follow all short ones in the store, so each kind gets half of the choices:
+    /// otherwise nearly all choices would be users with short ids, and the time of an answer would tell which users come from a directory.
     pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
-        self.facts.any_near(&UserId::from_bytes(by))
+        let mut twice = [0; 32];
+        twice.iter_mut().zip(by.iter().cycle()).for_each(|(to, from)| *to = *from);
+        let short = [UserId::from_bytes(by), UserId::from_bytes([0; 16])];
+        let long = [UserId::from_long(twice), UserId::from_long([0; 32])];
+        let [.., choice] = by;
+        let [one, other] = if choice % 2 == 0 { [short, long] } else { [long, short] };
+        for from in one.into_iter().chain(other) {
+            let found = self.facts.any_near::<User>(&from)?;
+            if let Some(found) = found.filter(|(id, _)| id.is_long() == from.is_long()) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// All groups of the user, nested ones included. A cycle of groups does no harm. A user is refused if the groups are nested too deep or are too

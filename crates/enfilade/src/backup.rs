@@ -161,7 +161,7 @@ fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> a
     ensure!(
         names.is_empty(),
         "{} {is} missing, and the server has read {it} before: a backup without {it} is not complete; restore {it} from an earlier backup; do not \
-         make an empty file: it would delete all records of the file, and an empty enfilade.toml sets every key to its default",
+         make empty files. An empty enfilade.toml sets every key to its default; any other empty file deletes the records that came from it",
         names.join(", ")
     );
     Ok(())

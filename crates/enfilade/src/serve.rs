@@ -327,7 +327,7 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
         for upgrade in queue {
             let ctx = server_change_context(&*source, &files, &reserved, clock::now());
             if let Err(why) = enfilade_admin::upgrade_token(&ctx, &upgrade) {
-                output::note(&format!("warning: the slow hash of token {} was not replaced by a fast one: {why}; the next use of its secret tries again", upgrade.token));
+                output::note(&format!("warning: the slow hash of token {} was not replaced by a fast one: {why}; the server tries again at the next use of its secret", upgrade.token));
             }
         }
     })?;

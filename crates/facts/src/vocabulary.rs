@@ -26,6 +26,7 @@ pub use date::{
     LAST_SECOND, MICROS_PER_SECOND, date_of, days_of, from_rfc3339, micros_from_rfc3339, to_rfc3339,
 };
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};
+pub(crate) use id::LONG;
 pub use id::{
     AccessRuleId, AccessTokenId, ConsumerId, CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId,
     Id, IdBytes, LimitId, PolicyId, ProjectId, RegisteredLimitId, RequestTokenId, RoleId, ServiceId, TrustId,

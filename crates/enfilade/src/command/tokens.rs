@@ -150,7 +150,7 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
     if !json && (count > 0 || token.is_none()) {
         let (tokens, rest) = (counted(count, "token", "tokens"), marked.len() - count);
         output::line(&format!(
-            "{tokens} marked, {rest} not changed: the next use of a marked token replaces its slow hash by a fast one, if its secret was generated; there is nothing else to do"
+            "{tokens} marked, {rest} not changed. The next use of a marked token makes its hash fast, if the secret was generated (with bcrypt: and is shorter than 72 bytes). For other tokens run `enfilade token regenerate`."
         ));
     }
     Ok(())

@@ -45,9 +45,8 @@ pub(crate) fn refuse_lost(data: &Path, file: Option<&Path>) -> anyhow::Result<()
 pub(crate) fn lost_file(path: &Path) -> String {
     let path = path.display();
     format!(
-        "configuration `{path}` is missing, but it was there before, and without it every key would have its default: restore it from a backup, or name \
-         its new place with --config; only if every key may have its default, so that no client is asked for a certificate, for example, make an \
-         empty file (`touch '{path}'`)"
+        "configuration `{path}` is missing; it was there before. Restore it from a backup, or give its new path with --config. An empty file \
+         (`touch '{path}'`) sets every key to its default: for example, no client is asked for a certificate."
     )
 }
 
@@ -70,8 +69,8 @@ mod tests {
         std::fs::remove_file(&toml).unwrap();
         assert!(had(data, None));
         let why = refuse_lost(data, None).unwrap_err().to_string();
-        assert!(why.contains("is missing, but it was there before") && why.contains("touch '"), "{why}");
-        assert!(why.contains("restore it from a backup, or name"), "{why}");
+        assert!(why.contains("is missing; it was there before. ") && why.contains("touch '"), "{why}");
+        assert!(why.contains("Restore it from a backup, or give"), "{why}");
         refuse_lost(data, Some(Path::new("/elsewhere.toml"))).unwrap();
         std::fs::write(&toml, "").unwrap();
         refuse_lost(data, None).unwrap();

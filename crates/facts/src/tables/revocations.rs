@@ -59,10 +59,7 @@ impl Revoked {
     }
 
     fn link_of(kind: u8, key: &[u8]) -> Self {
-        let mut hasher = SipHasher24::new_with_key(b"enfilade  links1");
-        hasher.write(&[kind]);
-        hasher.write(key);
-        Revoked::Link(hasher.finish128().as_bytes())
+        Revoked::Link(digest_of(&[kind], key))
     }
 
     /// Whether a revocation of the subject is final, independent of the clocks: true for a token, a chain, a trust, an OAuth consumer or an OAuth
@@ -98,21 +95,24 @@ impl Revoked {
         }
     }
 
-    /// The kind, and 16 bytes of the id, for an index in memory. The id of 32 bytes of a user or group is a SHA-256 digest, of which one half is enough.
-    /// These bytes have the order of the keys.
+    /// The kind and the id for an index in memory. The long id of a user or group becomes a digest of 16 bytes.
     pub fn short(&self) -> [u8; 17] {
         let (kind, id) = self.parts();
-        let (long, id) = match id.get(16..) {
-            Some(long) if !long.is_empty() => (1, long),
-            _ => (0, id),
-        };
-        let mut short = [2 * kind + long; 17];
-        short.iter_mut().skip(1).zip(id).for_each(|(to, from)| *to = *from);
+        let id = <[u8; 16]>::try_from(id).map_or_else(|_| (1, digest_of(&[kind], id)), |id| (0, id));
+        let mut short = [2 * kind + id.0; 17];
+        short.iter_mut().skip(1).zip(id.1).for_each(|(to, from)| *to = from);
         short
     }
 }
 
 const NO_ID: [u8; 16] = [0; 16];
+
+fn digest_of(kind: &[u8], key: &[u8]) -> [u8; 16] {
+    let mut hasher = SipHasher24::new_with_key(b"enfilade  links1");
+    hasher.write(kind);
+    hasher.write(key);
+    hasher.finish128().as_bytes()
+}
 
 impl Key for Revoked {
     fn bytes(&self) -> Vec<u8> {
@@ -263,17 +263,9 @@ mod tests {
         for bytes in short.chain(long) {
             assert_eq!(Revoked::from_bytes(&bytes).unwrap().bytes(), bytes);
         }
-        let user = |id: &str| Revoked::User(id.parse().unwrap());
-        let (short, long) = (user(&"fe".repeat(16)), user(&"ab".repeat(32)));
-        let kinds = [short, long, Revoked::Project(ProjectId::from_bytes([0; 16]))];
-        assert!(kinds.map(|mark| mark.short()).is_sorted() && kinds.map(|mark| mark.bytes()).is_sorted());
-        assert_eq!(
-            long.short(),
-            [
-                7, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab,
-                0xab
-            ]
-        );
+        let [one, other] = ["ab", "ac"].map(|end| Revoked::User(("ab".repeat(31) + end).parse().unwrap()));
+        assert!(one.short() != other.short() && one.short()[0] == 7 && one.short()[1..] != [0xab; 16]);
+        assert_eq!(Revoked::User(UserId::from_bytes([5; 16])).short()[1..], [5; 16]);
         for of_time in [Revoked::Horizon, Revoked::Passed, Revoked::Last] {
             assert_eq!(Revoked::from_bytes(&of_time.bytes()), Some(of_time));
         }

@@ -16,8 +16,8 @@ pub trait Id: Sized {
     fn stored(&self) -> IdBytes;
 }
 
-/// The first bytes of the stored form of a long id. No id of 16 bytes has this value: [`FromStr`] refuses it.
-const LONG: [u8; 16] = [0xff; 16];
+/// The first bytes of the stored form of a long id. No id of 16 bytes has this value: [`FromStr`] and the upgrade to format 9 refuse it.
+pub(crate) const LONG: [u8; 16] = [0xff; 16];
 
 /// The stored form of an id: 16 bytes, or [`LONG`] and 32 bytes. No stored form begins with another one, so a prefix of a key can end with an id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -185,6 +185,7 @@ macro_rules! ids {
             type Err = Malformed;
             fn from_str(text: &str) -> Result<Self, Malformed> {
                 from_lower_hex(text)
+                    .filter(|id| *id != LONG)
                     .map($name)
                     .ok_or_else(|| Malformed::new($what, text, "expected 32 lower-case hexadecimal digits"))
             }
@@ -345,6 +346,7 @@ mod tests {
         for wrong in ["ff".repeat(16), "AB".repeat(32), "ab".repeat(32) + " "] {
             assert!(wrong.parse::<UserId>().is_err(), "{wrong}");
         }
+        assert!("ff".repeat(16).parse::<DomainId>().is_err());
         assert!("ff".repeat(32).parse::<UserId>().is_ok());
         assert!("ab".repeat(32).parse::<ProjectId>().is_err());
         assert_eq!(UserId::from_stored(&LONG), None);

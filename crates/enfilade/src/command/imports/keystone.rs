@@ -185,7 +185,8 @@ fn domain(row: &Value, name: &str) -> Option<DomainId> {
     DomainId::from_keystone(row.get(name)?.as_str()?).ok()
 }
 
-/// Whether a record is enabled; one that does not say so is. `None` if it cannot be read: such a record is left out, because it may be disabled.
+/// Whether a record is enabled. A record without `enabled` is enabled. `None` if it cannot be read: such a record is left out, because it may be
+/// disabled.
 fn is_enabled(row: &Value) -> Option<bool> {
     row.get("enabled").map_or(Some(true), Value::as_bool)
 }
@@ -376,8 +377,8 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// Why what proves this method is not imported: the rules of the user need more, and would be satisfied by the method alone here, because this server
-/// does not have the other methods. `then` is what the operator does after the rules were changed.
+/// Why the password or the secret of this method is not imported: the rules of the user need more, and would be satisfied by the method alone here,
+/// because this server does not have the other methods. `then` is what the operator does after the rules were changed.
 fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let rules = rules(user);
     let is_alone = [method.to_owned()];
@@ -390,9 +391,11 @@ fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let unknown = rules.iter().flatten().filter(|name| Methods::named(name).is_none());
     let unknown: BTreeSet<String> = unknown.map(|name| format!("`{}`", excerpt(name))).collect();
     let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
+    // An access token is accepted together with a receipt, which has the password.
+    let example = if method == "oauth1" { "password,oauth1".to_owned() } else { format!("{method},totp") };
     Some(format!(
         "the rules of the user for multi-factor authentication name {}, which this server does not have, so `{method}` alone would be enough here: \
-         change the rules, for example to `password,totp`, then {then}",
+         change the rules, for example to `{example}`, then {then}",
         some(&unknown)
     ))
 }
@@ -498,5 +501,14 @@ mod tests {
         let why = lost_factor(&user, "password", "do it").unwrap();
         assert!(why.contains("name `mapped`, `u2f`, `x%1B`, which") && why.ends_with("then do it"), "{why}");
         assert_eq!(lost_factor(&user, "totp", "do it"), None);
+        for (method, example) in [
+            ("password", "`password,totp`"),
+            ("application_credential", "`application_credential,totp`"),
+            ("oauth1", "`password,oauth1`"),
+        ] {
+            let user = json!({ "options": { "multi_factor_auth_rules": [[method, "mapped"]] } });
+            let why = lost_factor(&user, method, "do it").unwrap();
+            assert!(why.contains(&format!("for example to {example}, then")), "{why}");
+        }
     }
 }

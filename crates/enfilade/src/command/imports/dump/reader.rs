@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
             let end = match (written.is_empty(), self.next()?) {
                 (false, Some(Part::Word("10"))) => "\n",
                 (false, Some(Part::Word("13"))) => "\r",
-                _ => bail!(here.wrong("the replacement of a string by `char(10)` or `char(13)`")),
+                _ => bail!(here.wrong("a string and its replacement, `char(10)` or `char(13)`")),
             };
             self.expect(Part::Sign(')'))?;
             self.expect(Part::Sign(')'))?;

@@ -41,14 +41,10 @@ pub(super) fn steps(
     let without = report.names("user", Imported::lacks_secret);
     if let Some(first) = without.first() {
         let why = format!(
-            "{} until a password is imported or set{}: {}",
-            counted(
-                without.len(),
-                "user cannot log in with a password",
-                "users cannot log in with a password"
-            ),
-            of_directories(things),
-            some(&without)
+            "{}: {}{}",
+            counted(without.len(), "user has no password", "users have no password"),
+            some(&without),
+            of_directories(things)
         );
         let one = format!("user passwd {}", output::word(first));
         let commands = if dump.is_some() { vec![command(&one)] } else { dumped(&one) };
@@ -77,14 +73,14 @@ pub(super) fn steps(
     next
 }
 
-/// The users of the source that are users of a directory. Their passwords are in the directory, which this server does not ask.
+/// The users of the source with the long ids of directories and identity providers. Their passwords are there, and this server does not ask there.
 fn of_directories(things: &[CloudRecord]) -> String {
     let is_of_directory = |thing: &&CloudRecord| matches!(thing, CloudRecord::User(id, _) if id.is_long());
     match things.iter().filter(is_of_directory).count() {
         0 => String::new(),
         count => format!(
-            "; the source has {} of LDAP directories: no dump contains their passwords, so set them here",
-            counted(count, "user", "users")
+            "; {} of LDAP directories or identity providers: set their passwords here, because no dump contains them",
+            counted(count, "of the source's users is", "of the source's users are")
         ),
     }
 }
