@@ -95,3 +95,19 @@ impl fmt::Debug for KeyRing {
         f.debug_list().entries(self.keys.iter().map(|key| key.index)).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_receipts_differ_from_each_other_and_from_the_keys_of_tokens() {
+        let keys = [[1; KEY_BYTES], [2; KEY_BYTES]];
+        let [one, other] = keys.map(|key| key_of_receipts(&key));
+        let halves = |key: [u8; KEY_BYTES]| <[[u8; KEY_BYTES / 2]; 2]>::try_from(key.as_chunks().0).unwrap();
+        let all: Vec<_> = [keys[0], keys[1], one, other].into_iter().flat_map(halves).collect();
+        let different: std::collections::BTreeSet<_> = all.iter().collect();
+        // Both halves of each plain key are alike.
+        assert_eq!(different.len(), 6, "{all:?}");
+    }
+}

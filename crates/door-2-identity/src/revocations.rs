@@ -440,4 +440,4 @@ impl Indexed for Revocations {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

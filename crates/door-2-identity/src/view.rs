@@ -339,3 +339,54 @@ impl View<'_> {
         Ok(self.domain_state(domains, &group.domain)?.map(|_| group))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revocations::tests::Facts;
+    use std::collections::BTreeSet;
+
+    fn user() -> User {
+        User {
+            domain: DomainId::from_bytes([1; 16]),
+            name: "ann".into(),
+            sid: "S-1-5-21-1-2-3-1000".parse().unwrap(),
+            also: Vec::new(),
+            uid: None,
+            gid: None,
+            enabled: true,
+            expires: 0,
+            password: None,
+            comment: None,
+            mirrored: None,
+        }
+    }
+
+    /// The users that 1,000 choices select, and how often one with a long id was selected.
+    fn selected(ids: &[UserId]) -> (BTreeSet<UserId>, usize) {
+        let mut facts = Facts::new();
+        facts.commit(|_, change| ids.iter().for_each(|id| drop(change.put(id, &user()))));
+        let facts = enfilade_facts::View::new(&facts);
+        let (view, mut all, mut long) = (View::new(&facts), BTreeSet::new(), 0);
+        for n in 0..1_000_u128 {
+            let by = n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes();
+            let found = view.some_user(by).unwrap();
+            long += found.iter().filter(|(id, _)| id.is_long()).count();
+            all.extend(found.map(|(id, _)| id));
+        }
+        (all, long)
+    }
+
+    /// An unknown user costs the password check of an existing one: were it nearly always of one kind, the time would tell the users of the other kind.
+    #[test]
+    fn users_with_both_kinds_of_ids_are_selected() {
+        let short: Vec<_> = (0..4).map(|n| UserId::from_bytes([60 * n; 16])).collect();
+        let long: Vec<_> = (0..20).map(|n| UserId::from_long([12 * n; 32])).collect();
+        let both = [short.as_slice(), &long].concat();
+        let (all, times) = selected(&both);
+        assert!(all == both.iter().copied().collect() && (400..600).contains(&times), "{all:?} {times}");
+        assert_eq!(selected(&short), (short.iter().copied().collect(), 0));
+        assert_eq!(selected(&long), (long.iter().copied().collect(), 1_000));
+        assert_eq!(selected(&[]), (BTreeSet::new(), 0));
+    }
+}

@@ -8,13 +8,14 @@ use enfilade_facts::vocabulary::{TrustId, UserId};
 use enfilade_facts::{At, AuditRecord, Change, Clocks, Each, Found, MirrorHealth, Passed, Snapshot, StoreId};
 use std::collections::BTreeMap;
 
-struct Facts {
+/// A store in memory.
+pub(crate) struct Facts {
     at: At,
     records: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
 }
 
 impl Facts {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let at = At { store: StoreId(1), revision: Revision(0) };
         let mut facts = Facts { at, records: BTreeMap::new() };
         facts.put_head();
@@ -26,7 +27,7 @@ impl Facts {
         self.records.insert((head.table, head.key), head.stored.unwrap());
     }
 
-    fn commit(&mut self, edit: impl FnOnce(&View<'_>, &mut Change)) {
+    pub(crate) fn commit(&mut self, edit: impl FnOnce(&View<'_>, &mut Change)) {
         let audit = AuditRecord {
             who: "t".into(),
             what: "t".into(),
@@ -76,6 +77,7 @@ fn mark(n: usize) -> Revoked {
     let id: [u8; 16] = std::array::from_fn(|at| id.get(at).copied().unwrap_or(0));
     match n % 4 {
         0 => Revoked::Token(id),
+        1 if n % 3 == 0 => Revoked::User(UserId::from_long(std::array::from_fn(|at| id[at % 16]))),
         1 => Revoked::User(UserId::from_bytes(id)),
         2 => Revoked::Chain(id),
         _ => Revoked::Trust(TrustId::from_bytes(id)),
