@@ -365,7 +365,11 @@ mod tests {
     /// The users that 1,000 choices select, and how often one with a long id was selected.
     fn selected(ids: &[UserId]) -> (BTreeSet<UserId>, usize) {
         let mut facts = Facts::new();
-        facts.commit(|_, change| ids.iter().for_each(|id| drop(change.put(id, &user()))));
+        facts.commit(|_, change| {
+            for id in ids {
+                change.put(id, &user());
+            }
+        });
         let facts = enfilade_facts::View::new(&facts);
         let (view, mut all, mut long) = (View::new(&facts), BTreeSet::new(), 0);
         for n in 0..1_000_u128 {

@@ -77,7 +77,7 @@ fn mark(n: usize) -> Revoked {
     let id: [u8; 16] = std::array::from_fn(|at| id.get(at).copied().unwrap_or(0));
     match n % 4 {
         0 => Revoked::Token(id),
-        1 if n % 3 == 0 => Revoked::User(UserId::from_long(std::array::from_fn(|at| id[at % 16]))),
+        1 if n.is_multiple_of(3) => Revoked::User(UserId::from_long(std::array::from_fn(|at| id[at % 16]))),
         1 => Revoked::User(UserId::from_bytes(id)),
         2 => Revoked::Chain(id),
         _ => Revoked::Trust(TrustId::from_bytes(id)),
