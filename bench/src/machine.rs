@@ -90,16 +90,19 @@ pub(crate) fn said(command: &mut Command) -> Option<String> {
 
 /// The anonymous memory of a process, in bytes.
 pub(crate) fn anonymous_bytes(process: &str) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+    status_bytes(process, "RssAnon:")
 }
 
 /// The resident memory of a process, in bytes; 0 if there is no such process.
 pub(crate) fn resident_bytes(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    status_bytes(&process.to_string(), "VmRSS:").unwrap_or(0)
+}
+
+/// A field of the status of a process that the kernel gives in kB.
+fn status_bytes(process: &str, field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with(field))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]

@@ -103,9 +103,9 @@ impl Shelf {
     /// Adds marks. Those of long ids are not in the order of their digests.
     fn add(&mut self, part: usize, marks: &[Entry]) -> Option<()> {
         let old = self.parts.get(part)?.as_deref().unwrap_or_default();
-        let mut marks: Vec<Entry> = old.iter().chain(marks).copied().collect();
-        marks.sort_unstable_by_key(|entry| entry.mark);
-        self.put(part, marks.into())
+        let mut marks: Arc<[Entry]> = old.iter().chain(marks).copied().collect();
+        Arc::get_mut(&mut marks)?.sort_unstable_by_key(|entry| entry.mark);
+        self.put(part, marks)
     }
 
     fn put(&mut self, part: usize, marks: Arc<[Entry]>) -> Option<()> {

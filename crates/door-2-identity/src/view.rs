@@ -285,9 +285,9 @@ impl View<'_> {
         let [.., choice] = by;
         let [one, other] = if choice % 2 == 0 { [short, long] } else { [long, short] };
         for from in one.into_iter().chain(other) {
-            let found = self.facts.any_near::<User>(&from)?;
-            if let Some(found) = found.filter(|(id, _)| id.is_long() == from.is_long()) {
-                return Ok(Some(found));
+            let found = self.facts.key_near::<User>(&from)?;
+            if let Some(id) = found.filter(|id| id.is_long() == from.is_long()) {
+                return Ok(self.facts.get(&id)?.map(|user| (id, user)));
             }
         }
         Ok(None)

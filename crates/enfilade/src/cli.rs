@@ -505,7 +505,7 @@ pub(crate) enum Token {
         #[arg(long, default_value = "0s", value_name = "TIME", value_parser = seconds)]
         grace: i64,
     },
-    /// Mark a token: the next use of its generated secret replaces the slow hash by a fast one
+    /// Mark a token, or all: the next use of a generated secret replaces its slow hash with a fast one
     Upgrade {
         /// USER@REALM!NAME
         #[arg(required_unless_present = "all")]

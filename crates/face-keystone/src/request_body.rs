@@ -174,10 +174,9 @@ impl RequestBody {
         match self.text(name)? {
             None => Ok(None),
             Some(None) => Ok(Some(None)),
-            Some(Some(text)) => text
-                .parse()
-                .map(|id| Some(Some(id)))
-                .map_err(|why: Malformed| self.wrong(name, why.expected.trim_start_matches("expected "))),
+            Some(Some(text)) => text.parse().map(|id| Some(Some(id))).map_err(|why: Malformed| {
+                self.wrong(name, why.expected.strip_prefix("expected ").unwrap_or(why.expected))
+            }),
         }
     }
 

@@ -230,12 +230,17 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
             Ok(Some(Record { id, row, extra }))
         })?;
         let Some(found) = found else {
-            let missing = ApiError::missing(Self::SCHEMA.one, &said);
-            return Err(call.unseen(&Self::about_missing(), Self::Key::from_text(&said).is_some(), missing));
+            return Err(Self::unseen(call, &said));
         };
         let party = Self::party(&found.id);
         let permit = call.allow(&About { changes: party.as_slice(), ..found.row.about(&found.id) })?;
         Ok((found, permit))
+    }
+
+    /// The error of a call about a record that does not exist, or that the caller may not see.
+    fn unseen(call: &mut Call, said: &str) -> ApiError {
+        let missing = ApiError::missing(Self::SCHEMA.one, said);
+        call.unseen(&Self::about_missing(), Self::Key::from_text(said).is_some(), missing)
     }
 
     /// A record in a response: its attributes, its additional attributes, its options if it has any, and its own link.

@@ -151,8 +151,7 @@ impl Resource for Limit {
             Ok(Some((domain, Record { id, row, extra })))
         })?;
         let Some((domain, found)) = found else {
-            let is_id = said.parse::<LimitId>().is_ok();
-            return Err(call.unseen(&About::default(), is_id, ApiError::missing("limit", &said)));
+            return Err(Self::unseen(call, &said));
         };
         let project = match &found.row.owner {
             LimitOwner::Project(id) => Some(id),

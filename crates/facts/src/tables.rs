@@ -95,9 +95,9 @@ impl Table {
 }
 
 /// The length of the prefix of `key` that `read` reads; the whole key if the prefix does not have the expected form.
-fn prefix_bytes(key: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Option<()>) -> usize {
+fn prefix_bytes<T>(key: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> usize {
     let mut from = Reader::new(key);
-    read(&mut from).map_or(key.len(), |()| key.len() - from.rest().len())
+    read(&mut from).map_or(key.len(), |_| key.len() - from.rest().len())
 }
 
 /// A record of a table.

@@ -138,16 +138,23 @@ impl<'a> View<'a> {
     /// # Errors
     /// As [`View::get`].
     pub fn any_near<R: Row>(&self, key: &R::Key) -> Result<Option<(R::Key, R)>, SourceError> {
+        let Some(key) = self.key_near::<R>(key)? else { return Ok(None) };
+        Ok(self.get(&key)?.map(|row| (key, row)))
+    }
+
+    /// The key of the record that [`View::any_near`] finds; the record is not read.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn key_near<R: Row>(&self, key: &R::Key) -> Result<Option<R::Key>, SourceError> {
         let near = |key: &[u8]| {
             let found = self.snapshot.at_or_after(R::TABLE, key)?;
-            Ok::<_, SourceError>(found.and_then(|(key, _)| R::Key::from_bytes(key)))
+            Ok(found.and_then(|(key, _)| R::Key::from_bytes(key)))
         };
-        let found = match near(&key.bytes())? {
-            Some(found) => Some(found),
-            None => near(&[])?,
-        };
-        let Some(key) = found else { return Ok(None) };
-        Ok(self.get(&key)?.map(|row| (key, row)))
+        match near(&key.bytes())? {
+            Some(found) => Ok(Some(found)),
+            None => near(&[]),
+        }
     }
 
     /// The revision at which a record was last written.

@@ -54,7 +54,7 @@ pub(crate) fn written(records: &[Record], goals: &str) -> Vec<(String, String)> 
             let _ = writeln!(page, "![goals of {name}](benchmarks/{name}.svg)\n");
             page.push_str("| goal | at most | measured | interval | samples | holds | holds in |\n|---|---|---|---|---|---|---|\n");
             for goal in &goals {
-                let _ = writeln!(page, "| `{}`: {} |", sized(goal), row(goal, record, &usable));
+                let _ = writeln!(page, "| {}: {} |", sized(goal), row(goal, record, &usable));
             }
             page.push('\n');
             files.push((format!("{PICTURES}/{name}.svg"), chart::svg(&name, &goals)));
@@ -78,8 +78,9 @@ fn ordered<'r>(goals: impl Iterator<Item = Goal<'r>>) -> Vec<Goal<'r>> {
     goals
 }
 
+/// The id of a goal and its size, if it has one.
 fn sized(goal: &Goal<'_>) -> String {
-    goal.n.map_or(goal.id.to_owned(), |n| format!("{}` ({n})`", goal.id).trim_end_matches('`').to_owned())
+    goal.n.map_or_else(|| format!("`{}`", goal.id), |n| format!("`{}` ({n})", goal.id))
 }
 
 /// The cells of a goal after its name.
@@ -121,7 +122,7 @@ fn failing<'r>(page: &mut String, newest: impl Iterator<Item = &'r Record>, usab
             if !goal.holds {
                 let _ = writeln!(
                     rows,
-                    "| `{}` | `{}`: {} |",
+                    "| `{}` | {}: {} |",
                     record.bench(),
                     sized(&goal),
                     row(&goal, record, usable)

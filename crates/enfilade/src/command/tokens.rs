@@ -150,7 +150,7 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
     if !json && (count > 0 || token.is_none()) {
         let (tokens, rest) = (counted(count, "token", "tokens"), marked.len() - count);
         output::line(&format!(
-            "{tokens} marked, {rest} not changed. The next use of a marked token makes its hash fast, if the secret was generated (with bcrypt: and is shorter than 72 bytes). For other tokens run `enfilade token regenerate`."
+            "{tokens} marked, {rest} not changed. The next use of a marked token replaces its slow hash with a fast one, if the secret was generated; with bcrypt, the secret must also be shorter than 72 bytes. If a marked token stays slow (see enfilade token show), run enfilade token regenerate: the token then has a new secret"
         ));
     }
     Ok(())

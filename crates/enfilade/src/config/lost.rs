@@ -45,8 +45,8 @@ pub(crate) fn refuse_lost(data: &Path, file: Option<&Path>) -> anyhow::Result<()
 pub(crate) fn lost_file(path: &Path) -> String {
     let path = path.display();
     format!(
-        "configuration `{path}` is missing; it was there before. Restore it from a backup, or give its new path with --config. An empty file \
-         (`touch '{path}'`) sets every key to its default: for example, no client is asked for a certificate."
+        "configuration `{path}` is missing; it was there before. Restore it from a backup, or give its new path with --config. Make an empty file \
+         (`touch '{path}'`) only if every key may have its default: then, for example, no client is asked for a certificate"
     )
 }
 

@@ -30,12 +30,12 @@ pub enum GrantScope {
 }
 
 impl Grantee {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        let (kind, id) = match &self {
+    /// The kind in the key, and the id.
+    pub(super) fn parts(&self) -> (u8, &[u8]) {
+        match self {
             Grantee::User(id) => (1, id.bytes()),
             Grantee::Group(id) => (2, id.bytes()),
-        };
-        [&[kind], id].concat()
+        }
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
@@ -91,17 +91,19 @@ pub struct GrantKey {
 impl GrantKey {
     /// The length of the key prefix that all roles of a grantee on one scope share.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
-        prefix_bytes(key, |from| Grantee::read(from).and(GrantScope::read(from)).map(|_| ()))
+        prefix_bytes(key, |from| Grantee::read(from).and(GrantScope::read(from)))
     }
 
     /// The prefix of the keys of all grants of a grantee.
     pub fn of(who: &Grantee) -> Vec<u8> {
-        who.to_bytes()
+        let (kind, id) = who.parts();
+        [&[kind], id].concat()
     }
 
     /// The prefix of the keys of the grants of a grantee on one scope.
     pub fn of_on(who: &Grantee, scope: &GrantScope) -> Vec<u8> {
-        [who.to_bytes().as_slice(), &scope.to_bytes()].concat()
+        let (kind, id) = who.parts();
+        [&[kind], id, &scope.to_bytes()].concat()
     }
 }
 

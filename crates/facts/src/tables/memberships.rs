@@ -17,7 +17,7 @@ pub struct MembershipKey {
 impl MembershipKey {
     /// The length of the key prefix that all memberships of one member share. One lookup reads all memberships that share the prefix.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
-        prefix_bytes(key, |from| Member::read(from).map(|_| ()))
+        prefix_bytes(key, Member::read)
     }
 }
 

@@ -171,7 +171,7 @@ impl ReverseKey {
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         // A scope may have many grantees, but each of them has few roles on it: a group is one grantee on one scope.
         prefix_bytes(key, |from| match from.u8()? {
-            GRANTED => GrantScope::read(from).and(Grantee::read(from)).map(|_| ()),
+            GRANTED => GrantScope::read(from).and(Grantee::read(from)),
             _ => None,
         })
     }
@@ -181,7 +181,8 @@ impl Key for ReverseKey {
     fn bytes(&self) -> Vec<u8> {
         match self {
             ReverseKey::Granted(scope, who, role) => {
-                [Self::granted_on(scope).as_slice(), &who.to_bytes(), role.bytes()].concat()
+                let (kind, id) = who.parts();
+                [Self::granted_on(scope).as_slice(), &[kind], id, role.bytes()].concat()
             }
             ReverseKey::Member(group, member) => [Self::members_of(group), member.prefix()].concat(),
             ReverseKey::Child(parent, child) => {

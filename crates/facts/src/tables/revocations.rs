@@ -98,9 +98,14 @@ impl Revoked {
     /// The kind and the id for an index in memory. The long id of a user or group becomes a digest of 16 bytes.
     pub fn short(&self) -> [u8; 17] {
         let (kind, id) = self.parts();
-        let id = <[u8; 16]>::try_from(id).map_or_else(|_| (1, digest_of(&[kind], id)), |id| (0, id));
-        let mut short = [2 * kind + id.0; 17];
-        short.iter_mut().skip(1).zip(id.1).for_each(|(to, from)| *to = from);
+        let (tag, id) = match id.try_into() {
+            Ok(id) => (2 * kind, id),
+            Err(_) => (2 * kind + 1, digest_of(&[kind], id)),
+        };
+        let mut short = [tag; 17];
+        if let Some(to) = short.last_chunk_mut::<16>() {
+            *to = id;
+        }
         short
     }
 }

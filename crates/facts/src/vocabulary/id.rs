@@ -54,9 +54,10 @@ impl IdBytes {
 
     /// Reads a stored form.
     pub fn read(from: &mut Reader<'_>) -> Option<Self> {
-        let (id, rest) = Self::split(from.rest())?;
-        *from = Reader::new(rest);
-        Some(id)
+        match from.fixed()? {
+            LONG => from.fixed().map(Self::long),
+            id => Some(Self::new(id)),
+        }
     }
 
     /// The stored form, with zeros after a short one.

@@ -180,7 +180,7 @@ pub(super) async fn oauth(
 /// The access token, or why it is left out.
 fn access_token(dumped: &DumpedAccessToken, users: &[Value]) -> Result<(AccessTokenId, AccessToken), String> {
     let read = read_access_token(dumped).ok_or(
-        "the row of the dump cannot be read: ids must have 32 hexadecimal digits (64 for a user of an LDAP directory), the secret 32, the roles must be a list of ids, the expiry a date and time; create the access token again",
+        "the row of the dump cannot be read: ids must have 32 hexadecimal digits (64 for a user of an LDAP directory), the secret 32, the roles must be a list of ids, the expiry a date and time; let the consumer get a new access token",
     )?;
     let user = users.iter().find(|user| id(user, "id") == Some(read.1.user));
     let user = user.ok_or("Keystone does not list its user, so the rules of the user are unknown")?;

@@ -73,7 +73,7 @@ pub(super) fn steps(
     next
 }
 
-/// The users of the source with the long ids of directories and identity providers. Their passwords are there, and this server does not ask there.
+/// The users of the source with the long ids of directories and identity providers. Their passwords are in the directory or identity provider. This server asks neither.
 fn of_directories(things: &[CloudRecord]) -> String {
     let is_of_directory = |thing: &&CloudRecord| matches!(thing, CloudRecord::User(id, _) if id.is_long());
     match things.iter().filter(is_of_directory).count() {
