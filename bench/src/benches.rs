@@ -6,7 +6,7 @@ use crate::goals::Goal;
 type Goals = fn() -> Vec<Goal>;
 
 /// The benchmarks, with the goals of each.
-pub(crate) const BENCHES: [(&str, Goals); 15] = [
+pub(crate) const BENCHES: [(&str, Goals); 16] = [
     ("access", crate::access::goals),
     ("access-alone", crate::access::goals_alone),
     ("certs", crate::certs::goals),
@@ -18,6 +18,7 @@ pub(crate) const BENCHES: [(&str, Goals); 15] = [
     ("growth", crate::growth::goals),
     ("growth-revocations", Vec::new),
     ("identity", crate::identity::goals),
+    ("import", crate::import::goals),
     ("keystone", crate::fernet::comparison::goals),
     ("keystone-article", Vec::new),
     ("passage", crate::passage::goals),

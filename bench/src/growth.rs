@@ -16,9 +16,9 @@ use enfilade_facts::{Change, Source, Table};
 use enfilade_sources::lmdb::Lmdb;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufRead as _, BufReader, BufWriter, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -56,16 +56,16 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         (scratch.path().join("data"), scratch.path().join("dump"), scratch.path().join("backup"));
     let records = write_dump(&dump, users)?;
     let of = |file: &Path| file.to_string_lossy().into_owned();
-    let load = measured(&data, &["facts", "load", &of(&dump)])?;
+    let load = measured(&data, &["facts", "load", &of(&dump)], &[])?;
     load.tell(report, "load a dump", records);
     std::fs::remove_file(&dump)?;
     back_up(report, &data, &of(&backup), records, users)?;
-    let restore = measured(&data, &["facts", "restore", &of(&backup), "--force", "--accept-rollback"])?;
+    let restore = measured(&data, &["facts", "restore", &of(&backup), "--force", "--accept-rollback"], &[])?;
     if restore.told.get("records").and_then(Value::as_u64) != Some(records) {
         return Err(format!("not every record was restored: {}", restore.told).into());
     }
     restore.tell(report, "restore a backup", records);
-    let check = measured(&data, &["facts", "check"])?;
+    let check = measured(&data, &["facts", "check"], &[])?;
     if check.told.get("sound") != Some(&Value::Bool(true)) {
         return Err(format!("the restored store is not sound: {}", check.told).into());
     }
@@ -74,11 +74,12 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
 }
 
 /// The measurements of a command that ended.
-struct Measured {
-    told: Value,
-    seconds: f64,
+pub(crate) struct Measured {
+    /// The last line of its output.
+    pub(crate) told: Value,
+    pub(crate) seconds: f64,
     /// The maximum of the process's anonymous memory, in MiB.
-    mebibytes: f64,
+    pub(crate) mebibytes: f64,
 }
 
 impl Measured {
@@ -89,10 +90,17 @@ impl Measured {
     }
 }
 
-fn measured(data: &Path, arguments: &[&str]) -> Result<Measured, Failure> {
+/// Runs a command of Enfilade, with these paths in its environment.
+pub(crate) fn measured(
+    data: &Path,
+    arguments: &[&str],
+    environment: &[(&str, &Path)],
+) -> Result<Measured, Failure> {
     let program = std::env::current_exe()?.with_file_name("enfilade");
+    let out = data.with_extension("out");
     let mut command = Command::new(&program);
-    command.args(["--json", "--data"]).arg(data).args(arguments).stdout(Stdio::piped());
+    command.args(["--json", "--data"]).arg(data).args(arguments).envs(environment.iter().copied());
+    command.stdout(File::create(&out)?);
     let began = now();
     let mut child = Child::start(&mut command).map_err(|why| format!("`{}`: {why}", program.display()))?;
     let mut most = 0;
@@ -104,13 +112,12 @@ fn measured(data: &Path, arguments: &[&str]) -> Result<Measured, Failure> {
         pause(Duration::from_millis(2));
     };
     let seconds = began.elapsed().as_secs_f64();
-    let mut out = String::new();
-    child.0.stdout.take().ok_or("the command has no output")?.read_to_string(&mut out)?;
     if !status.success() {
         return Err(format!("enfilade {} failed", arguments.join(" ")).into());
     }
+    let last = BufReader::new(File::open(&out)?).lines().last().ok_or("the command has no output")??;
     eprintln!("enfilade {}: {seconds:.1} s", arguments.join(" "));
-    Ok(Measured { told: serde_json::from_str(&out)?, seconds, mebibytes: most as f64 / f64::from(1 << 20) })
+    Ok(Measured { told: serde_json::from_str(&last)?, seconds, mebibytes: most as f64 / f64::from(1 << 20) })
 }
 
 /// Measures a backup while one thread changes tokens as fast as it can.
@@ -130,7 +137,7 @@ fn back_up(report: &mut Report, data: &Path, backup: &str, records: u64, users: 
             }
             Ok::<_, enfilade_facts::CommitError>(changes)
         });
-        let taken = measured(data, &["facts", "backup", backup]);
+        let taken = measured(data, &["facts", "backup", backup], &[]);
         is_over.store(true, Ordering::Relaxed);
         (writer.join(), taken)
     });

@@ -6,6 +6,7 @@ mod comparison;
 mod counted;
 mod scale;
 
+pub(crate) use self::scale::{add_projects, project};
 use crate::Failure;
 use crate::fernet::cloud;
 use crate::fernet::http::serve;

@@ -18,6 +18,7 @@ mod flood;
 mod goals;
 mod growth;
 mod identity;
+mod import;
 mod machine;
 mod passage;
 mod peers;
@@ -150,6 +151,7 @@ fn measure(report: &mut Report, name: &str, options: &Options) -> Result<(), Fai
             growth::revocations::run(report, count as u64)
         }
         "identity" => identity::run(report, small),
+        "import" => import::run(report, small),
         "keystone" => fernet::compared_with_keystone(report, options.install, small),
         "keystone-article" => article::run(report, small),
         "passage" => passage::run(report, small),

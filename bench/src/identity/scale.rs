@@ -55,14 +55,12 @@ fn leaving_domain() -> DomainId {
     DomainId::from_bytes(id(20, 0))
 }
 
-fn project(n: u64) -> ProjectId {
+pub(crate) fn project(n: u64) -> ProjectId {
     ProjectId::from_bytes(id(18, n))
 }
 
-/// Adds projects, assignments, and the domain that is removed.
-pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
-    let lmdb = cloud.lmdb();
-    let projects = size.users / USERS_A_PROJECT;
+/// Adds this many projects.
+pub(crate) fn add_projects(lmdb: &Lmdb, projects: u64) -> Result<(), Failure> {
     let mut change = Change::new(audit("projects"));
     for n in 0..projects {
         let row = plain_project(format!("project{n}"));
@@ -73,6 +71,15 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
         change.put(&project(n), &row);
         change = committed(lmdb, change, n, projects, "projects")?;
     }
+    Ok(())
+}
+
+/// Adds projects, assignments, and the domain that is removed.
+pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
+    let lmdb = cloud.lmdb();
+    let projects = size.users / USERS_A_PROJECT;
+    add_projects(lmdb, projects)?;
+    let mut change = Change::new(audit("assignments"));
     let assignments = size.users * ASSIGNMENTS_EACH;
     for n in 0..assignments {
         let who = Grantee::User(cloud::user(n / ASSIGNMENTS_EACH));

@@ -11,7 +11,7 @@ mod stores;
 mod without_effect;
 
 pub use earlier::imported_names;
-pub(crate) use earlier::{WHOLE, key_by_id};
+pub(crate) use earlier::{WHOLE, key_of_password, key_of_record};
 pub use proxmox::import_proxmox;
 pub use source::{ProxmoxFiles, ProxmoxTerms};
 pub use without_effect::roles_without_effect;
@@ -105,7 +105,8 @@ impl Imported {
 pub(crate) const HERE: &str = "the record already exists in this store";
 
 /// The reason for which a record of a cloud is left out that was deleted here.
-pub(crate) const DELETED: &str = "it was imported before and deleted here since";
+pub(crate) const DELETED: &str =
+    "it was imported before and deleted or revoked here since; --restore-deleted imports it again";
 
 /// How a user without a password differs from the source.
 pub(crate) const WITHOUT_PASSWORD: &str = "without a password";

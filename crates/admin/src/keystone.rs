@@ -56,8 +56,8 @@ pub(crate) use grants::name_of_scope;
 pub use grants::{GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, set_grant, take_role};
 pub use groups::{groups_of, set_member};
 pub use import::{
-    CloudCredential, CloudRecord, CloudRecordId, CloudUser, FederationRecord, ServiceRecord, import_cloud,
-    taken_names,
+    CloudCredential, CloudRecord, CloudRecordId, CloudTerms, CloudUser, FederationRecord, ServiceRecord,
+    import_cloud, taken_names,
 };
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;

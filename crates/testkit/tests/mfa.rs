@@ -479,7 +479,7 @@ fn an_import_brings_rules_and_secrets_and_weakens_no_user() {
         admin::CloudRecord::User(id, Box::new(row))
     };
     let import = |records: &[admin::CloudRecord]| {
-        admin::import_cloud(&house.change_context(), records, false, |_| {}).unwrap()
+        admin::import_cloud(&house.change_context(), records, admin::CloudTerms::default(), |_| {}).unwrap()
     };
     let cloud = admin::CloudRecord::Domain(domain, Domain::new("cloud".parse().unwrap()));
     // An earlier import left the rules and the password of this user out.

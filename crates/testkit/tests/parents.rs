@@ -166,9 +166,13 @@ fn nothing_is_imported_for_what_is_deleted_meanwhile() {
             };
             let act = deleted.then(|| Box::new(delete) as Act<'_>);
             let meanwhile = Meanwhile { facts: ctx.facts, act: Mutex::new(act) };
-            let report =
-                admin::import_cloud(&ChangeContext { facts: &meanwhile, ..ctx }, &things, false, |_| {})
-                    .unwrap();
+            let report = admin::import_cloud(
+                &ChangeContext { facts: &meanwhile, ..ctx },
+                &things,
+                admin::CloudTerms::default(),
+                |_| {},
+            )
+            .unwrap();
             let whole = report.iter().all(|item| {
                 item.left_out.is_none()
                     && item.differs.as_ref().is_none_or(|differs| !differs.contains("implied"))

@@ -4,11 +4,10 @@
 
 use super::Imported;
 use crate::error::Error;
-use enfilade_facts::tables::{Extra, ExtraKey, ResourceKind};
-use enfilade_facts::vocabulary::Authid;
-use enfilade_facts::{Change, Read, Source, SourceError, View};
+use enfilade_facts::tables::{Extra, ExtraKey, Key as _, ResourceKind, Row};
+use enfilade_facts::vocabulary::{Authid, UserId};
+use enfilade_facts::{Change, Read, Source, SourceError, Table, View};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 
 /// The kinds of records in the list that let somebody in or give rights. Datastores are listed, too, but not by their results (`stores.rs`).
 const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
@@ -37,8 +36,13 @@ pub(super) struct Earlier<'f> {
 impl<'f> Earlier<'f> {
     pub(super) fn read(view: &View<'_>, of_file: &'f BTreeSet<String>) -> Result<Self, SourceError> {
         let stage = |text: &str| if text == BEGUN { Stage::Begun } else { Stage::Whole };
-        let rows = view.list::<Extra>(&[ResourceKind::Imported as u8])?.into_iter();
-        let stored = rows.map(|(key, Extra(text))| (name_of(&key), stage(&text))).collect();
+        let mut stored = BTreeMap::new();
+        // The records of a cloud, of which there may be millions, are not read.
+        for kind in LISTED.into_iter().chain(["datastore"]) {
+            let of_kind = ExtraKey { kind: ResourceKind::Imported, id: format!("{kind} ").into_bytes() };
+            let rows = view.list::<Extra>(&of_kind.bytes())?.into_iter();
+            stored.extend(rows.map(|(key, Extra(text))| (name_of(&key), stage(&text))));
+        }
         Ok(Earlier { stored, of_file })
     }
 
@@ -80,9 +84,22 @@ pub(super) fn listed(kind: &str, name: &str) -> String {
     }
 }
 
-/// The key in the list for a record of a cloud, such as `trust ID`: names of a cloud can change, so the list has the ids.
-pub(crate) fn key_by_id(kind: &str, id: &impl Display) -> ExtraKey {
-    ExtraKey { kind: ResourceKind::Imported, id: format!("{kind} {id}").into_bytes() }
+/// The key in the list for a record of a cloud, such as `trust ID`: names of a cloud can change, so the list has the key of the record in its table.
+pub(crate) fn key_of_record<R: Row>(key: &R::Key) -> ExtraKey {
+    let kind = match R::TABLE {
+        Table::Credentials => "application credential",
+        Table::Trusts => "trust",
+        Table::Blobs => "stored credential",
+        Table::Consumers => "OAuth consumer",
+        Table::AccessTokens => "OAuth access token",
+        table => &format!("cloud {}", table.name()),
+    };
+    ExtraKey::imported(kind, &key.bytes())
+}
+
+/// The key in the list for the password of a user of a cloud.
+pub(crate) fn key_of_password(user: &UserId) -> ExtraKey {
+    ExtraKey::imported("cloud password", user.bytes())
 }
 
 fn name_of(key: &ExtraKey) -> String {
@@ -109,7 +126,6 @@ mod tests {
     use super::*;
     use enfilade_facts::AuditRecord;
     use enfilade_facts::limits::{KEY_BYTES_MAX, ROLE_PATH_BYTES_MAX, TOKEN_NAME_BYTES_MAX};
-    use enfilade_facts::tables::Key as _;
     use enfilade_facts::vocabulary::Userid;
     use enfilade_sources::memory::Memory;
 

@@ -25,13 +25,13 @@ use super::names::{check_name, check_role_name};
 use super::roles::check_implied;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
-use crate::import::{HERE, Imported, WITHOUT_PASSWORD, no_sid_left};
+use crate::import::{Imported, WHOLE, WITHOUT_PASSWORD, key_of_record, no_sid_left};
 use crate::resolve::dangling;
 use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
-    AccessRule, AccessRuleKey, Consumer, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee,
-    Group, Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project,
-    ResourceKind, Reverse, ReverseKey, Row, SidSpace, SidSpaceKey, Trust, User,
+    AccessRule, AccessRuleKey, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Member,
+    Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, ResourceKind, Reverse,
+    ReverseKey, Row, SidSpace, SidSpaceKey, Trust, User,
 };
 use enfilade_facts::vocabulary::{
     DomainId, GroupId, GroupName, Id, IdBytes, ProjectId, Realm, RoleId, TrustId, UserId, Userid, to_rfc3339,
@@ -43,16 +43,26 @@ use std::fmt::Display;
 /// The number of records in one commit.
 const AT_ONCE: usize = 200;
 
-/// Imports the records in their order, and reports on each. With `pretend` nothing is changed.
+/// The options of an import.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CloudTerms {
+    /// Report what would be imported, and change nothing.
+    pub pretend: bool,
+    /// Import records again that an earlier import added and that were deleted, removed or revoked here since.
+    pub restore_deleted: bool,
+}
+
+/// Imports the records in their order, and reports on each.
 ///
 /// # Errors
 /// When the facts cannot be read or changed.
 pub fn import_cloud(
     ctx: &ChangeContext<'_>,
     things: &[CloudRecord],
-    pretend: bool,
+    terms: CloudTerms,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
+    let CloudTerms { pretend, restore_deleted } = terms;
     // If a record gets the id of a deleted record, the dependents of the deleted record must not become valid again. So they are deleted first.
     if !pretend {
         super::sweep_all(ctx)?;
@@ -65,14 +75,11 @@ pub fn import_cloud(
     let domains: HashMap<DomainId, Realm> = domains.collect();
     let (names, ways, mut done) = (names_of(things, &domains), Ways::of(things), 0);
     let plan = &Plan::of(ctx.facts, things)?;
-    // Later records refer to earlier records. So with `pretend`, all records are put into one change, and this change is not committed.
-    let size = if pretend { things.len().max(1) } else { AT_ONCE };
-    for some in things.chunks(size) {
-        let build = |view: &View<'_>, change: &mut Change| {
+    let mut made = Made::default();
+    for some in things.chunks(AT_ONCE) {
+        let build = |view: &View<'_>, change: &mut Change, made: &mut Made| {
             let (domains, names, ways) = (&domains, &names, &ways);
-            let (taken, trusts, rules) = (HashSet::new(), HashMap::new(), HashMap::new());
-            let mut taking =
-                Taking { view, change, domains, names, ways, plan, space: None, taken, trusts, rules };
+            let mut taking = Taking { view, change, domains, names, ways, plan, restore_deleted, made };
             let mut report = Vec::with_capacity(some.len());
             for thing in some {
                 let mut thing = thing.clone();
@@ -86,10 +93,13 @@ pub fn import_cloud(
             Ok(report)
         };
         report.extend(match pretend {
-            false => ctx.commit("import keystone", build)?.0,
+            false => {
+                ctx.commit("import keystone", |view, change| build(view, change, &mut Made::default()))?.0
+            }
+            // Later records refer to earlier records, which no commit has made.
             true => {
                 let mut change = Change::requested_by(ctx.requester, ctx.audit("import keystone"));
-                ctx.facts.read(|view| build(view, &mut change))??
+                ctx.facts.read(|view| build(view, &mut change, &mut made))??
             }
         });
         done += some.len();
@@ -137,12 +147,21 @@ struct Taking<'a, 'v> {
     names: &'a HashMap<IdBytes, String>,
     ways: &'a Ways,
     plan: &'a Plan,
+    /// Whether to import again what was deleted here.
+    restore_deleted: bool,
+    made: &'a mut Made,
+}
+
+/// What the import has made and not committed: in one commit, or, if it only pretends, in all of them.
+#[derive(Default)]
+struct Made {
+    /// The record of free SIDs in the store, and after this change.
     space: Option<(SidSpace, SidSpace)>,
-    /// The keys of the records that this change creates.
+    /// The keys of the records.
     taken: HashSet<Vec<u8>>,
-    /// The trusts that this change creates.
+    /// The trusts.
     trusts: HashMap<TrustId, Trust>,
-    /// The access rules that this change creates.
+    /// The access rules.
     rules: HashMap<AccessRuleKey, AccessRule>,
 }
 
@@ -197,11 +216,7 @@ impl Taking<'_, '_> {
             CloudRecord::Trust(id, row) => return self.trust(id, row),
             CloudRecord::Consumer(id, row) => {
                 let name = row.description.clone().unwrap_or_else(|| id.to_string());
-                let left = match self.once::<Consumer>(once::CONSUMER, id)? {
-                    Ok(()) => self.add_once(once::CONSUMER, id, row)?,
-                    left => left,
-                };
-                ("OAuth consumer", name, left)
+                ("OAuth consumer", name, self.add(id, row)?)
             }
             CloudRecord::AccessToken(id, row) => return self.access_token(id, row),
             CloudRecord::Configuration(id, row) => {
@@ -242,29 +257,33 @@ impl Taking<'_, '_> {
 
     /// Whether a record exists, or is created by this change.
     fn has<R: Row>(&self, key: &R::Key) -> Result<bool, Error> {
-        Ok(self.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
+        Ok(self.made.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
 
+    /// Adds a record, unless it is here, or an earlier import brought it and it was deleted here since.
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
-        if self.has::<R>(key)? {
-            return Ok(Err(HERE.to_owned()));
+        let left = self.once::<R>(key)?;
+        if left.is_ok() {
+            self.put_new(key, row);
+            self.list(&key_of_record::<R>(key), WHOLE);
         }
-        self.taken.insert(mark::<R>(key));
+        Ok(left)
+    }
+
+    fn put_new<R: Row>(&mut self, key: &R::Key, row: &R) {
+        self.made.taken.insert(mark::<R>(key));
         self.change.expect_absent::<R>(key).put(key, row);
-        Ok(Ok(()))
     }
 
     fn named<R: Row>(&mut self, key: &R::Key, row: &R, by_name: &NameKey, name: Name) -> Result<Left, Error> {
-        if self.has::<R>(key)? {
-            return Ok(Err(HERE.to_owned()));
+        if let Err(why) = self.once::<R>(key)? {
+            return Ok(Err(why));
         }
         if self.has::<Name>(by_name)? {
             return Ok(Err("another record in this store has this name".to_owned()));
         }
-        match self.add(by_name, &name)? {
-            Ok(()) => self.add(key, row),
-            left => Ok(left),
-        }
+        self.put_new(by_name, &name);
+        self.add(key, row)
     }
 
     /// Imports a role. An implied role that is neither in this store nor imported is removed from it: a later role must not be implied by accident. A
@@ -375,10 +394,11 @@ impl Taking<'_, '_> {
                     "the user already exists in this store, with other rules for multi-factor authentication";
                 return Ok(Imported::left("password", name, why));
             }
-            let with = User { password: Some(password.clone()), ..known.clone() };
-            self.change.expect_same(id, &known).put(id, &with);
-            let now = self.change.audit().unix_seconds;
-            return Ok(Imported::taken("password", name).but(expiry(password, now)));
+            // Puts the user into the list.
+            let _ = self.once::<User>(id)?;
+            let left = self.add_password(id, &known, password)?;
+            let differs = expiry(password, self.change.audit().unix_seconds).filter(|_| left.is_ok());
+            return Ok(Imported::of("password", name, left.err()).but(differs));
         }
         let without = user.password.is_none().then(|| WITHOUT_PASSWORD.to_owned());
         Ok(Imported::of("user", name, self.user(id, user)?.err()).but(without))
@@ -396,10 +416,14 @@ impl Taking<'_, '_> {
             }
         }
         let name = NameKey::user(&user.domain, &user.name);
-        if self.has::<User>(id)? || self.has::<Name>(&name)? {
-            return Ok(
-                Err("the user already exists in this store, or another user has this name".to_owned()),
-            );
+        if let Err(why) = self.once::<User>(id)? {
+            if self.view.get::<User>(id)?.is_some_and(|known| known.password.is_some()) {
+                self.list_password(id);
+            }
+            return Ok(Err(why));
+        }
+        if self.has::<Name>(&name)? {
+            return Ok(Err("another user in this store has this name".to_owned()));
         }
         let row = User {
             domain: user.domain,
@@ -420,6 +444,9 @@ impl Taking<'_, '_> {
         if user.profile != Profile::default() {
             self.change.put(id, &user.profile);
         }
+        if user.password.is_some() {
+            self.list_password(id);
+        }
         self.named(id, &row, &name, Name::new(id.stored(), row.name.as_str()))
     }
 
@@ -439,10 +466,11 @@ impl Taking<'_, '_> {
             None => return Ok(Err(format!("domain {} does not exist in this store", domain.to_keystone()))),
         }
         let key = NameKey::group(domain, name);
-        if self.has::<Group>(id)? || self.has::<Name>(&key)? {
-            return Ok(Err(
-                "the group already exists in this store, or another group has this name".to_owned()
-            ));
+        if let Err(why) = self.once::<Group>(id)? {
+            return Ok(Err(why));
+        }
+        if self.has::<Name>(&key)? {
+            return Ok(Err("another group in this store has this name".to_owned()));
         }
         let (sid, comment) = (self.sid()?, comment.map(str::to_owned));
         let row = Group { domain: *domain, name: name.to_owned(), sid, also: Vec::new(), gid: None, comment };
@@ -482,7 +510,7 @@ impl Taking<'_, '_> {
     }
 
     fn sid(&mut self) -> Result<enfilade_facts::vocabulary::Sid, Error> {
-        let (before, now) = match self.space {
+        let (before, now) = match self.made.space {
             Some(spaces) => spaces,
             None => {
                 let space = self.view.get::<SidSpace>(&SidSpaceKey)?;
@@ -491,19 +519,19 @@ impl Taking<'_, '_> {
             }
         };
         let (sid, rest) = now.take(self.view.at().store).ok_or_else(no_sid_left)?;
-        self.space = Some((before, rest));
+        self.made.space = Some((before, rest));
         Ok(sid)
     }
 
     fn keep_space(&mut self) -> Result<(), Error> {
-        if let Some((before, now)) = self.space {
+        if let Some((before, now)) = self.made.space {
             self.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &now);
         }
         Ok(())
     }
 }
 
-/// The key of a record in `Taking::taken`: the number of its table, and its key in the table.
+/// The key of a record in `Made::taken`: the number of its table, and its key in the table.
 fn mark<R: Row>(key: &R::Key) -> Vec<u8> {
     let mut mark = vec![R::TABLE as u8];
     mark.extend(enfilade_facts::tables::Key::bytes(key));

@@ -40,6 +40,10 @@ pub(crate) enum Import {
         /// was left out
         #[arg(long)]
         leave_out_taken: bool,
+        /// Also import the records, passwords and secrets that an earlier import brought and that were deleted, removed or revoked here since. Without
+        /// this option they stay deleted
+        #[arg(long)]
+        restore_deleted: bool,
         /// Show what would be imported, and change nothing
         #[arg(long)]
         pretend: bool,

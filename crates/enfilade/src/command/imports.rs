@@ -81,9 +81,12 @@ impl<'c> Records<'c> {
                     .after(placed::imported_before(data)?);
                 Records::Proxmox(Box::new(files), terms)
             }
-            Import::Keystone { os_cloud, passwords, leave_out_taken, .. } => {
-                let terms =
-                    keystone::Terms { passwords: passwords.as_deref(), leave_out_taken: *leave_out_taken };
+            Import::Keystone { os_cloud, passwords, leave_out_taken, restore_deleted, .. } => {
+                let terms = keystone::Terms {
+                    passwords: passwords.as_deref(),
+                    leave_out_taken: *leave_out_taken,
+                    restore_deleted: *restore_deleted,
+                };
                 let asked = keystone::read(os_cloud, &terms)?;
                 Records::Keystone(os_cloud, terms, asked)
             }

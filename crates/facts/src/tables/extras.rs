@@ -3,7 +3,9 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
+use crate::vocabulary::to_hex;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,6 +72,9 @@ impl ResourceKind {
     ];
 }
 
+/// The longest key that the list of imports has as it is, in bytes: that of an assignment or membership.
+const LISTED_KEY_BYTES_MAX: usize = 100;
+
 /// A resource: its kind, and its key in its own table. For [`ResourceKind::Imported`], `id` is the kind and name of the record as text, as the
 /// files of Proxmox spell it, or the kind and id of a record of a cloud.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,6 +89,16 @@ impl ExtraKey {
     /// The key under which the attributes of a resource are stored. The argument `key` is the key of the resource in its own table.
     pub fn of(kind: ResourceKind, key: &impl Key) -> Self {
         ExtraKey { kind, id: key.bytes() }
+    }
+
+    /// The key in the list of imports for the record with the key `key` in its own table. The list has a long key as SHA-256, because a key in the
+    /// store has a limited length.
+    pub fn imported(kind: &str, key: &[u8]) -> Self {
+        let key = match key.len() {
+            ..=LISTED_KEY_BYTES_MAX => to_hex(key),
+            _ => format!("sha256 {}", to_hex(&Sha256::digest(key))),
+        };
+        ExtraKey { kind: ResourceKind::Imported, id: format!("{kind} {key}").into_bytes() }
     }
 }
 

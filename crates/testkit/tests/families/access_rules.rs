@@ -1,7 +1,7 @@
 //! Application credentials: their access rules, which are records of their user, and the microseconds of their expiry.
 
 use crate::world::{NOBODY, World};
-use enfilade_admin::keystone::{CloudRecord, import_cloud};
+use enfilade_admin::keystone::{CloudRecord, CloudTerms, import_cloud};
 use enfilade_admin::{LimitModel, TokenEdit, set_token};
 use enfilade_facts::Read;
 use enfilade_facts::limits::ACCESS_RULES_OF_USER_MAX;
@@ -212,7 +212,7 @@ async fn imported_credentials_have_rules_of_their_user() {
         CloudRecord::Credential(CredentialId::from_bytes([n; 16]), Box::new(row))
     };
     let things = [credential(1, vec![rule(51, "/a")]), credential(2, vec![rule(51, "/a"), rule(52, "/b")])];
-    let report = import_cloud(&world.house.change_context(), &things, false, |_| {}).unwrap();
+    let report = import_cloud(&world.house.change_context(), &things, CloudTerms::default(), |_| {}).unwrap();
     assert!(report.iter().all(|one| one.left_out.is_none()), "{report:?}");
     let [a, b] = [rule(51, "/a"), AccessRule { id: here[0].parse().unwrap(), ..rule(0, "/b") }];
     let mut rules: Vec<AccessRule> = stored(&world, "member").into_iter().map(|(_, rule)| rule).collect();

@@ -1,7 +1,9 @@
 //! Role implications, and roles of domains.
 
 use crate::world::{NOBODY, Row, World, none};
-use enfilade_admin::keystone::{CloudRecord, add_implication, add_role, define_role, import_cloud, save};
+use enfilade_admin::keystone::{
+    CloudRecord, CloudTerms, add_implication, add_role, define_role, import_cloud, save,
+};
 use enfilade_admin::keystone::{RecordId, list_named_roles};
 use enfilade_admin::{Error, LimitModel};
 use enfilade_facts::tables::NamedRole;
@@ -101,7 +103,7 @@ fn commands_and_imports_let_no_role_imply_what_the_api_refuses() {
         (id(3), named("third", Some(domain), vec![id(2), local])),
     ];
     let roles: Vec<_> = roles.into_iter().map(|(id, row)| CloudRecord::Role(id, row)).collect();
-    import_cloud(&ctx, &roles, false, |_| {}).unwrap();
+    import_cloud(&ctx, &roles, CloudTerms::default(), |_| {}).unwrap();
     let all = list_named_roles(house.facts()).unwrap();
     let implied = |of: RoleId| &all.iter().find(|(id, _)| *id == of).unwrap().1.implies;
     assert_eq!((implied(id(1)), implied(id(3))), (&vec![id(2)], &vec![id(2), local]));

@@ -2,7 +2,7 @@
 
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{
-    CloudRecord, FederationRecord, ServiceRecord, endpoints_of_project, import_cloud, limits_of,
+    CloudRecord, CloudTerms, FederationRecord, ServiceRecord, endpoints_of_project, import_cloud, limits_of,
     policy_of_endpoint,
 };
 use enfilade_facts::Read;
@@ -45,7 +45,11 @@ pub(crate) fn project() -> CloudRecord {
 }
 
 pub(crate) fn import(house: &TestHouse, things: &[CloudRecord], pretend: bool) -> Vec<Imported> {
-    import_cloud(&house.change_context(), things, pretend, |_| {}).unwrap()
+    import_with(house, things, CloudTerms { pretend, restore_deleted: false })
+}
+
+pub(crate) fn import_with(house: &TestHouse, things: &[CloudRecord], terms: CloudTerms) -> Vec<Imported> {
+    import_cloud(&house.change_context(), things, terms, |_| {}).unwrap()
 }
 
 /// Checks that the record was imported, or left out for a reason with this text.

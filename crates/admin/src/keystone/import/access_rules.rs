@@ -11,7 +11,7 @@ impl Taking<'_, '_> {
         let mut here: Vec<AccessRule> = Vec::new();
         for rule in rules {
             let key = AccessRuleKey::of(owner, rule);
-            let known = match self.rules.get(&key) {
+            let known = match self.made.rules.get(&key) {
                 Some(known) => Some(known.clone()),
                 None => self.view.get::<AccessRule>(&key)?,
             };
@@ -28,7 +28,7 @@ impl Taking<'_, '_> {
         for rule in rules {
             let key = AccessRuleKey::of(owner, rule);
             self.change.expect_unchanged(&key, self.view.get::<AccessRule>(&key)?.as_ref()).put(&key, rule);
-            self.rules.insert(key, rule.clone());
+            self.made.rules.insert(key, rule.clone());
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Imports delegated credentials: application credentials, trusts, OAuth consumers and access tokens. Also the credentials that services store for
 //! users, such as EC2 keys.
 
-use super::once::{ACCESS_TOKEN, BLOB, CREDENTIAL, TRUST};
 use super::{CloudCredential, Left, Taking};
 use crate::error::Error;
 use crate::import::{Imported, WITHOUT_SECRET};
@@ -103,7 +102,7 @@ impl Taking<'_, '_> {
             Ok(name) => name,
             Err(why) => return Ok(Err(format!("{why}"))),
         };
-        if let Err(why) = self.once::<Credential>(CREDENTIAL, id)? {
+        if let Err(why) = self.once::<Credential>(id)? {
             return Ok(Err(why));
         }
         if !self.claim::<User>(&row.owner)? || !self.claim::<Project>(&row.delegation.project)? {
@@ -127,7 +126,9 @@ impl Taking<'_, '_> {
         };
         let left = self.named(id, &credential, &key, Name::new(id.stored(), credential.name.as_str()))?;
         if left.is_ok() {
-            self.list_credential(id, &credential.verifier);
+            if credential.verifier == Verifier::Missing {
+                self.list_without_secret(id);
+            }
             self.change.put(id, &row.delegation);
             self.change.put(&ReverseKey::For(row.delegation.project, *id), &Reverse);
             self.put_rules(row.owner, &row.delegation.rules)?;
@@ -143,7 +144,7 @@ impl Taking<'_, '_> {
     }
 
     fn add_trust(&mut self, id: &TrustId, row: &Trust) -> Result<Left, Error> {
-        if let Err(why) = self.once::<Trust>(TRUST, id)? {
+        if let Err(why) = self.once::<Trust>(id)? {
             return Ok(Err(why));
         }
         if !self.claim::<User>(&row.trustor)? || !self.claim::<User>(&row.trustee)? {
@@ -164,7 +165,7 @@ impl Taking<'_, '_> {
         let mut trust = row.clone();
         let mut check = check_uses(&trust);
         if let Some(parent) = &row.parent {
-            let known = match self.trusts.get(parent) {
+            let known = match self.made.trusts.get(parent) {
                 Some(known) => Some(known.clone()),
                 None => self.view.get::<Trust>(parent)?,
             };
@@ -179,11 +180,11 @@ impl Taking<'_, '_> {
         if let Err(why) = check {
             return Ok(Err(why.to_string()));
         }
-        let left = self.add_once(TRUST, id, &trust)?;
+        let left = self.add(id, &trust)?;
         for key in ways_to(id, &trust) {
             self.change.put(&key, &Reverse);
         }
-        self.trusts.insert(*id, trust);
+        self.made.trusts.insert(*id, trust);
         Ok(left)
     }
 
@@ -209,7 +210,7 @@ impl Taking<'_, '_> {
     }
 
     fn add_blob(&mut self, id: &BlobId, row: &Blob) -> Result<Left, Error> {
-        if let Err(why) = self.once::<Blob>(BLOB, id)? {
+        if let Err(why) = self.once::<Blob>(id)? {
             return Ok(Err(why));
         }
         if !self.claim::<User>(&row.user)? {
@@ -232,7 +233,7 @@ impl Taking<'_, '_> {
                 ));
             }
         }
-        let left = self.add_once(BLOB, id, row)?;
+        let left = self.add(id, row)?;
         if left.is_ok() {
             self.change.put(&ReverseKey::Blob(row.user, *id), &Reverse);
         }
@@ -247,7 +248,7 @@ impl Taking<'_, '_> {
     }
 
     fn add_access_token(&mut self, id: &AccessTokenId, row: &AccessToken) -> Result<Left, Error> {
-        if let Err(why) = self.once::<AccessToken>(ACCESS_TOKEN, id)? {
+        if let Err(why) = self.once::<AccessToken>(id)? {
             return Ok(Err(why));
         }
         if !self.claim::<Consumer>(&row.consumer)? {
@@ -264,7 +265,7 @@ impl Taking<'_, '_> {
         if let Some(lacking) = self.lacking_role(&row.user, row.project, &row.roles)? {
             return Ok(Err(lacking));
         }
-        let left = self.add_once(ACCESS_TOKEN, id, row)?;
+        let left = self.add(id, row)?;
         for key in ways_to_access(id, row) {
             self.change.put(&key, &Reverse);
         }

@@ -43,8 +43,8 @@ impl Taking<'_, '_> {
         if !self.has::<Domain>(&row.domain)? {
             return Ok(Err("the domain of the provider does not exist in this store".to_owned()));
         }
-        if self.has::<IdentityProvider>(id)? {
-            return Ok(Err("the record already exists in this store".to_owned()));
+        if let Err(why) = self.once::<IdentityProvider>(id)? {
+            return Ok(Err(why));
         }
         for remote in &row.remote_ids {
             if self.has::<RemoteIdOwner>(&RemoteId(remote.clone()))? {
@@ -54,9 +54,8 @@ impl Taking<'_, '_> {
         let left = self.add(id, row)?;
         if left.is_ok() {
             for remote in &row.remote_ids {
-                let owner = RemoteIdOwner { provider: id.clone() };
-                // A remote id may be there twice in the list of one provider.
-                let _ = self.add(&RemoteId(remote.clone()), &owner)?;
+                // A remote id that is twice in the list of one provider has one record.
+                self.put_new(&RemoteId(remote.clone()), &RemoteIdOwner { provider: id.clone() });
             }
         }
         Ok(left)

@@ -163,6 +163,6 @@ impl Taking<'_, '_> {
     /// Whether this change has no other record in this place, which only one record may have.
     fn is_first<R: Row>(&mut self, place: &str) -> bool {
         // A place is longer than an id, so it is never the mark of a record.
-        self.taken.insert([&[R::TABLE as u8], place.as_bytes()].concat())
+        self.made.taken.insert([&[R::TABLE as u8], place.as_bytes()].concat())
     }
 }

@@ -1,76 +1,96 @@
-//! Imports records that let somebody in only once: what an import brought and what was deleted here since stays deleted. The list of these records is
-//! the one of `import/earlier.rs`, and it is written in the same change as the records.
+//! What an import brought and what was deleted here since stays deleted. The list of the imported records is the one of `import/earlier.rs`, and it is
+//! written in the same change as the records.
 
 use super::{Left, Taking, mark};
 use crate::error::Error;
-use crate::import::{DELETED, HERE, WHOLE, key_by_id};
-use enfilade_facts::tables::{Credential, Extra, ExtraKey, Row, Verifier};
-use enfilade_facts::vocabulary::CredentialId;
-use std::fmt::Display;
-
-/// The kinds of these records in the list.
-pub(super) const CREDENTIAL: &str = "application credential";
-pub(super) const TRUST: &str = "trust";
-pub(super) const BLOB: &str = "stored credential";
-pub(super) const CONSUMER: &str = "OAuth consumer";
-pub(super) const ACCESS_TOKEN: &str = "OAuth access token";
+use crate::import::{DELETED, HERE, WHOLE, key_of_password, key_of_record};
+use enfilade_facts::tables::{
+    Credential, Extra, ExtraKey, Password, Revocation, Revoked, Row, User, Verifier,
+};
+use enfilade_facts::vocabulary::{CredentialId, UserId};
 
 /// The value in the list for an application credential that came without its secret.
 const WITHOUT_SECRET: &str = "{\"without_secret\":true}";
 
+/// Why a user whose sessions were revoked gets no password.
+const REVOKED: &str =
+    "the sessions of the user were revoked on this server; set a new password with `enfilade user passwd`";
+
 impl Taking<'_, '_> {
     /// Checks that the record is not here, and that no import brought it before. A record that is here gets into the list, if it is not there yet.
-    pub(super) fn once<R: Row<Key: Display>>(&mut self, kind: &str, id: &R::Key) -> Result<Left, Error> {
-        let key = key_by_id(kind, id);
-        let is_listed = self.change.puts::<Extra>(&key) || self.view.get::<Extra>(&key)?.is_some();
-        Ok(match (self.has::<R>(id)?, is_listed) {
-            (false, false) => Ok(()),
-            (false, true) => Err(DELETED.to_owned()),
-            (true, true) => Err(HERE.to_owned()),
-            (true, false) => {
-                self.list(&key, WHOLE);
+    pub(super) fn once<R: Row>(&mut self, key: &R::Key) -> Result<Left, Error> {
+        let in_list = key_of_record::<R>(key);
+        Ok(match (self.has::<R>(key)?, self.is_listed(&in_list)?) {
+            (false, true) if !self.restore_deleted => Err(DELETED.to_owned()),
+            (false, _) => Ok(()),
+            (true, is_listed) => {
+                if !is_listed {
+                    self.list(&in_list, WHOLE);
+                }
                 Err(HERE.to_owned())
             }
         })
     }
 
-    /// Adds a record that [`Taking::once`] accepted, also to the list.
-    pub(super) fn add_once<R: Row<Key: Display>>(
+    fn is_listed(&self, key: &ExtraKey) -> Result<bool, Error> {
+        Ok(self.change.puts::<Extra>(key) || self.view.get::<Extra>(key)?.is_some())
+    }
+
+    /// Adds a record to the list.
+    pub(super) fn list(&mut self, key: &ExtraKey, value: &str) {
+        self.change.put(key, &Extra(value.to_owned()));
+    }
+
+    /// Notes in the list that an application credential came without a secret.
+    pub(super) fn list_without_secret(&mut self, id: &CredentialId) {
+        self.list(&key_of_record::<Credential>(id), WITHOUT_SECRET);
+    }
+
+    /// Notes in the list that a user has, or had, a password.
+    pub(super) fn list_password(&mut self, id: &UserId) {
+        self.list(&key_of_password(id), WHOLE);
+    }
+
+    /// Gives the password of the source to a user who is here without one, or says why not. A password that was removed or revoked here does not come
+    /// back.
+    pub(super) fn add_password(
         &mut self,
-        kind: &str,
-        id: &R::Key,
-        row: &R,
+        id: &UserId,
+        known: &User,
+        password: &Password,
     ) -> Result<Left, Error> {
-        let left = self.add(id, row)?;
-        if left.is_ok() {
-            self.list(&key_by_id(kind, id), WHOLE);
+        if !self.restore_deleted {
+            if self.is_listed(&key_of_password(id))? {
+                return Ok(Err(DELETED.to_owned()));
+            }
+            if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
+                // The mark of the revocation is purged at some time, the list is not.
+                self.list_password(id);
+                return Ok(Err(REVOKED.to_owned()));
+            }
         }
-        Ok(left)
+        let with = User { password: Some(password.clone()), ..known.clone() };
+        self.change.expect_same(id, known).put(id, &with);
+        self.list_password(id);
+        Ok(Ok(()))
     }
 
-    fn list(&mut self, key: &ExtraKey, value: &str) {
-        self.change.expect_absent::<Extra>(key).put(key, &Extra(value.to_owned()));
-    }
-
-    /// Adds an application credential to the list.
-    pub(super) fn list_credential(&mut self, id: &CredentialId, verifier: &Verifier) {
-        let value = if *verifier == Verifier::Missing { WITHOUT_SECRET } else { WHOLE };
-        self.list(&key_by_id(CREDENTIAL, id), value);
-    }
-
-    /// Gives a secret to an application credential that came without one, if nothing has changed the record since: then it never had a secret here that
-    /// was removed or revoked.
+    /// Gives a secret to an application credential that has none, if it came without one and nothing has changed the record since: then it never had a
+    /// secret here that was removed or revoked.
     pub(super) fn add_first_secret(
         &mut self,
         id: &CredentialId,
         known: &Credential,
         secret: &Verifier,
     ) -> Result<bool, Error> {
-        let key = key_by_id(CREDENTIAL, id);
+        let key = key_of_record::<Credential>(id);
         let came_without = self.view.get::<Extra>(&key)?.is_some_and(|Extra(text)| text == WITHOUT_SECRET);
         let listed = self.view.revision_of::<Extra>(&key)?;
-        let written = self.view.revision_of::<Credential>(id)?.filter(|written| Some(*written) == listed);
-        let (Some(written), true, Verifier::Missing) = (written, came_without, &known.verifier) else {
+        let written = self.view.revision_of::<Credential>(id)?;
+        let is_untouched = came_without && written == listed;
+        let (Some(written), true, Verifier::Missing) =
+            (written, is_untouched || self.restore_deleted, &known.verifier)
+        else {
             return Ok(false);
         };
         self.change
@@ -82,7 +102,7 @@ impl Taking<'_, '_> {
 
     /// Whether a record exists, or is created by this change. An existing one has to be there until the commit, because the new record refers to it.
     pub(super) fn claim<R: Row>(&mut self, key: &R::Key) -> Result<bool, Error> {
-        if self.taken.contains(&mark::<R>(key)) {
+        if self.made.taken.contains(&mark::<R>(key)) {
             return Ok(true);
         }
         let is_here = self.view.get::<R>(key)?.is_some();

@@ -8,7 +8,10 @@ use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,7 +22,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// The largest response to read, in bytes.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// The default file of trusted certificate authorities; `cacert` overrides it.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -153,6 +156,7 @@ impl Api {
         let login = cloud.login()?;
         let mut api = Api { cloud, uri, connection: None, token: String::new(), system: None };
         let (status, token, body) = api.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
+        let body = json(&body);
         if status != StatusCode::CREATED {
             bail!("the login failed with {status}: {}", message(&body));
         }
@@ -172,7 +176,18 @@ impl Api {
         path: &str,
         many: &str,
     ) -> anyhow::Result<Result<Vec<Value>, String>> {
-        Ok(self.pages(path, many).await?.map_err(|(_, why)| why))
+        let mut rows = Vec::new();
+        Ok(self.try_each(path, many, |row| rows.push(row)).await?.map(|()| rows))
+    }
+
+    /// Gives each row of a list to `take`, which keeps only what it needs of a long list. The inner error says why the server refused the call.
+    pub(super) async fn try_each(
+        &mut self,
+        path: &str,
+        many: &str,
+        take: impl FnMut(Value),
+    ) -> anyhow::Result<Result<(), String>> {
+        Ok(self.pages(path, many, take).await?.map_err(|(_, why)| why))
     }
 
     /// Reads a whole list. The list is empty if the server does not support the call and answers 404 or 501. The inner error says why the server
@@ -182,9 +197,10 @@ impl Api {
         path: &str,
         many: &str,
     ) -> anyhow::Result<Result<Vec<Value>, String>> {
-        Ok(match self.pages(path, many).await? {
+        let mut rows = Vec::new();
+        Ok(match self.pages(path, many, |row| rows.push(row)).await? {
             Err((StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED, _)) => Ok(Vec::new()),
-            read => read.map_err(|(_, why)| why),
+            read => read.map(|()| rows).map_err(|(_, why)| why),
         })
     }
 
@@ -224,6 +240,7 @@ impl Api {
         let identity = json!({ "methods": ["token"], "token": { "id": self.token } });
         let login = json!({ "auth": { "identity": identity, "scope": { "system": { "all": true } } } });
         let (status, token, body) = self.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
+        let body = json(&body);
         let system = token
             .filter(|_| status == StatusCode::CREATED)
             .ok_or_else(|| format!("{status}: {}", message(&body)));
@@ -236,6 +253,7 @@ impl Api {
     pub(super) async fn find(&mut self, path: &str) -> anyhow::Result<Result<Option<Value>, String>> {
         let path = format!("/v3/{path}");
         let (status, _, body) = self.ask(Method::GET, &path, "").await?;
+        let body = json(&body);
         Ok(match status {
             StatusCode::OK | StatusCode::NO_CONTENT => Ok(Some(body)),
             StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED => Ok(None),
@@ -247,19 +265,19 @@ impl Api {
         &mut self,
         path: &str,
         many: &str,
-    ) -> anyhow::Result<Result<Vec<Value>, (StatusCode, String)>> {
-        let (mut rows, mut next) = (Vec::new(), format!("/v3/{path}"));
+        mut take: impl FnMut(Value),
+    ) -> anyhow::Result<Result<(), (StatusCode, String)>> {
+        let mut next = format!("/v3/{path}");
         loop {
             let (status, _, body) = self.ask(Method::GET, &next, "").await?;
             if status != StatusCode::OK {
-                let why = format!("`GET {next}` failed with {status}: {}", message(&body));
+                let why = format!("`GET {next}` failed with {status}: {}", message(&json(&body)));
                 return Ok(Err((status, why)));
             }
-            let (more, link) = page(&body, many).with_context(|| format!("`GET {next}`"))?;
-            rows.extend(more);
+            let link = page(&body, many, &mut take).with_context(|| format!("`GET {next}`"))?;
             match link {
                 Some(link) if link != next => next = link,
-                _ => return Ok(Ok(rows)),
+                _ => return Ok(Ok(())),
             }
         }
     }
@@ -269,7 +287,7 @@ impl Api {
         method: Method,
         path: &str,
         body: &str,
-    ) -> anyhow::Result<(StatusCode, Option<String>, Value)> {
+    ) -> anyhow::Result<(StatusCode, Option<String>, Bytes)> {
         let host = self
             .uri
             .authority()
@@ -298,7 +316,7 @@ impl Api {
             let whole =
                 whole.map_err(|why| anyhow!("the response to `{path}` ended early: {why}"))?.to_bytes();
             self.connection = Some(connection);
-            return Ok((status, subject, serde_json::from_slice(&whole).unwrap_or_default()));
+            return Ok((status, subject, whole));
         }
         bail!(
             "`{host}` closed every connection without a response: check the host and the scheme (`http` or `https`) of `auth_url:` in clouds.yaml"
@@ -341,22 +359,98 @@ impl Api {
     }
 }
 
-/// The rows of one page of a list, and the path of the next page.
-fn page(body: &Value, many: &str) -> anyhow::Result<(Vec<Value>, Option<String>)> {
-    let rows = body.get(many).and_then(Value::as_array).cloned().ok_or_else(|| {
+fn json(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_default()
+}
+
+/// Gives the rows of one page of a list to `take`, and returns the path of the next page.
+fn page(body: &[u8], many: &str, take: &mut impl FnMut(Value)) -> anyhow::Result<Option<String>> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let read = Page { many, take }.deserialize(&mut reader).ok().filter(|page| page.has_rows);
+    let page = read.ok_or_else(|| {
         anyhow!("the response has no list `{many}`, so nothing was imported; expected an Identity v3 API: check `auth_url:` in clouds.yaml")
     })?;
-    let link = match body.get("links").and_then(|links| links.get("next")) {
-        None | Some(Value::Null) => None,
+    match page.links.get("next") {
+        None | Some(Value::Null) => Ok(None),
         Some(link) => {
             let uri = link.as_str().and_then(|link| link.parse::<Uri>().ok());
             let path = uri.and_then(|uri| uri.path_and_query().map(ToString::to_string));
-            Some(path.ok_or_else(|| {
+            let path = path.ok_or_else(|| {
                 anyhow!("the link to the next page of `{many}` is not a URL: {link}; nothing was imported; check `auth_url:` in clouds.yaml")
-            })?)
+            })?;
+            Ok(Some(path))
         }
-    };
-    Ok((rows, link))
+    }
+}
+
+/// Reads a page row by row. The page of a large cloud has hundreds of thousands of rows, which as values need ten times the memory of their text.
+struct Page<'p, T> {
+    many: &'p str,
+    take: &'p mut T,
+}
+
+/// What is left of a page after its rows were taken.
+#[derive(Default)]
+struct PageRead {
+    has_rows: bool,
+    links: Value,
+}
+
+impl<'de, T: FnMut(Value)> DeserializeSeed<'de> for Page<'_, T> {
+    type Value = PageRead;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<PageRead, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de, T: FnMut(Value)> Visitor<'de> for Page<'_, T> {
+    type Value = PageRead;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object with a list `{}`", self.many)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PageRead, A::Error> {
+        let mut read = PageRead::default();
+        while let Some(name) = map.next_key::<String>()? {
+            match name.as_str() {
+                "links" => read.links = map.next_value()?,
+                name if name == self.many => {
+                    map.next_value_seed(Rows(&mut *self.take))?;
+                    read.has_rows = true;
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Gives each row to the function.
+struct Rows<'p, T>(&'p mut T);
+
+impl<'de, T: FnMut(Value)> DeserializeSeed<'de> for Rows<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: FnMut(Value)> Visitor<'de> for Rows<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
+        while let Some(row) = rows.next_element()? {
+            (self.0)(row);
+        }
+        Ok(())
+    }
 }
 
 fn message(body: &Value) -> &str {
@@ -385,15 +479,23 @@ mod tests {
             assert!(why.contains(expected), "{why}");
         }
     }
+
     #[test]
     fn a_response_without_the_list_is_no_empty_list() {
         for body in [Value::Null, json!([]), json!({ "users": null }), json!({ "projects": [] })] {
-            let why = page(&body, "users").unwrap_err().to_string();
+            let why = page(body.to_string().as_bytes(), "users", &mut drop).unwrap_err().to_string();
             assert!(why.contains("no list `users`"), "{body}: {why}");
         }
-        let with = |next: Value| page(&json!({ "users": [], "links": { "next": next } }), "users");
-        assert_eq!(with(Value::Null).unwrap(), (Vec::new(), None));
-        assert_eq!(with(json!("https://k/v3/users?m=1")).unwrap().1.unwrap(), "/v3/users?m=1");
+        assert!(page(b"{\"users\":[{\"id\":1}", "users", &mut drop).is_err(), "the response is cut");
+        let mut rows = Vec::new();
+        let mut with = |next: Value| {
+            let body =
+                json!({ "links": { "next": next }, "truncated": [true], "users": [1, {}] }).to_string();
+            page(body.as_bytes(), "users", &mut |row| rows.push(row))
+        };
+        assert_eq!(with(Value::Null).unwrap(), None);
+        assert_eq!(with(json!("https://k/v3/users?m=1")).unwrap().unwrap(), "/v3/users?m=1");
         assert!(with(json!(1)).is_err());
+        assert_eq!(Value::from(rows), json!([1, {}, 1, {}, 1, {}]));
     }
 }

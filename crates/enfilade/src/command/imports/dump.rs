@@ -3,9 +3,12 @@
 mod reader;
 
 use self::reader::{Part, Reader};
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use enfilade_facts::tables::Password;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
 /// The values of one row; `None` for NULL.
 type Values = Vec<Option<String>>;
@@ -146,11 +149,31 @@ pub(super) fn names_of_tables() -> String {
     TABLES.map(|table| table.name).join(" ")
 }
 
+/// The largest dump that is read, in bytes: reading needs its size in memory. A dump of the tables alone that are read has about 400 bytes for each user.
+const DUMP_BYTES_MAX: u64 = 1 << 30;
+
+/// Reads the dump in a file.
+///
+/// # Errors
+/// As [`read`]. Also fails if the file cannot be read, or if it is larger than [`DUMP_BYTES_MAX`].
+pub(super) fn read_file(file: &Path) -> anyhow::Result<Dump> {
+    let mut text = String::new();
+    let open = File::open(file).context("cannot be read")?;
+    open.take(DUMP_BYTES_MAX + 1).read_to_string(&mut text).context("cannot be read")?;
+    ensure!(
+        text.len() as u64 <= DUMP_BYTES_MAX,
+        "larger than {} MiB; make a dump of the tables alone that are needed: `mysqldump keystone {}`",
+        DUMP_BYTES_MAX >> 20,
+        names_of_tables()
+    );
+    read(&text)
+}
+
 /// Reads a dump.
 ///
 /// # Errors
 /// Fails if the text is not a dump of Keystone's database, or if it has something that is not understood. The error says how to make a dump.
-pub(super) fn read(text: &str) -> anyhow::Result<Dump> {
+fn read(text: &str) -> anyhow::Result<Dump> {
     understood(text).map_err(|why| {
         anyhow!(
             "{why}; make the dump again, on the database server of Keystone: `mysqldump keystone {}` (MySQL, MariaDB; also named `mariadb-dump`) or \

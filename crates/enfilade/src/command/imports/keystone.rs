@@ -19,10 +19,10 @@ use crate::example;
 use crate::home::Home;
 use crate::output::{counted, some};
 use crate::progress::Progress;
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{
-    CloudRecord, CloudRecordId, CloudUser, DomainSummary, import_cloud, list_domains, taken_names,
+    CloudRecord, CloudRecordId, CloudTerms, CloudUser, DomainSummary, import_cloud, list_domains, taken_names,
 };
 use enfilade_facts::tables::{
     Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey, NamedRole, Password, Profile,
@@ -31,7 +31,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{DomainId, Realm, excerpt};
 use enfilade_identity::Methods;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -41,17 +41,15 @@ pub(super) struct Terms<'a> {
     pub(super) passwords: Option<&'a Path>,
     /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
+    /// Whether to import records again that were deleted here after an earlier import.
+    pub(super) restore_deleted: bool,
 }
 
 /// Reads the records over the API, and what the API does not show from the dump.
 pub(super) fn read(name: &str, terms: &Terms<'_>) -> anyhow::Result<Asked> {
     let dump = match terms.passwords {
         None => Dump::default(),
-        Some(file) => {
-            let text = std::fs::read_to_string(file)
-                .with_context(|| format!("`{}` cannot be read", file.display()))?;
-            dump::read(&text).with_context(|| format!("`{}`", file.display()))?
-        }
+        Some(file) => dump::read_file(file).with_context(|| format!("`{}`", file.display()))?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(ask(name, &dump))
@@ -70,8 +68,9 @@ pub(super) fn run(
     let mut report = left.clone();
     let mut progress = Progress::start("importing");
     let all = things.len() as u64;
-    report
-        .extend(import_cloud(&home.change_context(), things, pretend, |done| progress.at(done as u64, all))?);
+    let cloud_terms = CloudTerms { pretend, restore_deleted: terms.restore_deleted };
+    let ctx = home.change_context();
+    report.extend(import_cloud(&ctx, things, cloud_terms, |done| progress.at(done as u64, all))?);
     let at = home.change_context().facts.at();
     let mut report = Report { items: report, at, pretend, notes: Vec::new(), next: Vec::new() };
     if !pretend && example::make_first_keys(home)? {
@@ -148,14 +147,16 @@ pub(super) struct Asked {
 impl Asked {
     /// Adds the record of each row, or the reason why it cannot be imported.
     fn each(&mut self, what: &'static str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudRecord>) {
-        for row in rows {
-            match thing(row) {
-                Some(thing) => self.things.push(thing),
-                None => {
-                    let called =
-                        text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
-                    self.left.push(Imported::left(what, called, UNREADABLE));
-                }
+        rows.iter().for_each(|row| self.one(what, row, &thing));
+    }
+
+    /// Adds the record of the row, or the reason why it cannot be imported.
+    fn one(&mut self, what: &'static str, row: &Value, thing: impl Fn(&Value) -> Option<CloudRecord>) {
+        match thing(row) {
+            Some(thing) => self.things.push(thing),
+            None => {
+                let called = text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
+                self.left.push(Imported::left(what, called, UNREADABLE));
             }
         }
     }
@@ -218,13 +219,16 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     asked.each("project", &projects, project);
     immutable(&mut asked, &projects, |row| id(row, "id").map(CloudRecordId::Project));
     progress.at(3, LISTS);
-    let users = of_domains(&mut api, &mut asked, &domains, "users", "user").await?;
-    for row in &users {
-        let password = password(&mut asked, row, dump);
-        asked.each("user", std::slice::from_ref(row), |row| user(row, password.clone()));
-    }
+    let mut users = Vec::new();
+    of_domains(&mut api, &mut asked, &domains, ("users", "user"), |asked, row| {
+        let password = password(asked, &row, dump);
+        asked.one("user", &row, |row| user(row, password.clone()));
+        users.push(json!({ "id": row.get("id"), "options": row.get("options") }));
+    })
+    .await?;
     progress.at(4, LISTS);
-    let groups = of_domains(&mut api, &mut asked, &domains, "groups", "group").await?;
+    let mut groups = Vec::new();
+    of_domains(&mut api, &mut asked, &domains, ("groups", "group"), |_, row| groups.push(row)).await?;
     asked.each("group", &groups, |row| {
         Some(CloudRecord::Group(
             id(row, "id")?,
@@ -235,8 +239,8 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     });
     progress.at(5, LISTS);
     members(&mut api, &mut asked, &groups).await?;
-    let rows = api.list("role_assignments", "role_assignments").await?;
-    asked.each("role assignment", &rows, grant);
+    let assigned = |row: Value| asked.one("role assignment", &row, grant);
+    api.try_each("role_assignments", "role_assignments", assigned).await?.map_err(|why| anyhow!(why))?;
     progress.at(6, LISTS);
     catalog(&mut api, &mut asked).await?;
     progress.at(7, LISTS);
@@ -252,27 +256,24 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     Ok(asked)
 }
 
-/// The users or groups of all domains. If domains have directories of their own, Keystone lists only one domain at a time. A domain whose directory does
+/// Gives the users or groups of all domains to `take`. If domains have directories of their own, Keystone lists only one domain at a time. A domain whose directory does
 /// not answer does not stop the import: the report names it.
 async fn of_domains(
     api: &mut Api,
     asked: &mut Asked,
     domains: &[Value],
-    many: &str,
-    kind: &'static str,
-) -> anyhow::Result<Vec<Value>> {
-    let mut rows = Vec::new();
+    (many, kind): (&str, &'static str),
+    mut take: impl FnMut(&mut Asked, Value),
+) -> anyhow::Result<()> {
     for domain in domains {
         let Some(id) = text(domain, "id") else { continue };
-        match api.try_list(&format!("{many}?domain_id={id}"), many).await? {
-            Ok(of_domain) => rows.extend(of_domain),
-            Err(refused) => {
-                let name = text(domain, "name").unwrap_or(id);
-                asked.left.push(Imported { name: format!("of domain {name}"), ..unknown(kind, &refused) });
-            }
+        let path = format!("{many}?domain_id={id}");
+        if let Err(refused) = api.try_each(&path, many, |row| take(asked, row)).await? {
+            let name = text(domain, "name").unwrap_or(id);
+            asked.left.push(Imported { name: format!("of domain {name}"), ..unknown(kind, &refused) });
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// The password of a user in the dump. The report says why a password is not imported.
@@ -285,23 +286,25 @@ fn password(asked: &mut Asked, user: &Value, dump: &Dump) -> Option<Password> {
     None
 }
 
-/// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent.
-fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
-    let mut sorted: Vec<Value> = Vec::with_capacity(rows.len());
-    while !rows.is_empty() {
-        let waits = |row: &Value, rows: &[Value]| {
-            let above = text(row, parent);
-            above.is_some() && rows.iter().any(|other| text(other, "id") == above)
-        };
-        let (later, now): (Vec<Value>, Vec<Value>) = rows.iter().cloned().partition(|row| waits(row, &rows));
-        if now.is_empty() {
-            // The parents of the remaining rows form a cycle, which the import reports.
-            sorted.extend(later);
-            break;
+/// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent. The parents of the last rows form a cycle,
+/// if there is one: the import reports it.
+fn outer_first(rows: Vec<Value>, parent: &str) -> Vec<Value> {
+    let ids: HashSet<String> = rows.iter().filter_map(|row| text(row, "id")).collect();
+    let mut below: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut sorted = Vec::with_capacity(rows.len());
+    for row in rows {
+        match text(&row, parent).filter(|above| ids.contains(above)) {
+            Some(above) => below.entry(above).or_default().push(row),
+            None => sorted.push(row),
         }
-        sorted.extend(now);
-        rows = later;
     }
+    let mut next = 0;
+    while let Some(row) = sorted.get(next) {
+        let inner = text(row, "id").and_then(|id| below.remove(&id));
+        sorted.extend(inner.into_iter().flatten());
+        next += 1;
+    }
+    sorted.extend(below.into_values().flatten());
     sorted
 }
 
@@ -474,6 +477,24 @@ fn unknown(kind: &'static str, refused: &str) -> Imported {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_row_comes_after_its_parent() {
+        let row = |id: &str, above: Option<&str>| json!({ "id": id, "above": above });
+        let rows = vec![
+            row("c", Some("b")),
+            row("x", Some("y")),
+            row("b", Some("a")),
+            row("a", Some("elsewhere")),
+            row("d", None),
+            row("y", Some("x")),
+            row("c2", Some("b")),
+        ];
+        let sorted = outer_first(rows, "above");
+        let mut ids: Vec<String> = sorted.iter().filter_map(|row| text(row, "id")).collect();
+        ids[5..].sort();
+        assert_eq!(ids, ["a", "d", "b", "c", "c2", "x", "y"]);
+    }
 
     #[test]
     fn a_record_that_may_be_disabled_is_not_enabled() {

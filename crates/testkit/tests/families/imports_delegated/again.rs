@@ -1,11 +1,18 @@
 //! Imports that are repeated: what was deleted or lost its secret here stays so.
 
 use super::*;
+use crate::imports::import_with;
+use enfilade_admin::Imported;
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{regenerate_token, remove_lost_hashes};
+use enfilade_admin::keystone::CloudTerms;
+use enfilade_admin::{regenerate_token, remove_lost_hashes, withdraw_from};
+use enfilade_facts::tables::{Grant, Group, Membership, Password, Revoked};
 use enfilade_testkit::hash_key;
 
-const DELETED: &str = "it was imported before and deleted here since";
+const DELETED: &str =
+    "it was imported before and deleted or revoked here since; --restore-deleted imports it again";
+const HERE: &str = "the record already exists in this store";
+const RESTORED: CloudTerms = CloudTerms { pretend: false, restore_deleted: true };
 
 #[test]
 fn what_was_deleted_here_stays_deleted() {
@@ -76,4 +83,84 @@ fn a_credential_that_had_a_secret_here_gets_none_from_an_import() {
         let row = house.facts().read(|view| view.get::<Credential>(&CREDENTIAL)).unwrap().unwrap().unwrap();
         assert_eq!(row.verifier == Verifier::Missing, had_one);
     }
+}
+
+/// Why each record is left out.
+fn reasons(report: &[Imported]) -> Vec<Option<&str>> {
+    report.iter().map(|item| item.left_out.as_deref()).collect()
+}
+
+#[test]
+fn users_groups_members_and_roles_that_were_removed_here_stay_removed() {
+    let house = TestHouse::new(Remembering::AsServed);
+    let ctx = house.change_context();
+    let things = world();
+    import(&house, &things, false);
+    let member = MembershipKey { member: Member::User(ANN), group: CREW };
+    let (who, scope) = (Grantee::Group(CREW), GrantScope::Project(PROJECT));
+    let grant = GrantKey { who, scope, role: COOK };
+    admin::set_grant(&ctx, &grant, false).unwrap();
+    admin::set_member(&ctx, &member, false).unwrap();
+    enfilade_admin::delete_user(&ctx, &BEN).unwrap();
+    admin::delete::<NamedRole>(&ctx, &WASHER).unwrap();
+    let expected = things.iter().map(|thing| match thing {
+        CloudRecord::Member(_) | CloudRecord::Grant(_) | CloudRecord::User(BEN, _) => Some(DELETED),
+        CloudRecord::Role(WASHER, _) => Some(DELETED),
+        _ => Some(HERE),
+    });
+    let expected: Vec<_> = expected.collect();
+    for pretend in [true, false, false] {
+        assert_eq!(reasons(&import(&house, &things, pretend)), expected);
+    }
+    // The group is removed with its members and roles: they have no place to come back to.
+    admin::delete::<Group>(&ctx, &CREW).unwrap();
+    let report = import(&house, &things, false);
+    assert_eq!(report[7].left_out.as_deref(), Some(DELETED), "{report:?}");
+    assert!(report[8..].iter().all(|item| item.left_out.as_ref().is_some_and(|why| why.contains("group"))));
+
+    let restored = import_with(&house, &things, RESTORED);
+    let added: Vec<_> = restored.iter().filter(|item| item.left_out.is_none()).map(Imported::what).collect();
+    assert_eq!(added.len(), 5, "{added:?}");
+    house
+        .facts()
+        .read(|view| {
+            assert!(view.get::<User>(&BEN).unwrap().is_some());
+            assert!(view.get::<Membership>(&member).unwrap().is_some());
+            assert!(view.get::<Grant>(&grant).unwrap().is_some());
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_password_that_was_removed_or_revoked_here_stays_away() {
+    let with_password = |id: UserId, name: &str, password: Option<Password>| match user(id, name) {
+        CloudRecord::User(id, user) => CloudRecord::User(id, Box::new(CloudUser { password, ..*user })),
+        other => other,
+    };
+    let hash = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD".to_owned();
+    let things = |ann: bool, ben: bool| {
+        let password = |has: bool| has.then(|| Password::of(hash.clone()));
+        vec![domain(), with_password(ANN, "ann", password(ann)), with_password(BEN, "ben", password(ben))]
+    };
+    let house = TestHouse::new(Remembering::AsServed);
+    let ctx = house.change_context();
+    let passwords = || {
+        let has = |view: &View<'_>, id| view.get::<User>(id).unwrap().unwrap().password.is_some();
+        house.facts().read(|view| [has(view, &ANN), has(view, &BEN)]).unwrap()
+    };
+    // Ann comes with a password, ben without.
+    import(&house, &things(true, false), false);
+    assert_eq!(passwords(), [true, false]);
+    withdraw_from(&ctx, &ANN).unwrap();
+    admin::revoke(&ctx, &[Revoked::User(BEN)], None, "revoke").unwrap();
+    for pretend in [true, false, false] {
+        let report = import(&house, &things(true, true), pretend);
+        let why: Vec<_> = report.iter().filter(|item| item.kind == "password").collect();
+        assert_eq!(why.len(), 2, "{report:?}");
+        assert_eq!(why[0].left_out.as_deref(), Some(DELETED));
+        assert!(why[1].left_out.is_some(), "{why:?}");
+        assert_eq!(passwords(), [false, false]);
+    }
+    import_with(&house, &things(true, true), RESTORED);
+    assert_eq!(passwords(), [true, true]);
 }

@@ -11,6 +11,7 @@ use enfilade_facts::vocabulary::{
     AccessTokenId, MICROS_PER_SECOND, RoleId, UserId, from_rfc3339, micros_from_rfc3339,
 };
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// The end of the year 9999: an access token here always has an end, and some of Keystone have none.
 const NEVER: i64 = 253_402_300_799;
@@ -165,8 +166,9 @@ pub(super) async fn oauth(
             }
         }
     }
+    let users = by_id(users);
     for token in &dump.access_tokens {
-        match access_token(token, users) {
+        match access_token(token, &users) {
             Ok((id, token)) => asked.things.push(CloudRecord::AccessToken(id, Box::new(token))),
             Err(why) => {
                 let called = token.id.as_deref().unwrap_or_default();
@@ -177,13 +179,21 @@ pub(super) async fn oauth(
     Ok(())
 }
 
+fn by_id(users: &[Value]) -> HashMap<UserId, &Value> {
+    users.iter().filter_map(|user| Some((id(user, "id")?, user))).collect()
+}
+
 /// The access token, or why it is left out.
-fn access_token(dumped: &DumpedAccessToken, users: &[Value]) -> Result<(AccessTokenId, AccessToken), String> {
+fn access_token(
+    dumped: &DumpedAccessToken,
+    users: &HashMap<UserId, &Value>,
+) -> Result<(AccessTokenId, AccessToken), String> {
     let read = read_access_token(dumped).ok_or(
         "the row of the dump cannot be read: ids must have 32 hexadecimal digits (64 for a user of an LDAP directory), the secret 32, the roles must be a list of ids, the expiry a date and time; let the consumer get a new access token",
     )?;
-    let user = users.iter().find(|user| id(user, "id") == Some(read.1.user));
-    let user = user.ok_or("Keystone does not list its user, so the rules of the user are unknown")?;
+    let user = users
+        .get(&read.1.user)
+        .ok_or("Keystone does not list its user, so the rules of the user are unknown")?;
     match lost_factor(user, WITH_ACCESS_TOKEN, "let the consumer get a new access token") {
         Some(why) => Err(why),
         None => Ok(read),
@@ -301,9 +311,9 @@ mod tests {
             let verifier = verifier(&mut asked, &user(rules.clone()), &row, &dump);
             assert_eq!(verifier != Verifier::Missing, is_whole, "{rules}");
             assert_eq!(asked.left.is_empty(), is_whole, "{rules}");
-            assert_eq!(access_token(&dumped(), &[user(rules.clone())]).is_ok(), is_whole, "{rules}");
+            assert_eq!(access_token(&dumped(), &by_id(&[user(rules.clone())])).is_ok(), is_whole, "{rules}");
         }
-        assert!(access_token(&dumped(), &[]).is_err(), "the rules are unknown");
+        assert!(access_token(&dumped(), &by_id(&[])).is_err(), "the rules are unknown");
     }
 
     fn dumped() -> DumpedAccessToken {
@@ -327,6 +337,7 @@ mod tests {
             ..dumped()
         };
         let users = [json!({ "id": hex("02") })];
+        let users = by_id(&users);
         let access_token = |dumped: &DumpedAccessToken| access_token(dumped, &users);
         let roles = json!([hex("05")]).to_string();
         let (_, token) = access_token(&dumped(&hex("06"), &roles, None)).unwrap();
