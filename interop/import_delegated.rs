@@ -202,11 +202,12 @@ fn what_is_deleted_after_an_import_stays_deleted() {
     let file = here.scratch.path().join("keystone.sql");
     std::fs::write(&file, dump).unwrap();
     let trusted = format!("cacert: {}", cloud.server.certificate().display());
-    let take = |here: &Server| {
+    let take_with = |here: &Server, option: &[&str]| {
         let dump = ["--passwords", file.to_str().unwrap()];
-        import(here, &cloud.server.url("/v3"), &trusted, &dump)
+        import(here, &cloud.server.url("/v3"), &trusted, &[&dump, option].concat())
     };
-    take(&here);
+    let take = |here: &Server| take_with(here, &[]);
+    let first = take(&here);
     let here = Cloud::on(here);
     let stored = here.change("GET", "/v3/credentials", &NOTHING)["credentials"].take();
     for row in stored.as_array().unwrap() {
@@ -221,7 +222,27 @@ fn what_is_deleted_after_an_import_stays_deleted() {
         "application credential ann@d1!ci",
     ] {
         let item = again.iter().find(|item| item["what"] == what).unwrap();
-        assert_eq!(item["left_out"], "it was imported before and deleted here since", "{item}");
+        let why = item["left_out"].as_str().unwrap();
+        assert!(why.starts_with("it was imported before and deleted or revoked here since; "), "{item}");
     }
     assert_eq!(here.change("GET", "/v3/credentials", &NOTHING)["credentials"], json!([]));
+    // Everything of one user is revoked, another user is removed: both had passwords.
+    here.server.cli(&["revoke", "user", "ann@d1", "--everything"]);
+    here.server.cli(&["user", "remove", "ben@d1"]);
+    let again = take(&here.server);
+    assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
+    for what in ["password ann@d1", "user ben@d1"] {
+        let item = again.iter().find(|item| item["what"] == what).unwrap();
+        assert!(item["left_out"].as_str().unwrap().contains("--restore-deleted"), "{item}");
+    }
+    let users = format!("{:?}", here.server.cli(&["user", "list"]));
+    assert!(users.contains("ann@d1") && !users.contains("ben@d1"), "{users}");
+    // The option brings back what was deleted, and the first import had brought.
+    let restored = take_with(&here.server, &["--restore-deleted"]);
+    for what in ["password ann@d1", "user ben@d1", "application credential ann@d1!ci"] {
+        let is_taken = |report: &[Value]| {
+            report.iter().any(|item| item["what"] == what && item["left_out"].is_null())
+        };
+        assert!(is_taken(&first) && is_taken(&restored), "{what}: {restored:#?}");
+    }
 }

@@ -77,7 +77,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let mut first: Option<(Cloud, Estimate)> = None;
     for revocations in sizes {
         let place = scratch.path().join(format!("facts-{revocations}"));
-        let cloud = Cloud::build(&place, 10, *revocations)?;
+        let cloud = Cloud::build(&place, 10, cloud::SERVICES, *revocations)?;
         let known = door(report, &cloud, *revocations, 1)?;
         let Some((few, before)) = &first else {
             first = Some((cloud, known));

@@ -99,7 +99,11 @@ impl Server {
 pub(crate) struct Https {
     address: SocketAddr,
     trust: Arc<ClientConfig>,
+    acknowledges_at_once: bool,
 }
+
+/// A TLS connection of a client.
+pub(crate) type Tls = StreamOwned<ClientConnection, Socket>;
 
 impl Https {
     /// The server at this address, with this certificate.
@@ -107,7 +111,13 @@ impl Https {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(certificate)?)?;
         let trust = Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
-        Ok(Https { address, trust })
+        Ok(Https { address, trust, acknowledges_at_once: false })
+    }
+
+    /// For a server that sends a response in parts and waits for the acknowledgement of each (Nagle's algorithm, RFC 896): the kernel of a client delays
+    /// it by up to 40 ms, so that the server would be idle most of the time.
+    pub(crate) fn acknowledging_at_once(self) -> Self {
+        Https { acknowledges_at_once: true, ..self }
     }
 
     /// The address of the server.
@@ -153,14 +163,41 @@ impl Https {
         })
     }
 
-    pub(crate) fn connect(&self) -> Result<Client<StreamOwned<ClientConnection, TcpStream>>, Failure> {
+    pub(crate) fn connect(&self) -> Result<Client<Tls>, Failure> {
         Ok(Client::new(self.stream()?))
     }
 
     /// A TLS connection as a plain byte stream.
-    pub(crate) fn stream(&self) -> Result<StreamOwned<ClientConnection, TcpStream>, Failure> {
+    pub(crate) fn stream(&self) -> Result<Tls, Failure> {
         let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
-        Ok(StreamOwned::new(connection, socket(self.address, Ipv4Addr::LOCALHOST)?))
+        let stream = socket(self.address, Ipv4Addr::LOCALHOST)?;
+        Ok(StreamOwned::new(connection, Socket { stream, acknowledges_at_once: self.acknowledges_at_once }))
+    }
+}
+
+/// The socket of a client.
+pub(crate) struct Socket {
+    stream: TcpStream,
+    acknowledges_at_once: bool,
+}
+
+impl Read for Socket {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        // The kernel takes the option back after some segments.
+        if self.acknowledges_at_once {
+            rustix::net::sockopt::set_tcp_quickack(&self.stream, true)?;
+        }
+        self.stream.read(to)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
+        self.stream.write(from)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
     }
 }
 

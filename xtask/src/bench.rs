@@ -1,28 +1,74 @@
-//! `cargo xtask bench`: builds the server and the benchmarks with the release profile, and runs one benchmark.
+//! `cargo xtask bench`: builds the server and the benchmarks with the release profile, and runs one benchmark, or all of them.
 
+use crate::packages;
 use std::process::Command;
+use std::time::Instant;
 
-/// Runs a benchmark: the first word is its name, the others are its options.
+/// Runs a benchmark: the first word is its name, the others are its options. `all` runs those that this source has no record of.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    match words {
+        ["all"] => all(false),
+        ["all", "--install"] => all(true),
+        ["all", other, ..] => Err(format!("no option `{other}` of `bench all`; known is --install")),
+        words => {
+            build()?;
+            one(words)
+        }
+    }
+}
+
+fn build() -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let run = |what: &[&str]| {
-        let status = Command::new(&cargo).args(what).args(["--release"]).current_dir(xtask::root()).status();
-        status
-            .map_err(|why| format!("cargo cannot be run: {why}"))?
-            .success()
-            .then_some(())
-            .ok_or_else(String::new)
-    };
-    run(&["build", "--quiet", "-p", "enfilade", "-p", "enfilade-bench"]).map_err(|_| "the build failed")?;
-    let program = xtask::root().join("target/release/enfilade-bench");
-    let mut command = Command::new(&program);
+    let mut build = Command::new(&cargo);
+    build.args(["build", "--quiet", "--release", "-p", "enfilade", "-p", "enfilade-bench"]);
+    let status = build.current_dir(xtask::root()).status().map_err(|why| format!("cargo cannot be run: {why}"))?;
+    status.success().then_some(()).ok_or_else(|| "the build failed".to_owned())
+}
+
+fn one(words: &[&str]) -> Result<(), String> {
+    let status = program().args(words).status().map_err(|why| format!("the benchmark cannot be run: {why}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err("bench: a goal does not hold, or something could not be measured".into()),
+    }
+}
+
+/// The program of the benchmarks.
+fn program() -> Command {
+    let mut command = Command::new(xtask::root().join("target/release/enfilade-bench"));
     // The settings of the packaged unit: huge pages, because reads of a memo of a million tokens are random.
     command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4194304");
-    let status = command.args(words).current_dir(xtask::root()).status();
-    let status = status.map_err(|why| format!("`{}`: {why}", program.display()))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err("bench: a goal does not hold, or something could not be measured".into())
+    command.current_dir(xtask::root());
+    command
+}
+
+/// Runs each benchmark of which there is no clean record of this source. So a run that was stopped goes on where it was.
+fn all(install: bool) -> Result<(), String> {
+    if install {
+        packages::install(packages::OF_BENCHMARKS)?;
+    }
+    build()?;
+    let listed = program().arg("runs").output().map_err(|why| format!("the benchmarks cannot be listed: {why}"))?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let benches: Vec<&str> = listed.lines().collect();
+    let left = xtask::figures::not_measured(&xtask::root(), &benches)?;
+    println!("{} of {} benchmarks have a record of this source", benches.len() - left.len(), benches.len());
+    let mut failed = Vec::new();
+    for (n, bench) in left.iter().enumerate() {
+        println!("\n==> {bench} ({} of {})", n + 1, left.len());
+        let began = Instant::now();
+        let option = (install && *bench == "keystone").then_some("--install");
+        if let Err(why) = one(&bench.split(' ').chain(option).collect::<Vec<_>>()) {
+            println!("{bench}: {why}");
+            failed.push(*bench);
+        }
+        println!("==> {bench} took {} s", began.elapsed().as_secs());
+    }
+    println!("\nrun `cargo xtask scoreboard` to write docs/benchmarks.md from the records");
+    match failed.as_slice() {
+        [] => Ok(()),
+        failed => {
+            Err(format!("bench: not every goal holds, or something is not measured: {}", failed.join(", ")))
+        }
     }
 }

@@ -41,6 +41,27 @@ pub(crate) fn written(root: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(scoreboard::written(&record::read_all(root)?, &goals))
 }
 
+/// What is written from measurements, and is no source.
+const NOT_SOURCE: [&str; 3] =
+    [":(exclude)bench/runs", ":(exclude)docs/benchmarks", ":(exclude)docs/benchmarks.md"];
+
+/// Those of the benchmarks, each a name with options, that have no record of a full run of the source as it is.
+///
+/// # Errors
+/// If a record cannot be read.
+pub fn not_measured<'n>(root: &Path, benches: &[&'n str]) -> Result<Vec<&'n str>, String> {
+    let records = record::read_all(root)?;
+    let is_of_this_source = |commit: &str| {
+        let differ = [&["diff", "--quiet", commit, "--", "."], NOT_SOURCE.as_slice()].concat();
+        git(root, &differ).is_some()
+    };
+    let has_record = |words: &str| {
+        let of_bench = records.iter().filter(|record| record.is_full_run_of(words));
+        of_bench.map(Record::commit).any(is_of_this_source)
+    };
+    Ok(benches.iter().copied().filter(|words| !has_record(words)).collect())
+}
+
 /// The commits of the history; `None` if they are not known here.
 pub(crate) fn history(root: &Path) -> Option<BTreeSet<String>> {
     let is_shallow = git(root, &["rev-parse", "--is-shallow-repository"])?.trim() != "false";

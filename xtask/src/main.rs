@@ -21,6 +21,9 @@ cargo xtask COMMAND
   bench NAME [--json] [--small] [--runs DIR] [--no-record]
                         measure, also what it is compared with, and write a record into bench/runs; exits with 1 when a goal does not hold or something
                         is not measured; --small is a short run without a record; --runs writes the record into another directory
+  bench all [--install]
+                        every benchmark of which bench/runs has no record of this source: hours, and a run that was stopped goes on where it was;
+                        --install first installs what Enfilade is compared with (as root on Debian)
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
   answers [--keep DIR] [--accept]
                         compare the responses to thousands of requests over every face with the recorded ones; --keep writes all answers in full into a new

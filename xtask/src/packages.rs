@@ -1,10 +1,10 @@
-//! The Debian packages that the tests need.
+//! The Debian packages that the tests and the benchmarks need.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
 /// A package, and the program in it that the tests run; the name is empty if the package is a library for another program.
-const PACKAGES: [(&str, &str); 19] = [
+pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("rclone", "rclone"),
     ("curl", "curl"),
     ("openssl", "openssl"),
@@ -26,10 +26,29 @@ const PACKAGES: [(&str, &str); 19] = [
     ("age", "age"),
 ];
 
-/// Installs missing packages, or prints the command that installs them.
-pub(crate) fn install() -> Result<(), String> {
+/// The packages with what Enfilade is compared with. Keystone is not a package: `cargo xtask bench keystone --install` installs it.
+pub(crate) const OF_BENCHMARKS: &[(&str, &str)] = &[
+    ("haproxy", "haproxy"),
+    ("samba", "smbd"),
+    ("samba-vfs-modules", ""),
+    ("smbclient", "smbclient"),
+    ("libnss-wrapper", ""),
+    ("apache2", "apache2"),
+    ("nginx-light", "nginx"),
+    ("rclone", "rclone"),
+    ("curl", "curl"),
+    ("openssl", "openssl"),
+    ("python3-pip", "pip3"),
+    ("strace", "strace"),
+    ("valgrind", "valgrind"),
+];
+
+/// Installs those of the packages that are missing, or prints the command that installs them.
+pub(crate) fn install(packages: &[(&'static str, &str)]) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = missing(&path);
+    // Programs of servers are often only in the path of root.
+    let path = [path.as_os_str(), OsStr::new("/usr/sbin")].join(OsStr::new(":"));
+    let missing = missing(packages, &path);
     println!("==> packages: {}", if missing.is_empty() { "all there".to_owned() } else { missing.join(" ") });
     if missing.is_empty() {
         return Ok(());
@@ -37,8 +56,8 @@ pub(crate) fn install() -> Result<(), String> {
     let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     if !is_in(&path, "apt-get") {
         return Err(format!(
-            "the tests need {}; install it by hand, because apt-get is missing",
-            missing.join(" and ")
+            "{} missing; install it by hand, because apt-get is missing",
+            missing.join(", ")
         ));
     }
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
@@ -58,12 +77,12 @@ pub(crate) fn install() -> Result<(), String> {
     Ok(())
 }
 
-fn missing(path: &OsStr) -> Vec<&'static str> {
+fn missing(packages: &[(&'static str, &str)], path: &OsStr) -> Vec<&'static str> {
     let is_there = |(package, program): &&(&str, &str)| match *program {
         "" => is_installed(package),
         program => is_in(path, program),
     };
-    PACKAGES.iter().filter(|one| !is_there(one)).map(|(package, _)| *package).collect()
+    packages.iter().filter(|one| !is_there(one)).map(|(package, _)| *package).collect()
 }
 
 /// Whether the package manager has a list of the package's files: `NAME.list`, or `NAME:ARCHITECTURE.list`.
@@ -85,9 +104,9 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_path_is_missing() {
-        let missing = missing(OsStr::new("/no/such:/folder"));
-        for (package, program) in PACKAGES {
-            assert!(program.is_empty() || missing.contains(&package), "{package}");
+        let missing = missing(OF_TESTS, OsStr::new("/no/such:/folder"));
+        for (package, program) in OF_TESTS {
+            assert!(program.is_empty() || missing.contains(package), "{package}");
         }
         assert!(!is_installed("no-such-package"));
     }

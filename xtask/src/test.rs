@@ -41,7 +41,7 @@ pub(crate) fn run(packages: Packages) -> Result<(), String> {
 
 fn walk(packages: Packages, took: &mut Vec<(&'static str, Duration)>) -> Result<(), String> {
     if packages == Packages::Install {
-        timed("packages", took, packages::install)?;
+        timed("packages", took, || packages::install(packages::OF_TESTS))?;
     }
     STEPS.iter().try_for_each(|step| timed(step.name, took, || cargo(step)))
 }

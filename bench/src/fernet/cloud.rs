@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) const PROJECT: ProjectId = ProjectId::from_bytes([9; 16]);
 const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
 /// The number of services; each has three endpoints.
-pub(super) const SERVICES: u64 = 10;
+pub(crate) const SERVICES: u64 = 10;
 
 /// A store with a cloud in it.
 pub(crate) struct Cloud {
@@ -46,8 +46,8 @@ pub(crate) fn mark(n: u64) -> Revoked {
 }
 
 impl Cloud {
-    /// A cloud with this many users and this many revocations. The first hundred users have a role.
-    pub(crate) fn build(place: &Path, users: u64, revocations: u64) -> Result<Self, Failure> {
+    /// A cloud with this many users, services and revocations. The first hundred users have a role.
+    pub(crate) fn build(place: &Path, users: u64, services: u64, revocations: u64) -> Result<Self, Failure> {
         let lmdb = Arc::new(Lmdb::open(place)?);
         let mut change = Change::new(audit("a cloud"));
         let words = [1, 2, 3];
@@ -60,7 +60,7 @@ impl Cloud {
             change
                 .put(&role(n), &NamedRole { name: (*name).into(), domain: None, description: None, implies });
         }
-        for n in 0..SERVICES {
+        for n in 0..services {
             let service = ServiceId::from_bytes(id(13, n));
             let row = Service {
                 kind: format!("type-{n}"),

@@ -8,10 +8,11 @@ use crate::peers::keystone::Keystone;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 use crate::scratch::Scratch;
-use crate::served::Https;
 use crate::stopwatch::now;
 
 const PAIRS: usize = 15;
+/// The number of pairs with a catalog of one service.
+const FEW_PAIRS: usize = 7;
 const CONNECTIONS: usize = 4;
 /// The number of validations on each connection: to Keystone, and to Enfilade.
 const EACH: (usize, usize) = (200, 10_000);
@@ -33,67 +34,89 @@ pub(crate) fn goals() -> Vec<Goal> {
     )]
 }
 
+/// The samples of both servers with one catalog.
+#[derive(Default)]
+struct Turns {
+    /// CPU microseconds of a validation: of Keystone's own processes, and of its database and memcached.
+    theirs: Samples,
+    behind: Samples,
+    their_rate: Samples,
+    ours: Samples,
+    our_rate: Samples,
+    /// How often a validation found something in memcached, and how often not.
+    hits: Samples,
+    misses: Samples,
+}
+
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let scratch = Scratch::new("with-keystone")?;
     eprintln!("starting Keystone on a database of its own");
     let keystone = Keystone::start(&scratch)?;
     keystone.tell(report);
-    let theirs = Https::new(keystone.address, &keystone.certificate)?;
-    let validation = |[asker, subject]: [String; 2]| {
-        let headers = [("X-Auth-Token", asker.as_str()), ("X-Subject-Token", &subject)];
-        vec![http::request("/v3/auth/tokens", &headers); CONNECTIONS]
-    };
     let scale = if small { 10 } else { 1 };
+    for (from, services, pairs) in [(0, 1, FEW_PAIRS), (1, SERVICES, PAIRS)] {
+        let asked = keystone.furnish(from..services)?;
+        let turns = take_turns(&scratch, &keystone, asked, services, pairs, scale)?;
+        tell(report, services * 3, &turns);
+    }
+    Ok(())
+}
+
+/// Sends the same validations to both servers, in turns.
+fn take_turns(
+    scratch: &Scratch,
+    keystone: &Keystone,
+    [asker, subject]: [String; 2],
+    services: u64,
+    pairs: usize,
+    scale: usize,
+) -> Result<Turns, Failure> {
+    let (theirs, mut turns) = (keystone.https()?, Turns::default());
+    let headers = [("X-Auth-Token", asker.as_str()), ("X-Subject-Token", &subject)];
+    let asked = vec![http::request("/v3/auth/tokens", &headers); CONNECTIONS];
     let (their_each, our_each) = (EACH.0 / scale, EACH.1 / scale);
-    // Returns the CPU microseconds of Keystone's processes, those of its database and memcached, and the requests per second.
-    let ask_them = |asked: &[Vec<u8>]| -> Result<[f64; 3], Failure> {
-        let count = (their_each * CONNECTIONS) as f64;
-        let (began, before) = (now(), keystone.cpu()?);
-        theirs.load_own(asked, their_each)?;
-        let after = keystone.cpu()?;
-        let each = |before: f64, after: f64| (after - before) / count * 1e6;
-        Ok([each(before.0, after.0), each(before.1, after.1), count / began.elapsed().as_secs_f64()])
-    };
-    // First measures Keystone with a small catalog, as in an earlier measurement, to check that this Keystone is set up as well as that one.
-    let few = validation(keystone.furnish(0..1)?);
-    theirs.load_own(&few, 50)?;
-    let [with_few, ..] = ask_them(&few)?;
-    report.once("a validation by Keystone, CPU of its own processes", 3, with_few, "µs");
-    let asked = validation(keystone.furnish(1..SERVICES)?);
     theirs.load_own(&asked, 50)?;
-    let served = http::serve(&scratch, 100, 0, |_| Ok(()))?;
+    let served = http::serve_catalog(scratch, 100, services, 0, |_| Ok(()))?;
     let ours = vec![served.validate.first().cloned().unwrap_or_default(); CONNECTIONS];
     served.server.https.load_own(&ours, 500)?;
-    let mut samples: [Samples; 5] = std::array::from_fn(|_| Samples::default());
-    let [cpu, behind, rate, our_cpu, our_rate] = &mut samples;
-    for pair in 0..PAIRS {
-        let [their, their_behind, their_rate] = ask_them(&asked)?;
-        cpu.push(their);
-        behind.push(their_behind);
-        rate.push(their_rate);
+    for pair in 0..pairs {
+        let count = (their_each * CONNECTIONS) as f64;
+        let (began, before, cache) = (now(), keystone.cpu()?, keystone.cache()?);
+        theirs.load_own(&asked, their_each)?;
+        turns.their_rate.push(count / began.elapsed().as_secs_f64());
+        let (after, cache_after) = (keystone.cpu()?, keystone.cache()?);
+        let their = (after.0 - before.0) / count * 1e6;
+        turns.theirs.push(their);
+        turns.behind.push((after.1 - before.1) / count * 1e6);
+        turns.hits.push((cache_after.0 - cache.0) as f64 / count);
+        turns.misses.push((cache_after.1 - cache.1) as f64 / count);
         let count = (our_each * CONNECTIONS) as f64;
         let (began, before) = (now(), served.server.cpu_nanos()?);
         served.server.https.load_own(&ours, our_each)?;
-        our_rate.push(count / began.elapsed().as_secs_f64());
+        turns.our_rate.push(count / began.elapsed().as_secs_f64());
         let our = (served.server.cpu_nanos()? - before) / count / 1e3;
-        our_cpu.push(our);
-        eprintln!("pair {} of {PAIRS}: Keystone {their:.0} µs, ours {our:.1} µs", pair + 1);
+        turns.ours.push(our);
+        eprintln!("pair {} of {pairs}: Keystone {their:.0} µs, ours {our:.1} µs", pair + 1);
     }
-    let endpoints = SERVICES * 3;
+    Ok(turns)
+}
+
+fn tell(report: &mut Report, endpoints: u64, turns: &Turns) {
     report.compare(
-        Some("keystone"),
+        (endpoints == SERVICES * 3).then_some("keystone"),
         Paired {
             what: "a validation over TLS with keep-alive, CPU of its own processes".to_owned(),
             n: endpoints,
             unit: "µs",
-            ours: our_cpu,
+            ours: &turns.ours,
             peer: "Keystone",
-            theirs: cpu,
+            theirs: &turns.theirs,
             floor: None,
         },
     );
-    report.middle("the same, CPU of Keystone's database and memcached", endpoints, behind, "µs");
-    report.middle("validations by Keystone", endpoints, rate, "requests/s");
-    report.middle("validations by Enfilade", endpoints, our_rate, "requests/s");
-    Ok(())
+    report.middle("the same, CPU of Keystone's database and memcached", endpoints, &turns.behind, "µs");
+    report.middle("values that Keystone finds in memcached, for each", endpoints, &turns.hits, "values");
+    report.middle("values that Keystone does not find there", endpoints, &turns.misses, "values");
+    report.middle("validations by Keystone", endpoints, &turns.their_rate, "requests/s");
+    report.middle("validations by Enfilade", endpoints, &turns.our_rate, "requests/s");
 }

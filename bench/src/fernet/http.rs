@@ -189,9 +189,20 @@ pub(crate) fn serve(
     revocations: u64,
     furnish: impl FnOnce(&Cloud) -> Result<(), Failure>,
 ) -> Result<Served, Failure> {
-    let place = scratch.path().join(format!("served-{users}"));
+    serve_catalog(scratch, users, cloud::SERVICES, revocations, furnish)
+}
+
+/// As [`serve`], with this many services in the catalog.
+pub(super) fn serve_catalog(
+    scratch: &Scratch,
+    users: u64,
+    services: u64,
+    revocations: u64,
+    furnish: impl FnOnce(&Cloud) -> Result<(), Failure>,
+) -> Result<Served, Failure> {
+    let place = scratch.path().join(format!("served-{users}-{services}"));
     std::fs::create_dir_all(&place)?;
-    let cloud = Cloud::build(&place.join("facts"), users, revocations)?;
+    let cloud = Cloud::build(&place.join("facts"), users, services, revocations)?;
     furnish(&cloud)?;
     drop(cloud);
     let data = place.join("data");

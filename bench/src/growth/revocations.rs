@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::clock;
-use crate::fernet::cloud::Cloud;
+use crate::fernet::cloud::{Cloud, SERVICES};
 use crate::machine::anonymous_bytes;
 use crate::report::Report;
 use crate::samples::Samples;
@@ -33,7 +33,7 @@ const PASSED: u64 = 1_000;
 pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     let scratch = Scratch::new("growth-revocations")?;
     let place = scratch.path().join("facts");
-    let cloud = Cloud::build(&place, 10, 0)?;
+    let cloud = Cloud::build(&place, 10, SERVICES, 0)?;
     // The first purge indexes all marks by their expiry, which a server does soon after its first start.
     purge(&cloud)?;
     let mut known = 0;

@@ -8,7 +8,7 @@ use crate::peers::keystone::Keystone;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 use crate::scratch::Scratch;
-use crate::served::{Client, Https};
+use crate::served::Client;
 use std::io::{Read, Write};
 
 /// The number of requests of a sample: to Keystone, and to Enfilade.
@@ -53,7 +53,7 @@ pub(super) fn run(
     let keystone = Keystone::start(scratch)?;
     keystone.tell(report);
     let [asker, _] = keystone.furnish(0..1)?;
-    let mut theirs = Https::new(keystone.address, &keystone.certificate)?.connect()?;
+    let mut theirs = keystone.https()?.connect()?;
     let ids = furnish(&mut theirs, &asker)?;
     let (their_each, our_each) = (EACH.0 / scale, EACH.1 / scale);
     for (id, goal) in SAME {

@@ -5,7 +5,9 @@ use crate::Failure;
 use crate::machine::said;
 use crate::report::Report;
 use crate::scratch::Scratch;
+use crate::served::Https;
 use crate::stopwatch::{Child, children, cpu_nanos, cpu_nanos_of_ended_children, now};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
@@ -15,11 +17,12 @@ use std::time::Duration;
 
 /// A running Keystone.
 pub(crate) struct Keystone {
-    pub(crate) address: SocketAddr,
-    pub(crate) certificate: PathBuf,
+    address: SocketAddr,
+    certificate: PathBuf,
     web: Child,
     database: Child,
     memory: Child,
+    memory_port: u16,
     configuration: String,
 }
 
@@ -129,6 +132,7 @@ impl Keystone {
             web,
             database,
             memory,
+            memory_port,
             configuration: std::fs::read_to_string(&config)?.replace(&place.display().to_string(), "SCRATCH"),
         })
     }
@@ -153,6 +157,27 @@ impl Keystone {
         }
         let behind = cpu_nanos(self.database.0.id())? + cpu_nanos(self.memory.0.id())?;
         Ok((own / 1e9, behind / 1e9))
+    }
+
+    /// How often Keystone found what it looked for in memcached so far, and how often not.
+    pub(crate) fn cache(&self) -> Result<(u64, u64), Failure> {
+        let mut memcached = BufReader::new(TcpStream::connect((Ipv4Addr::LOCALHOST, self.memory_port))?);
+        memcached.get_mut().write_all(b"stats\r\n")?;
+        let (mut hits, mut misses, mut line) = (None, None, String::new());
+        while memcached.read_line(&mut line)? > 0 && line.trim() != "END" {
+            match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+                ["STAT", "get_hits", count] => hits = Some(count.parse()?),
+                ["STAT", "get_misses", count] => misses = Some(count.parse()?),
+                _ => {}
+            }
+            line.clear();
+        }
+        hits.zip(misses).ok_or_else(|| "memcached tells no `get_hits` and `get_misses`".into())
+    }
+
+    /// A client of this Keystone. uWSGI sends a response in parts, so the client acknowledges at once.
+    pub(crate) fn https(&self) -> Result<Https, Failure> {
+        Ok(Https::new(self.address, &self.certificate)?.acknowledging_at_once())
     }
 
     /// Tells the report the versions and the configuration.

@@ -114,6 +114,15 @@ impl Record {
         })
     }
 
+    /// Whether this is a clean record of a full run of this benchmark. `words` are the name of the benchmark and its options.
+    pub(crate) fn is_full_run_of(&self, words: &str) -> bool {
+        let is_small = self.value.get("small").and_then(Value::as_bool) != Some(false);
+        let command = self.command();
+        !is_small
+            && self.is_clean()
+            && command.trim_end_matches(" --install") == format!("cargo xtask bench {words}")
+    }
+
     /// The number that was given to the benchmark. In the first format only the name has it.
     pub(crate) fn size(&self) -> Option<&str> {
         if let Some(command) = self.text("/command") {

@@ -137,6 +137,17 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_token_is_opened() {
+        // 25 bytes before the payload, 44 blocks of 16 bytes with the padding, and the tag of 32 bytes are 1,015 characters.
+        let (ring, payload) = (ring(&[(1, 1)]), vec![7; 44 * 16]);
+        let token = |length: usize| seal(&ring, 1, [9; 16], &payload[..length]).unwrap();
+        let longest = token(payload.len() - 1);
+        let opened = open_owned(&ring, &longest).map(|(_, payload, _)| payload.len());
+        assert_eq!((longest.len(), opened), (1_015, Some(payload.len() - 1)));
+        assert_eq!(open_owned(&ring, &token(payload.len())), None, "one block more");
+    }
+
+    #[test]
     fn a_receipt_is_no_token_and_a_token_no_receipt() {
         let all = ring(&[(0, 7), (3, 3)]);
         let receipts = all.receipts().unwrap();

@@ -23,8 +23,9 @@ pub(super) fn steps(
     let dump = terms.passwords;
     if report.pretend {
         let dump = dump.map(|file| format!(" --passwords {}", output::word(&file.display().to_string())));
-        let flag = if terms.leave_out_taken { " --leave-out-taken" } else { "" };
-        let commands = vec![command(&format!("{import}{}{flag}", dump.unwrap_or_default()))];
+        let taken = if terms.leave_out_taken { " --leave-out-taken" } else { "" };
+        let deleted = if terms.restore_deleted { " --restore-deleted" } else { "" };
+        let commands = vec![command(&format!("{import}{}{taken}{deleted}", dump.unwrap_or_default()))];
         return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
     }
     let dumped = |words: &str| {
