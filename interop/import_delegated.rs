@@ -240,9 +240,8 @@ fn what_is_deleted_after_an_import_stays_deleted() {
     // The option brings back what was deleted, and the first import had brought.
     let restored = take_with(&here.server, &["--restore-deleted"]);
     for what in ["password ben@d1", "user ann@d1", "application credential ann@d1!ci"] {
-        let is_taken = |report: &[Value]| {
-            report.iter().any(|item| item["what"] == what && item["left_out"].is_null())
-        };
+        let is_taken =
+            |report: &[Value]| report.iter().any(|item| item["what"] == what && item["left_out"].is_null());
         assert!(is_taken(&first) && is_taken(&restored), "{what}: {restored:#?}");
     }
 }

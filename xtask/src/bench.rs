@@ -21,12 +21,14 @@ fn build() -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(&cargo);
     build.args(["build", "--quiet", "--release", "-p", "enfilade", "-p", "enfilade-bench"]);
-    let status = build.current_dir(xtask::root()).status().map_err(|why| format!("cargo cannot be run: {why}"))?;
+    let status =
+        build.current_dir(xtask::root()).status().map_err(|why| format!("cargo cannot be run: {why}"))?;
     status.success().then_some(()).ok_or_else(|| "the build failed".to_owned())
 }
 
 fn one(words: &[&str]) -> Result<(), String> {
-    let status = program().args(words).status().map_err(|why| format!("the benchmark cannot be run: {why}"))?;
+    let status =
+        program().args(words).status().map_err(|why| format!("the benchmark cannot be run: {why}"))?;
     match status.success() {
         true => Ok(()),
         false => Err("bench: a goal does not hold, or something could not be measured".into()),
@@ -48,7 +50,8 @@ fn all(install: bool) -> Result<(), String> {
         packages::install(packages::OF_BENCHMARKS)?;
     }
     build()?;
-    let listed = program().arg("runs").output().map_err(|why| format!("the benchmarks cannot be listed: {why}"))?;
+    let listed =
+        program().arg("runs").output().map_err(|why| format!("the benchmarks cannot be listed: {why}"))?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let benches: Vec<&str> = listed.lines().collect();
     let left = xtask::figures::not_measured(&xtask::root(), &benches)?;
