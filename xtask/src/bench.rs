@@ -45,6 +45,7 @@ fn program() -> Command {
 }
 
 /// Runs each benchmark of which there is no clean record of this source. So a run that was stopped goes on where it was.
+#[expect(clippy::disallowed_methods, reason = "a runner says how long each benchmark took")]
 fn all(install: bool) -> Result<(), String> {
     if install {
         packages::install(packages::OF_BENCHMARKS)?;
