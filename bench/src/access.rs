@@ -1,11 +1,17 @@
 //! Listings of large trees with hidden entries, for users in 4, 400 and 4,000 groups: the cost of Enfilade and of Samba, and the cost of door 4
 //! without the rest of the server.
 
+mod alike;
 mod alone;
+mod cold;
 mod compared;
+mod copied;
 mod client;
+mod depth;
 mod door;
 mod samba;
+mod session;
+mod sides;
 mod trees;
 
 pub(crate) use door::part;
@@ -16,7 +22,6 @@ use crate::report::Report;
 use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::now;
 use crate::stores::{self, TOKENS_EACH};
 use client::Client;
 use enfilade_facts::tables::{
@@ -32,6 +37,7 @@ use trees::{Acls, TREES};
 /// The number of groups of each user.
 const GROUPS: [u32; 3] = [4, 400, 4_000];
 const LARGE: &str = "largedir_41000";
+const SMALL: &str = "largedir_1000";
 /// The number of times that a tree is listed again after its first listing, to measure the mean cost of one listing.
 const AGAIN: u32 = 10;
 const CLIENTS: usize = 8;
@@ -54,7 +60,7 @@ pub(crate) fn goals() -> Vec<Goal> {
         Goal::new(id, most, "times", what, workload)
     };
     let instructions = more.into_iter().zip(INSTRUCTIONS).map(of);
-    instructions.chain(compared::goals()).chain(alone::goals()).collect()
+    instructions.chain(compared::goals()).chain(alike::goals()).chain(alone::goals()).collect()
 }
 
 pub(crate) fn goals_alone() -> Vec<Goal> {
@@ -112,21 +118,26 @@ fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Resul
 }
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
-    let chosen: &[&str] = if small { &["largedir_1000", "hierarchy_200"] } else { &TREES };
+    let chosen: &[&str] = if small { &[SMALL, "hierarchy_200"] } else { &TREES };
     Bench::on(chosen, &Acls::BOTH, |bench| {
         let judging = door::run(report, bench.users)?;
         bench.instructions(report)?;
-        bench.compare_with_samba(report)?;
+        let samba = bench.samba(report)?;
+        bench.compare_with_samba(report, samba.as_ref())?;
+        bench.compare_alike(report, samba.as_ref())?;
+        bench.cold(report, samba.as_ref())?;
+        drop(samba);
         for how in [How::Heard, How::Asked] {
             bench.alone(report, how, judging)?;
         }
         bench.copies(report)
-    })
+    })?;
+    depth::run(report)
 }
 
 /// The benchmarks that need no other program: Enfilade compared with itself.
 pub(crate) fn alone(report: &mut Report, small: bool) -> Result<(), Failure> {
-    Bench::on(if small { &["largedir_1000"] } else { &[LARGE] }, &Acls::BOTH, |bench| {
+    Bench::on(if small { &[SMALL] } else { &[LARGE] }, &Acls::BOTH, |bench| {
         let judging = door::run(report, bench.users)?;
         [How::Heard, How::Asked].into_iter().try_for_each(|how| bench.alone(report, how, judging))
     })
@@ -200,7 +211,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn server(&self, how: How) -> Result<Server, Failure> {
+    /// The data directory of the server. It is made when it is needed for the first time.
+    fn data(&self) -> Result<PathBuf, Failure> {
         let data = self.scratch.path().join("data");
         if !data.exists() {
             let place = self.scratch.path().join("facts");
@@ -215,7 +227,12 @@ impl Bench<'_> {
             };
             std::fs::write(data.join("datastore.cfg"), stores.iter().map(section).collect::<String>())?;
         }
-        Server::start(&data, &[("ENFILADE_ACCESS__WATCH", if how == How::Heard { "true" } else { "false" })])
+        Ok(data)
+    }
+
+    fn server(&self, how: How) -> Result<Server, Failure> {
+        let watches = if how == How::Heard { "true" } else { "false" };
+        Server::start(&self.data()?, &[("ENFILADE_ACCESS__WATCH", watches)])
     }
 
     /// CPU milliseconds of the server to list a tree, or only its first directory: the first time, and again.
@@ -270,54 +287,5 @@ impl Bench<'_> {
     fn warm(&self, acls: Acls, tree: &str) -> Result<(), Failure> {
         crate::certs::drop_caches();
         self.listed(acls, tree, 0, true).map(drop)
-    }
-
-    /// Copies the visible entries with rclone: the time to find them, to copy them, and to do both.
-    fn copies(&self, report: &mut Report) -> Result<(), Failure> {
-        if Command::new("rclone").arg("version").output().is_err() {
-            report.missing("copies by rclone", "rclone is not installed (`apt-get install rclone`)");
-            return Ok(());
-        }
-        let server = self.server(How::Heard)?;
-        // rclone waits 10 ms between two requests, so the time is rclone's own; the server's CPU time is reported next to it.
-        for tree in self.chosen.iter().filter(|tree| [LARGE, "largedir_1000", "hierarchy_200"].contains(tree))
-        {
-            for (n, user) in self.users.iter().enumerate().filter(|(_, user)| user.groups <= 400) {
-                for state in ["cold", "warm"] {
-                    if state == "cold" && !crate::certs::drop_caches() {
-                        continue;
-                    }
-                    let of = |what: &str| format!("copying {tree} by rclone, {state}, {what}");
-                    let groups = u64::from(user.groups);
-                    let into = self.scratch.path().join("copied");
-                    let url = format!("http://{}/dav/{}/{tree}", server.plain, Acls::Few.name());
-                    let run = |arguments: &[&str]| -> Result<f64, Failure> {
-                        let began = now();
-                        let secret = stores::secret_of(n as u64 * TOKENS_EACH);
-                        let header = format!("Authorization,PBSAPIToken={}@local!t0:{secret}", user.name);
-                        let output = Command::new("rclone")
-                            .args(["--config", "", "--webdav-url", &url, "--webdav-headers", &header])
-                            .args(arguments)
-                            .output()?;
-                        match output.status.success() {
-                            true => Ok(began.elapsed().as_secs_f64()),
-                            false => {
-                                Err(format!("rclone: {}", String::from_utf8_lossy(&output.stderr)).into())
-                            }
-                        }
-                    };
-                    let before = server.cpu_nanos()?;
-                    let found = run(&["lsf", "-R", ":webdav:"])?;
-                    let whole = run(&["copy", ":webdav:", &into.to_string_lossy()])?;
-                    let spent = (server.cpu_nanos()? - before) / 1e9;
-                    std::fs::remove_dir_all(&into)?;
-                    report.once(&of("finding"), groups, found, "s");
-                    report.once(&of("finding and copying"), groups, whole, "s");
-                    report.once(&of("rate"), groups, 25.0 / whole, "MB/s");
-                    report.once(&of("server CPU of both"), groups, spent, "s");
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -6,10 +6,11 @@ use crate::goals::Goal;
 type Goals = fn() -> Vec<Goal>;
 
 /// The benchmarks, with the goals of each.
-pub(crate) const BENCHES: [(&str, Goals); 16] = [
+pub(crate) const BENCHES: [(&str, Goals); 18] = [
     ("access", crate::access::goals),
     ("access-alone", crate::access::goals_alone),
     ("certs", crate::certs::goals),
+    ("connections", crate::connections::goals),
     ("content", crate::content::goals),
     ("datastores", crate::datastores::goals),
     ("facts", crate::facts::goals),
@@ -23,6 +24,7 @@ pub(crate) const BENCHES: [(&str, Goals); 16] = [
     ("keystone-article", Vec::new),
     ("passage", crate::passage::goals),
     ("tokens", crate::tokens::goals),
+    ("uploads", crate::uploads::goals),
 ];
 
 /// The names of the benchmarks, as text.

@@ -1,10 +1,10 @@
 //! File serving compared with Apache's mod_dav: both serve the same files, one after the other in the same run; only the CPU of the servers is
 //! counted.
 
-mod apache;
-mod client;
-mod files;
-mod peer;
+pub(crate) mod apache;
+pub(crate) mod client;
+pub(crate) mod files;
+pub(crate) mod peer;
 
 use crate::Failure;
 use crate::goals::Goal;

@@ -11,6 +11,7 @@ use crate::Failure;
 use crate::fernet::cloud;
 use crate::fernet::http::serve;
 use crate::goals::Goal;
+use crate::machine::written_bytes;
 use crate::peers::keystone;
 use crate::report::Report;
 use crate::samples::{Estimate, Samples};
@@ -124,14 +125,22 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
     for (id, what, times, ask) in ASKS {
         let mut samples = [Samples::default(), Samples::default()];
+        let mut written = [Samples::default(), Samples::default()];
         // The servers take turns, so that noise of the machine affects both.
         for _ in 0..TURNS {
-            for (peer, samples) in peers.iter_mut().zip(&mut samples) {
-                samples.push(peer.cpu_of(times / scale, ask)?);
+            for ((peer, samples), written) in peers.iter_mut().zip(&mut samples).zip(&mut written) {
+                let (process, count) = (peer.server.child.0.id(), times / scale);
+                let before = written_bytes(process)?;
+                samples.push(peer.cpu_of(count, ask)?);
+                written.push((written_bytes(process)? - before) / count as f64 / 1024.0);
             }
         }
-        for (peer, samples) in peers.iter().zip(&samples) {
+        for ((peer, samples), written) in peers.iter().zip(&samples).zip(&written) {
             report.middle(&format!("{what}, CPU"), peer.size.users, samples, "µs");
+            if id == "create" {
+                // With more levels, a B-tree of which one record changes writes more pages.
+                report.middle(&format!("{what}, written to files"), peer.size.users, written, "KiB");
+            }
         }
         let [few, many] = &samples;
         report.goal(id, many.over(few).mean());

@@ -98,6 +98,13 @@ pub(crate) fn resident_bytes(process: u32) -> u64 {
     status_bytes(&process.to_string(), "VmRSS:").unwrap_or(0)
 }
 
+/// The bytes that a process has written to files and sockets (proc_pid_io(5), `wchar`).
+pub(crate) fn written_bytes(process: u32) -> Result<f64, crate::Failure> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/io"))?;
+    let bytes = text.lines().find_map(|line| line.strip_prefix("wchar: "));
+    Ok(bytes.ok_or("the kernel does not count what processes write")?.trim().parse()?)
+}
+
 /// A field of the status of a process that the kernel gives in kB.
 fn status_bytes(process: &str, field: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;

@@ -10,6 +10,7 @@ mod arrivals;
 mod article;
 mod benches;
 mod certs;
+mod connections;
 mod content;
 mod datastores;
 mod facts;
@@ -29,7 +30,9 @@ mod scratch;
 mod served;
 mod stopwatch;
 mod stores;
+mod system_calls;
 mod tokens;
+mod uploads;
 
 use record::Run;
 use report::Report;
@@ -57,6 +60,12 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }
+    // `cargo xtask bench all` asks for the runs that make all records.
+    if let ["runs"] = words.as_slice() {
+        benches::BENCHES.iter().for_each(|(name, _)| println!("{name}"));
+        println!("certs --n 1000000");
+        return Ok(true);
+    }
     if let ["make-certs", place, count] = words.as_slice() {
         return certs::make(place.as_ref(), count.parse()?).map(|()| true);
     }
@@ -68,6 +77,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     }
     if let ["datastores-part", part, times] = words.as_slice() {
         return datastores::part(part, times.parse()?).map(|()| true);
+    }
+    if let ["tokens-part", part, times] = words.as_slice() {
+        return tokens::part(part, times.parse()?).map(|()| true);
     }
     if let ["passage-part", part, tokens, times] = words.as_slice() {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
@@ -140,6 +152,7 @@ fn measure(report: &mut Report, name: &str, options: &Options) -> Result<(), Fai
         "access" => access::run(report, small),
         "access-alone" => access::alone(report, small),
         "certs" => certs::run(report, if small { 500 } else { options.count.unwrap_or(certs::FULL) }),
+        "connections" => connections::run(report, small),
         "content" => content::run(report, small),
         "datastores" => datastores::run(report, small),
         "facts" => facts::run(report, small),
@@ -156,6 +169,7 @@ fn measure(report: &mut Report, name: &str, options: &Options) -> Result<(), Fai
         "keystone-article" => article::run(report, small),
         "passage" => passage::run(report, small),
         "tokens" => tokens::run(report, small),
+        "uploads" => uploads::run(report, small),
         other => Err(format!("no benchmark `{other}`").into()),
     }
 }

@@ -3,7 +3,9 @@
 pub(crate) mod datastore_cfg;
 pub(crate) mod keystone;
 pub(crate) mod libxcrypt;
+mod proxmox_files;
 pub(crate) mod token_cache;
+pub(crate) mod token_shadow;
 
 use crate::Failure;
 use crate::report::Report;
@@ -13,7 +15,15 @@ use std::process::{Command, Stdio};
 /// Tells the report a program that was rebuilt from descriptions.
 pub(crate) fn tell_rebuilt(report: &mut Report, what: &str, versions: &str) {
     report.peer(what, versions, "rebuilt in `bench/src/peers`");
-    report.peer("libxcrypt", libxcrypt::version(), "called by perl's `crypt`");
+}
+
+/// Tells the report the library that computes the hashes of a rebuilt program.
+pub(crate) fn tell_libxcrypt(report: &mut Report) {
+    report.peer(
+        "libxcrypt",
+        libxcrypt::version(),
+        "called by perl's `crypt`, in a process for each hash at once",
+    );
 }
 
 /// Tells the report the versions of libraries that Enfilade is compared with.

@@ -35,16 +35,6 @@ impl Estimate {
         }
     }
 
-    /// The sum of two estimates. Its interval is as wide as both intervals allow.
-    pub(crate) fn plus(self, other: Estimate) -> Self {
-        Estimate {
-            value: self.value + other.value,
-            low: self.low + other.low,
-            high: self.high + other.high,
-            samples: self.samples.min(other.samples),
-        }
-    }
-
     /// The estimate in another unit.
     pub(crate) fn times(self, factor: f64) -> Self {
         Estimate {

@@ -201,7 +201,8 @@ impl Write for Socket {
     }
 }
 
-fn socket(to: SocketAddr, from: Ipv4Addr) -> Result<TcpStream, Failure> {
+/// Connects from a loopback address.
+pub(crate) fn socket(to: SocketAddr, from: Ipv4Addr) -> Result<TcpStream, Failure> {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None)?;
     bind(&descriptor, &SocketAddr::from((from, 0)))?;

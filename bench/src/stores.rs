@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::clock;
-use crate::peers::token_cache::Tokenid;
+use crate::peers::token_shadow::Tokenid;
 use crate::stopwatch::now;
 use enfilade_access::AccessMemo;
 use enfilade_facts::tables::{

@@ -210,21 +210,30 @@ fn names_and(
     look: impl Fn(&OwnedFd, &CStr) -> rustix::io::Result<()>,
 ) -> Result<f64, Failure> {
     let place = trees::directory(acls, &[tree])?.join(tree);
-    let mut buffer = Vec::with_capacity(64 << 10);
     let directory = openat(rustix::fs::CWD, &place, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
     let before = own_nanos();
-    let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        if !entry.file_name().to_bytes().starts_with(b".") {
-            look(&directory, entry.file_name())?;
-        }
-    }
+    each_name(&directory, look)?;
     Ok((own_nanos() - before) / 1e6)
 }
 
+/// Reads the names of a directory, and calls `look` for each that a server shows.
+pub(super) fn each_name(
+    directory: &OwnedFd,
+    look: impl Fn(&OwnedFd, &CStr) -> rustix::io::Result<()>,
+) -> Result<(), Failure> {
+    let mut buffer = Vec::with_capacity(64 << 10);
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        if !entry.file_name().to_bytes().starts_with(b".") {
+            look(directory, entry.file_name())?;
+        }
+    }
+    Ok(())
+}
+
 /// The CPU that this thread has used so far, in nanoseconds.
-fn own_nanos() -> f64 {
+pub(super) fn own_nanos() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }

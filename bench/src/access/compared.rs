@@ -6,6 +6,7 @@ use crate::Failure;
 use crate::goals::Goal;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
+use enfilade_testkit::Samba;
 use std::path::Path;
 
 /// What is listed: the ACLs, whether it is the whole tree or only its first directory, and the number of the user's groups.
@@ -51,17 +52,25 @@ pub(super) fn goals() -> Vec<Goal> {
 }
 
 impl Bench<'_> {
-    pub(super) fn compare_with_samba(&self, report: &mut Report) -> Result<(), Failure> {
+    /// Starts Samba with the same trees and users; `None` if it is not installed.
+    pub(super) fn samba(&self, report: &mut Report) -> Result<Option<Samba>, Failure> {
         let shares: Vec<(&str, &Path)> =
             self.places.iter().map(|(acls, path)| (acls.name(), path.as_path())).collect();
-        let samba = samba::start(report, &self.scratch.path().join("samba"), &shares, self.users)?;
+        samba::start(report, &self.scratch.path().join("samba"), &shares, self.users)
+    }
+
+    pub(super) fn compare_with_samba(
+        &self,
+        report: &mut Report,
+        samba: Option<&Samba>,
+    ) -> Result<(), Failure> {
         for acls in Acls::BOTH {
             for tree in self.chosen {
                 self.warm(acls, tree)?;
                 let floor = if *tree == LARGE { Some(self.acls_alone(report, acls)?) } else { None };
-                self.compare_tree(report, samba.as_ref(), acls, tree, true, None)?;
+                self.compare_tree(report, samba, acls, tree, true, None)?;
                 if tree.starts_with("largedir") {
-                    self.compare_tree(report, samba.as_ref(), acls, tree, false, floor)?;
+                    self.compare_tree(report, samba, acls, tree, false, floor)?;
                 }
             }
         }
@@ -72,7 +81,7 @@ impl Bench<'_> {
     fn compare_tree(
         &self,
         report: &mut Report,
-        samba: Option<&enfilade_testkit::Samba>,
+        samba: Option<&Samba>,
         acls: Acls,
         tree: &str,
         is_whole: bool,

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const TIMEOUT_SECONDS: &str = "1200";
+pub(super) const TIMEOUT_SECONDS: &str = "1200";
 
 /// Starts Samba with these users and shares; `None` if it is not installed.
 pub(super) fn start(

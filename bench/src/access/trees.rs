@@ -103,6 +103,23 @@ pub(super) fn directory(acls: Acls, trees: &[&str]) -> Result<PathBuf, Failure> 
     Ok(base)
 }
 
+/// Makes a directory with an ACL that all users can read. In it is the directory `chain`, and in each directory of the chain a file and the next
+/// directory. Returns the path of the lowest directory.
+pub(super) fn chain(place: &Path, directories: usize) -> Result<String, Failure> {
+    let mut maker = Maker::new(Acls::Distinct, "a chain");
+    std::fs::create_dir_all(place)?;
+    put(place, &open()?)?;
+    let mut path = "chain".to_owned();
+    for n in 0..directories {
+        if n > 0 {
+            path.push_str("/d");
+        }
+        maker.directory(&place.join(&path), true)?;
+        maker.file(&place.join(&path).join("file"), true)?;
+    }
+    Ok(path)
+}
+
 fn put(path: &Path, acl: &[u8]) -> Result<(), Failure> {
     use rustix::fs::{XattrFlags, setxattr};
     setxattr(path, "security.NTACL", acl, XattrFlags::empty())

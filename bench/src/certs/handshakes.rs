@@ -1,22 +1,19 @@
 //! The server's CPU for a handshake: HAProxy and Enfilade, with the same client and the same certificates.
 
-use super::haproxy::{self, Haproxy};
-use super::{make, pause};
+use super::{haproxy, make};
 use crate::Failure;
 use crate::goals::Goal;
-use crate::machine::resident_bytes;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::cpu_nanos;
+use crate::stopwatch::{cpu_nanos, pause};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +90,18 @@ pub(super) fn client(resumes: bool) -> Result<Arc<ClientConfig>, Failure> {
     Ok(Arc::new(config))
 }
 
+/// Makes a handshake. Returns whether a session was resumed.
 pub(super) fn shake(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Result<bool, Failure> {
+    let connection = shaken(address, config, name)?;
+    Ok(connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed))
+}
+
+/// Makes a handshake. Returns its connection, which is closed.
+pub(super) fn shaken(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    name: &str,
+) -> Result<ClientConnection, Failure> {
     let mut connection = ClientConnection::new(Arc::clone(config), ServerName::try_from(name.to_owned())?)?;
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -103,10 +111,9 @@ pub(super) fn shake(address: SocketAddr, config: &Arc<ClientConfig>, name: &str)
     // The server sends its tickets after the handshake.
     connection.read_tls(&mut stream)?;
     connection.process_new_packets()?;
-    let resumed = connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
     connection.send_close_notify();
     let _ = connection.complete_io(&mut stream);
-    Ok(resumed)
+    Ok(connection)
 }
 
 pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure> {
@@ -119,7 +126,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     drop(Server::start(&data, &[])?);
     let server = Server::start_trusting(&data, &environment, &data.join("tls/localhost.crt"))?;
     let ours = (server.https.address(), server.child.0.id());
-    let peer = Haproxy::start(&directory, &place)?;
+    let peer = haproxy::version().map(|_| haproxy::start(&directory, &place)).transpose()?;
     let full = client(false)?;
     // Certificates with even numbers are ECDSA. For each of many names, the first handshake is measured, and then a second one.
     let names = |kind: usize| {
@@ -161,7 +168,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
             for _ in 0..ROUNDS {
                 own.push(measure(ours)?);
                 if let Some(peer) = &peer {
-                    theirs.push(measure((peer.address, peer.child.0.id()))?);
+                    theirs.push(measure((peer.address, peer.process()))?);
                 }
             }
             let how = if resumes { "resumed" } else { "full" };
@@ -189,14 +196,4 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
 fn cpu(process: u32) -> Result<f64, Failure> {
     pause(Duration::from_millis(20));
     cpu_nanos(process)
-}
-
-impl Haproxy {
-    fn start(directory: &Path, place: &Path) -> Result<Option<Self>, Failure> {
-        match haproxy::start(directory, place) {
-            Ok(Some(haproxy)) if resident_bytes(haproxy.child.0.id()) > 0 => Ok(Some(haproxy)),
-            Ok(_) => Ok(None),
-            Err(why) => Err(why),
-        }
-    }
 }

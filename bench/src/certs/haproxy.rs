@@ -1,80 +1,88 @@
-//! HAProxy with a directory of certificates.
+//! HAProxy with a directory of certificates, and its runtime API.
 
-use super::readers::read_all;
-use super::{Start, drop_caches, wait_for};
+use super::running::Running;
 use crate::Failure;
-use crate::machine::{resident_bytes, said};
+use crate::machine::said;
 use crate::report::Report;
-use crate::samples::Samples;
-use crate::scratch::Scratch;
 use crate::stopwatch::{Child, now};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-pub(super) fn run(
-    report: &mut Report,
-    directory: &Path,
-    scratch: &Scratch,
-    n: u64,
-    is_cold_possible: bool,
-) -> Result<Option<Start>, Failure> {
-    let Some(version) = said(Command::new("haproxy").arg("-v")) else {
+/// The most certificates with which HAProxy is started: with more, a start takes minutes.
+const MOST: usize = 110_000;
+
+/// Whether HAProxy is compared with this number of certificates. Tells the report its version, or that it is missing.
+pub(super) fn is_compared(report: &mut Report, count: usize) -> bool {
+    let Some(version) = version() else {
         report.missing(
             "HAProxy with these certificates",
             "haproxy is not installed (`apt-get install haproxy`)",
         );
-        return Ok(None);
+        return false;
     };
-    report.peer("HAProxy", version, configuration("ADDRESS", "DIRECTORY"));
-    if n > 110_000 {
-        eprintln!("HAProxy is not started with more than 110,000 certificates");
-        return Ok(None);
+    report.peer("HAProxy", version, configuration("ADDRESS", "DIRECTORY", "SOCKET"));
+    if count > MOST {
+        eprintln!("HAProxy is not started with more than {MOST} certificates");
     }
-    let timed = || -> Result<(f64, u64), Failure> {
-        let began = now();
-        let haproxy = start(directory, scratch.path())?.ok_or("haproxy is gone")?;
-        Ok((began.elapsed().as_secs_f64() * 1e3, resident_bytes(haproxy.child.0.id())))
-    };
-    eprintln!("HAProxy starts with {n} certificates, twice");
-    // After this, the files are in the page cache.
-    read_all(directory)?;
-    let (warm, bytes) = timed()?;
-    report.once("HAProxy, from its start to the first connection, warm", n, warm, "ms");
-    report.once("HAProxy, memory of each certificate", n, bytes as f64 / n as f64 / 1024.0, "KiB");
-    let mut cold = None;
-    if is_cold_possible && drop_caches() {
-        let (millis, _) = timed()?;
-        report.once("HAProxy, from its start to the first connection, cold", n, millis, "ms");
-        cold = Some(Samples::from_iter([millis]));
-    }
-    Ok(Some(Start { warm: Samples::from_iter([warm]), cold }))
+    count <= MOST
 }
 
-/// A running HAProxy that listens.
-pub(super) struct Haproxy {
-    pub(super) child: Child,
-    pub(super) address: SocketAddr,
+/// The version, if HAProxy is installed.
+pub(super) fn version() -> Option<String> {
+    said(Command::new("haproxy").arg("-v"))
 }
 
-/// Starts HAProxy with the certificates of a directory; `None` if it is not installed.
-pub(super) fn start(directory: &Path, place: &Path) -> Result<Option<Haproxy>, Failure> {
-    if Command::new("haproxy").arg("-v").output().is_err() {
-        return Ok(None);
-    }
+/// Starts HAProxy with the certificates of a directory, and waits until it accepts a connection. `place` gets its configuration.
+pub(super) fn start(directory: &Path, place: &Path) -> Result<Running, Failure> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let config = place.join("haproxy.cfg");
-    std::fs::write(&config, configuration(&address.to_string(), &directory.display().to_string()))?;
+    let [config, control, log] = ["haproxy.cfg", "haproxy.sock", "haproxy.log"].map(|file| place.join(file));
+    let text =
+        configuration(&address.to_string(), &directory.display().to_string(), &control.display().to_string());
+    std::fs::write(&config, text)?;
     let mut command = Command::new("haproxy");
-    command.args(["-db", "-f"]).arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["-db", "-f"]).arg(&config).stdout(Stdio::null()).stderr(std::fs::File::create(&log)?);
+    let began = now();
     let child = Child::start(&mut command)?;
-    wait_for(address)?;
-    Ok(Some(Haproxy { child, address }))
+    let mut running = Running { child, address, millis: 0.0, control: Some(control) };
+    running.wait().map_err(|why| {
+        format!("haproxy: {why}; it says: {}", std::fs::read_to_string(&log).unwrap_or_default())
+    })?;
+    running.millis = began.elapsed().as_secs_f64() * 1e3;
+    Ok(running)
 }
 
-fn configuration(address: &str, directory: &str) -> String {
+fn configuration(address: &str, directory: &str, control: &str) -> String {
     format!(
-        "global\n  maxconn 1000\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
+        "global\n  maxconn 1000\n  stats socket {control} mode 600 level admin\n\
+         defaults\n  mode http\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
          frontend f\n  bind {address} ssl crt {directory}\n  http-request return status 200\n"
     )
+}
+
+/// Replaces the certificate of a file in the memory of HAProxy.
+pub(super) fn replace(control: &Path, file: &Path, pem: &str) -> Result<(), Failure> {
+    let file = file.display();
+    // An empty line ends the certificate.
+    ask(control, &format!("set ssl cert {file} <<\n{}\n\n", pem.trim_end()), "Transaction created")?;
+    ask(control, &format!("commit ssl cert {file}\n"), "Success!")
+}
+
+/// Sends a command to the runtime API. The answer must have this text.
+fn ask(control: &Path, command: &str, expected: &str) -> Result<(), Failure> {
+    let mut stream = UnixStream::connect(control)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.write_all(command.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    match answer.contains(expected) {
+        true => Ok(()),
+        false => {
+            let command = command.lines().next().unwrap_or_default();
+            Err(format!("haproxy answers `{command}` with `{}`", answer.trim()).into())
+        }
+    }
 }

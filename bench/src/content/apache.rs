@@ -6,26 +6,34 @@ use crate::peers::self_signed;
 use crate::stopwatch::{Child, children, cpu_nanos, cpu_nanos_of_ended_children, pause};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const PROGRAM: &str = "/usr/sbin/apache2";
-const MODULES: &str = "/usr/lib/apache2/modules";
+/// The directory of Apache's modules.
+pub(crate) const MODULES: &str = "/usr/lib/apache2/modules";
 const TURNS: u32 = 100;
 
 /// A running Apache, ended when dropped.
-pub(super) struct Apache {
+pub(crate) struct Apache {
     child: Child,
-    pub(super) address: SocketAddr,
-    pub(super) tls: SocketAddr,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: SocketAddr,
+    /// The file of its certificate for `localhost`.
+    pub(crate) certificate: PathBuf,
     /// The configuration, without the paths of this run.
-    pub(super) configuration: String,
+    pub(crate) configuration: String,
 }
 
 impl Apache {
     /// Starts Apache, which serves these files below `/files`. `None` if it is not installed.
-    pub(super) fn start(scratch: &Path, files: &Path) -> Result<Option<Self>, Failure> {
+    pub(crate) fn start(scratch: &Path, files: &Path) -> Result<Option<Self>, Failure> {
+        Self::start_with(scratch, files, "")
+    }
+
+    /// Like [`Apache::start`], with more lines of configuration.
+    pub(crate) fn start_with(scratch: &Path, files: &Path, more: &str) -> Result<Option<Self>, Failure> {
         if !Path::new(PROGRAM).exists() {
             return Ok(None);
         }
@@ -41,14 +49,15 @@ impl Apache {
         let free = || TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr());
         let (address, tls) = (free()?, free()?);
         let key = place.join("key.pem");
-        self_signed(&key, &place.join("cert.pem"))?;
-        let config = config(&place, files, address, tls);
+        let certificate = place.join("cert.pem");
+        self_signed(&key, &certificate)?;
+        let config = config(&place, files, address, tls, more);
         std::fs::write(place.join("httpd.conf"), &config)?;
         let configuration = config.replace(&scratch.display().to_string(), "SCRATCH");
         let mut command = Command::new(PROGRAM);
         command.args(["-D", "FOREGROUND", "-f"]).arg(place.join("httpd.conf"));
         let child = Child::start(command.stderr(Stdio::null()))?;
-        let apache = Apache { child, address, tls, configuration };
+        let apache = Apache { child, address, tls, certificate, configuration };
         for _ in 0..TURNS {
             if TcpStream::connect(address).is_ok() {
                 return Ok(Some(apache));
@@ -59,31 +68,35 @@ impl Apache {
         Err(format!("Apache does not listen: {said}").into())
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.0.id()
     }
 }
 
 impl Drop for Apache {
     fn drop(&mut self) {
-        // On SIGTERM Apache also ends its workers; on SIGKILL it would not.
-        let _ = Command::new("kill").arg(self.pid().to_string()).status();
-        for _ in 0..TURNS {
-            if !matches!(self.child.0.try_wait(), Ok(None)) {
-                return;
-            }
-            pause(Duration::from_millis(50));
-        }
+        end_with_workers(&mut self.child);
     }
 }
 
-fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr) -> String {
+/// Ends a server with its workers: on SIGTERM its first process also ends them, on SIGKILL it would not.
+pub(crate) fn end_with_workers(child: &mut Child) {
+    let _ = Command::new("kill").arg(child.0.id().to_string()).status();
+    for _ in 0..TURNS {
+        if !matches!(child.0.try_wait(), Ok(None)) {
+            return;
+        }
+        pause(Duration::from_millis(50));
+    }
+}
+
+fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr, more: &str) -> String {
     let modules = ["mpm_event", "authz_core", "dav", "dav_fs", "alias", "ssl", "socache_shmcb"];
     let load: String =
         modules.iter().map(|name| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n")).collect();
     let (place, files) = (place.display(), files.display());
     format!(
-        "ServerRoot {place}\nServerName localhost\nPidFile {place}/pid\nListen {address}\nListen {tls}\nUser www-data\nGroup www-data\n{load}\
+        "ServerRoot {place}\nServerName localhost\nPidFile {place}/pid\nListen {address}\nListen {tls}\nUser www-data\nGroup www-data\n{load}{more}\
          ErrorLog {place}/error.log\nLogLevel error\nLogFormat \"%h %u %t \\\"%r\\\" %>s %b\" common\nCustomLog {place}/access.log common\nDavLockDB {place}/locks/db\nKeepAlive On\nMaxKeepAliveRequests 0\nEnableSendfile On\n\
          DocumentRoot {place}\nAlias /files {files}\n<Directory {files}>\nRequire all granted\nDav On\n</Directory>\n\
          <VirtualHost {tls}>\nSSLEngine on\nSSLCertificateFile {place}/cert.pem\nSSLCertificateKeyFile {place}/key.pem\n\
@@ -91,13 +104,13 @@ fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr) -> S
     )
 }
 
-/// The process ids of Apache's first process and of its workers.
-pub(super) fn processes(pid: u32) -> Vec<u32> {
+/// The process ids of a server's first process and of its workers.
+pub(crate) fn processes(pid: u32) -> Vec<u32> {
     children(pid).into_iter().chain([pid]).collect()
 }
 
-/// The CPU of all of Apache's processes so far, in seconds. That of ended workers is counted by the first process.
-pub(super) fn cpu_of_all(pid: u32) -> Result<f64, Failure> {
+/// The CPU of all processes of a server so far, in seconds. That of ended workers is counted by the first process.
+pub(crate) fn cpu_of_all(pid: u32) -> Result<f64, Failure> {
     let mut nanos = cpu_nanos_of_ended_children(pid)?;
     for process in processes(pid) {
         // A worker may end between the two calls.
@@ -106,6 +119,6 @@ pub(super) fn cpu_of_all(pid: u32) -> Result<f64, Failure> {
     Ok(nanos / 1e9)
 }
 
-pub(super) fn version() -> String {
+pub(crate) fn version() -> String {
     said(Command::new(PROGRAM).arg("-v")).unwrap_or_else(|| "unknown".to_owned())
 }

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
 /// Sends requests with curl, over http or https. The responses must be successful; their bodies are discarded.
-pub(super) fn curl(peer: &Peer, arguments: &[&str], path: &str, scheme: &str) -> Result<(), Failure> {
+pub(crate) fn curl(peer: &Peer, arguments: &[&str], path: &str, scheme: &str) -> Result<(), Failure> {
     let address = if scheme == "https" { peer.tls } else { peer.address };
     let url = format!("{scheme}://{address}{}{path}", peer.base);
     let output = Command::new("curl")
@@ -23,7 +23,7 @@ pub(super) fn curl(peer: &Peer, arguments: &[&str], path: &str, scheme: &str) ->
     }
 }
 
-pub(super) fn request(peer: &Peer, method: &str, path: &str, headers: &str, bytes: usize) -> Vec<u8> {
+pub(crate) fn request(peer: &Peer, method: &str, path: &str, headers: &str, bytes: usize) -> Vec<u8> {
     format!(
         "{method} {}{path} HTTP/1.1\r\nHost: {}\r\n{}\r\n{headers}Content-Length: {bytes}\r\n\r\n",
         peer.base, peer.address, peer.header
@@ -31,14 +31,14 @@ pub(super) fn request(peer: &Peer, method: &str, path: &str, headers: &str, byte
     .into_bytes()
 }
 
-pub(super) fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+pub(crate) fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
 /// Milliseconds to the first byte, and the number of bytes received.
-pub(super) fn propfind(peer: &Peer, path: &str, body: &str) -> Result<(f64, usize), Failure> {
+pub(crate) fn propfind(peer: &Peer, path: &str, body: &str) -> Result<(f64, usize), Failure> {
     let mut stream = connect(peer.address)?;
     let mut request = request(peer, "PROPFIND", path, "Depth: 1\r\nConnection: close\r\n", body.len());
     request.extend_from_slice(body.as_bytes());
@@ -64,7 +64,7 @@ pub(super) fn propfind(peer: &Peer, path: &str, body: &str) -> Result<(f64, usiz
 }
 
 /// The status of a response with Content-Length, and the length of its body, which is discarded.
-pub(super) fn answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(u16, usize), String> {
+pub(crate) fn answer(stream: &mut impl Read, buffer: &mut [u8]) -> Result<(u16, usize), String> {
     let mut filled = 0;
     loop {
         let count =

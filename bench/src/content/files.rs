@@ -9,65 +9,86 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes the files that both servers serve.
-pub(super) fn make(files: &Path, size: &Size) -> Result<(), Failure> {
-    let acl = {
+/// Makes files and directories that each user may read and write: their ACL says so to Enfilade.
+pub(crate) struct Maker {
+    acl: Vec<u8>,
+}
+
+impl Maker {
+    pub(crate) fn new() -> Result<Self, Failure> {
         let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
         let sid = Sid::AUTHENTICATED;
         let everybody = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid };
         let list = SecurityDescriptor { dacl: Some(vec![everybody]), ..SecurityDescriptor::default() };
-        list.to_ntacl().map_err(|why| why.to_string())?
-    };
-    let give = |path: &Path| -> Result<(), Failure> {
+        Ok(Maker { acl: list.to_ntacl().map_err(|why| why.to_string())? })
+    }
+
+    fn give(&self, path: &Path) -> Result<(), Failure> {
         let flags = rustix::fs::XattrFlags::empty();
-        rustix::fs::setxattr(path, "security.NTACL", &acl, flags)
-            .or_else(|_| rustix::fs::setxattr(path, "user.NTACL", &acl, flags))?;
+        rustix::fs::setxattr(path, "security.NTACL", &self.acl, flags)
+            .or_else(|_| rustix::fs::setxattr(path, "user.NTACL", &self.acl, flags))?;
         Ok(())
-    };
-    let directory = |path: &Path, mode: u32| -> Result<(), Failure> {
+    }
+
+    pub(crate) fn directory(&self, path: &Path, mode: u32) -> Result<(), Failure> {
         std::fs::create_dir_all(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-        give(path)
-    };
-    let file = |path: &Path, bytes: &[u8]| -> Result<(), Failure> {
+        self.give(path)
+    }
+
+    pub(crate) fn file(&self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         std::fs::write(path, bytes)?;
-        give(path)
-    };
-    directory(files, 0o755)?;
+        self.give(path)
+    }
+
+    /// Makes a file of this many bytes, which is not in memory as a whole.
+    pub(crate) fn large(&self, path: &Path, bytes: u64) -> Result<(), Failure> {
+        let large = std::fs::File::create(path)?;
+        let piece = content(FILE_BYTES).repeat(40);
+        let mut left = bytes;
+        while left > 0 {
+            let count = left.min(piece.len() as u64);
+            (&large).write_all(piece.get(..count as usize).unwrap_or_default())?;
+            left -= count;
+        }
+        self.give(path)
+    }
+}
+
+/// The content of a file of this many bytes.
+pub(crate) fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|n| (n * 31 % 251) as u8).collect()
+}
+
+/// Makes the files that both servers serve.
+pub(super) fn make(files: &Path, size: &Size) -> Result<(), Failure> {
+    let maker = Maker::new()?;
+    maker.directory(files, 0o755)?;
     let many = files.join("many");
-    directory(&many, 0o755)?;
+    maker.directory(&many, 0o755)?;
     for n in 0..size.many {
-        file(&many.join(format!("file-{n:05}.txt")), b"x")?;
+        maker.file(&many.join(format!("file-{n:05}.txt")), b"x")?;
     }
     for d in 0..size.tree.0 {
         let below = files.join(format!("tree/d{d:03}"));
-        directory(&below, 0o755)?;
+        maker.directory(&below, 0o755)?;
         for n in 0..size.tree.1 {
-            file(&below.join(format!("f{n:03}")), b"x")?;
+            maker.file(&below.join(format!("f{n:03}")), b"x")?;
         }
     }
-    give(&files.join("tree"))?;
-    let content: Vec<u8> = (0..FILE_BYTES).map(|n| (n * 31 % 251) as u8).collect();
-    directory(&files.join("small"), 0o755)?;
+    maker.give(&files.join("tree"))?;
+    maker.directory(&files.join("small"), 0o755)?;
     for n in 0..CONNECTIONS {
-        file(&files.join(format!("small/{n}")), &content)?;
+        maker.file(&files.join(format!("small/{n}")), &content(FILE_BYTES))?;
     }
-    let large = std::fs::File::create(files.join("large"))?;
-    let piece = content.repeat(40);
-    let mut left = size.large;
-    while left > 0 {
-        let count = left.min(piece.len() as u64);
-        (&large).write_all(piece.get(..count as usize).unwrap_or_default())?;
-        left -= count;
-    }
-    give(&files.join("large"))?;
+    maker.large(&files.join("large"), size.large)?;
     // Apache runs as another user.
-    directory(&files.join("up"), 0o777)?;
-    directory(&files.join("up-apache"), 0o777)
+    maker.directory(&files.join("up"), 0o777)?;
+    maker.directory(&files.join("up-apache"), 0o777)
 }
 
 /// Makes a data directory with a datastore of the files. Returns the name and the secret of a token that may read and write the files.
-pub(super) fn prepare(data: &Path, files: &Path) -> Result<(String, String), Failure> {
+pub(crate) fn prepare(data: &Path, files: &Path) -> Result<(String, String), Failure> {
     let program = std::env::current_exe()?.with_file_name("enfilade");
     let run = |arguments: &[&str]| -> Result<serde_json::Value, Failure> {
         let output = Command::new(&program).args(["--json", "--data"]).arg(data).args(arguments).output()?;

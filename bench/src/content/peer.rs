@@ -10,31 +10,31 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// A measured server.
-pub(super) struct Peer {
-    pub(super) name: &'static str,
-    pub(super) address: SocketAddr,
-    pub(super) tls: SocketAddr,
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: SocketAddr,
     /// The prefix of all URL paths on this server.
-    pub(super) base: String,
-    pub(super) header: String,
+    pub(crate) base: String,
+    pub(crate) header: String,
     /// The CPU of all processes so far, in seconds.
-    pub(super) cpu: Box<dyn Fn() -> Result<f64, Failure> + Sync>,
-    pub(super) resident: Box<dyn Fn() -> u64 + Sync>,
+    pub(crate) cpu: Box<dyn Fn() -> Result<f64, Failure> + Sync>,
+    pub(crate) resident: Box<dyn Fn() -> u64 + Sync>,
     /// The directory for uploads.
-    pub(super) up: PathBuf,
+    pub(crate) up: PathBuf,
     /// Whether a response to PUT means that the file is on disk.
-    pub(super) syncs: bool,
+    pub(crate) syncs: bool,
 }
 
 impl Peer {
     /// The name of the directory for uploads.
-    pub(super) fn place(&self) -> &str {
+    pub(crate) fn place(&self) -> &str {
         self.up.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 }
 
 /// Enfilade, and Apache if it is installed.
-pub(super) fn both(
+pub(crate) fn both(
     report: &mut Report,
     server: &Server,
     apache: Option<&Apache>,

@@ -1,73 +1,20 @@
-//! API token verification as in Proxmox Backup Server. Before 4.1.6 ([`Shadow::verify`]), each verification reads and parses the file and hashes the
-//! secret. Since 4.1.6 ([`TokenCache`]), secrets that matched are cached under a lock. They are dropped when the shared generation or the file
-//! changes; the file is checked once a minute.
+//! API token verification with the cache of Proxmox Backup Server since 4.1.6: secrets that matched are kept under a lock. Versions before verify each
+//! time as [`Shadow::verify`] does.
+//!
+//! The cache is emptied only as in the original. That is when another process changed a token, which increments a shared generation, and when the
+//! file differs at the look that is made once a minute. A change by the same process affects only the changed token.
 //!
 //! The original was measured with Proxmox's own crates, 100 tokens and `$y$` hashes of cost 5, on a machine where a `$5$` hash took 1.99 ms. A
-//! verification took 16.76 ms before 4.1.6, and 0.146 µs with the cache.
+//! verification took 16.76 ms before 4.1.6, and 0.146 µs with the cache. While tokens changed ten times a second, two threads made 8.56 million
+//! verifications a second if the same process made the changes, and 4.32 million if another process made them.
 
+use super::token_shadow::{Shadow, Stat, Tokenid, equal};
 use crate::Failure;
 use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::hint::black_box;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
-use yescrypt::{PasswordVerifier, Yescrypt};
-
-/// An auth id as in the original: one string, the offset at which the user's name ends in it, and the name of the token.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Tokenid {
-    data: String,
-    name_len: usize,
-    token: Option<String>,
-}
-
-impl Tokenid {
-    pub(crate) fn new(name: &str, realm: &str, token: &str) -> Self {
-        Tokenid { data: format!("{name}@{realm}"), name_len: name.len(), token: Some(token.to_owned()) }
-    }
-
-    fn text(&self) -> String {
-        format!("{}!{}", self.data, self.token.as_deref().unwrap_or_default())
-    }
-}
-
-/// `token.shadow`.
-pub(crate) struct Shadow {
-    path: PathBuf,
-}
-
-impl Shadow {
-    /// Writes the file, with the same hash for every token.
-    pub(crate) fn write<'a>(
-        path: &Path,
-        tokens: impl Iterator<Item = &'a Tokenid>,
-        hash: &str,
-    ) -> Result<Self, Failure> {
-        let entries: HashMap<String, &str> = tokens.map(|token| (token.text(), hash)).collect();
-        std::fs::write(path, serde_json::to_vec(&entries)?)?;
-        Ok(Shadow { path: path.to_owned() })
-    }
-
-    /// Verifies a secret as the versions without the cache did.
-    pub(crate) fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
-        let hash = self.hash_of(token)?;
-        Ok(Yescrypt::default().verify_password(secret.as_bytes(), hash.as_str()).is_ok())
-    }
-
-    /// The part of a verification before the hash: reads and parses the file.
-    pub(crate) fn hash_of(&self, token: &Tokenid) -> Result<String, Failure> {
-        let mut entries: HashMap<String, String> = serde_json::from_slice(&std::fs::read(&self.path)?)?;
-        Ok(entries.remove(&token.text()).ok_or("invalid API token")?)
-    }
-
-    fn stat(&self) -> Option<(i64, u64)> {
-        let meta = std::fs::metadata(&self.path).ok()?;
-        Some((meta.mtime(), meta.len()))
-    }
-}
 
 /// Counters that all processes of Proxmox Backup Server map into memory.
 #[derive(Default)]
@@ -81,8 +28,12 @@ fn versions() -> Arc<SharedVersions> {
     VERSIONS.get_or_init(Arc::default).clone()
 }
 
+fn generation() -> usize {
+    versions().tokens.load(Ordering::Acquire)
+}
+
 struct Looked {
-    stat: Option<(i64, u64)>,
+    stat: Stat,
     at: i64,
 }
 
@@ -93,15 +44,28 @@ struct Inner {
     looked: Option<Looked>,
 }
 
-/// The cache.
-pub(crate) struct TokenCache {
-    shadow: Shadow,
-    inner: RwLock<Inner>,
-    /// The number of slow hashes that were computed.
-    pub(crate) hashes: AtomicUsize,
+impl Inner {
+    /// Whether this secret is kept for the token, and no other process has changed a token since.
+    fn has(&self, token: &Tokenid, secret: &str) -> bool {
+        self.generation == generation()
+            && self.secrets.get(token).is_some_and(|known| equal(known.as_bytes(), secret.as_bytes()))
+    }
+
+    /// Forgets all secrets if another process has changed a token.
+    fn follow(&mut self, generation: usize) {
+        if self.generation != generation {
+            *self = Inner { generation, ..Inner::default() };
+        }
+    }
 }
 
-/// The time between two checks of the file, in seconds.
+/// The cache.
+pub(crate) struct TokenCache {
+    pub(crate) shadow: Shadow,
+    inner: RwLock<Inner>,
+}
+
+/// The time between two looks at the file, in seconds.
 const TTL: i64 = 60;
 
 #[expect(clippy::disallowed_methods, reason = "the original asks the wall clock each time")]
@@ -111,68 +75,99 @@ fn epoch() -> i64 {
 
 impl TokenCache {
     pub(crate) fn new(shadow: Shadow) -> Self {
-        TokenCache { shadow, inner: RwLock::default(), hashes: AtomicUsize::new(0) }
-    }
-
-    /// Increments the generation, as another process does when it changes a token.
-    pub(crate) fn changed_elsewhere(&self) {
-        versions().tokens.fetch_add(1, Ordering::AcqRel);
+        TokenCache { shadow, inner: RwLock::default() }
     }
 
     /// Caches a secret as if it had been verified.
     pub(crate) fn warm(&self, token: &Tokenid, secret: &str) {
-        self.follow();
+        self.refresh();
         self.inner.write().secrets.insert(token.clone(), secret.to_owned());
     }
 
     pub(crate) fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
-        if token.token.is_none() {
+        if !token.is_token() {
             return Err("not an API token ID".into());
         }
         if let Some(inner) = self.inner.try_read() {
             let now = epoch();
-            let is_fresh = inner.generation == versions().tokens.load(Ordering::Acquire)
-                && inner.looked.as_ref().is_some_and(|looked| now >= looked.at && now - looked.at < TTL);
-            if is_fresh
-                && let Some(known) = inner.secrets.get(token)
-                && equal(known.as_bytes(), secret.as_bytes())
-            {
+            let is_fresh =
+                inner.looked.as_ref().is_some_and(|looked| now >= looked.at && now - looked.at < TTL);
+            if is_fresh && inner.has(token, secret) {
                 return Ok(true);
             }
         }
-        self.follow();
-        let generation = versions().tokens.load(Ordering::Acquire);
-        self.hashes.fetch_add(1, Ordering::Relaxed);
+        if self.refresh() && self.inner.try_read().is_some_and(|inner| inner.has(token, secret)) {
+            return Ok(true);
+        }
+        let before = generation();
         let matches = self.shadow.verify(token, secret)?;
-        if matches
-            && let Some(mut inner) = self.inner.try_write()
-            && inner.generation == generation
-        {
-            inner.secrets.insert(token.clone(), secret.to_owned());
+        if matches {
+            self.insert(token, secret, before);
         }
         Ok(matches)
     }
 
-    /// Drops all cached secrets if the generation or the file has changed.
-    fn follow(&self) {
-        let Some(mut inner) = self.inner.try_write() else { return };
-        let generation = versions().tokens.load(Ordering::Acquire);
-        if inner.generation != generation {
-            *inner = Inner { generation, ..Inner::default() };
-        }
+    /// Brings the cache up to date with other processes and with the file. Returns whether its secrets may be used.
+    fn refresh(&self) -> bool {
+        let Some(mut inner) = self.inner.try_write() else { return false };
+        inner.follow(generation());
         let now = epoch();
-        if inner.looked.as_ref().is_none_or(|looked| now < looked.at || TTL <= now - looked.at) {
-            let stat = self.shadow.stat();
-            if inner.looked.as_ref().is_some_and(|looked| looked.stat != stat) {
+        if inner.looked.as_ref().is_some_and(|looked| now >= looked.at && now - looked.at < TTL) {
+            return true;
+        }
+        let stat = self.shadow.stat();
+        match inner.looked.replace(Looked { stat, at: now }) {
+            Some(before) if before.stat == stat => true,
+            before => {
                 inner.secrets.clear();
+                if before.is_some() {
+                    inner.generation = versions().tokens.fetch_add(1, Ordering::AcqRel) + 1;
+                }
+                false
             }
-            inner.looked = Some(Looked { stat, at: now });
         }
     }
-}
 
-/// Compares in a time that depends only on the length.
-fn equal(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len()
-        && black_box(one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b))) == 0
+    /// Keeps a verified secret, if no token was changed during the verification and the lock is free.
+    fn insert(&self, token: &Tokenid, secret: &str, before: usize) {
+        let Some(mut inner) = self.inner.try_write() else { return };
+        let now = generation();
+        inner.follow(now);
+        if now == before {
+            inner.secrets.insert(token.clone(), secret.to_owned());
+        }
+    }
+
+    /// Sets or removes the secret of a token, as the API does in this process: secrets of other tokens stay in the cache.
+    pub(crate) fn change(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
+        let (_locked, before) = self.shadow.change(token, secret)?;
+        let own = versions().tokens.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut inner = self.inner.write();
+        if generation() != own {
+            inner.follow(generation());
+            return Ok(());
+        }
+        if inner.looked.as_ref().is_some_and(|looked| looked.stat != before) {
+            inner.secrets.clear();
+        }
+        match secret {
+            Some(secret) => inner.secrets.insert(token.clone(), secret.to_owned()),
+            None => inner.secrets.remove(token),
+        };
+        inner.generation = own;
+        inner.looked = Some(Looked { stat: self.shadow.stat(), at: epoch() });
+        Ok(())
+    }
+
+    /// Sets or removes the secret of a token, as another process does: the file changes, and then the shared generation.
+    pub(crate) fn change_elsewhere(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
+        let _locked = self.shadow.change(token, secret)?;
+        self.changed_elsewhere();
+        Ok(())
+    }
+
+    /// Increments the generation, as another process does after a change.
+    pub(crate) fn changed_elsewhere(&self) {
+        versions().tokens.fetch_add(1, Ordering::AcqRel);
+    }
 }

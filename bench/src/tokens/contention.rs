@@ -1,12 +1,12 @@
-//! Parallel verifications while tokens are created and deleted.
+//! Slow hashes of parallel verifications: after a change of another token, and of a token that nobody knows yet.
 
 use crate::Failure;
 use crate::goals::Goal;
-use crate::peers::token_cache::{Shadow, TokenCache};
+use crate::peers::token_cache::TokenCache;
+use crate::peers::token_shadow::{Shadow, Tokenid};
 use crate::report::Report;
-use crate::samples::{Estimate, Samples};
+use crate::samples::Estimate;
 use crate::scratch::Scratch;
-use crate::stopwatch::{cpu_nanos, now};
 use crate::stores::{self, Store, audit, id, tokenid_of};
 use enfilade_facts::tables::{Credential, Name, NameKey, Verifier};
 use enfilade_facts::vocabulary::{CredentialId, UserId};
@@ -14,7 +14,6 @@ use enfilade_facts::{Change, Source};
 use enfilade_passage::House;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The number of parallel verifications after another token changed.
@@ -48,7 +47,11 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// Verifies all tokens at once, each from another client. Returns the number of hashes that were computed.
-fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u64>) -> Result<u64, Failure> {
+pub(super) fn all_at_once(
+    house: &Arc<House>,
+    store: &Store,
+    tokens: impl Iterator<Item = u64>,
+) -> Result<u64, Failure> {
     let before = house.gate().counts().computed;
     let runtime = runtime()?;
     let asks = tokens.map(|n| store.ask(n)).collect::<Result<Vec<_>, _>>()?;
@@ -81,7 +84,7 @@ fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u
 }
 
 /// Counts slow hashes after a change of another token, and when many clients use one unverified token at once.
-pub(crate) fn counts(
+pub(super) fn counts(
     report: &mut Report,
     scratch: &Scratch,
     known: &[(String, String)],
@@ -91,7 +94,8 @@ pub(crate) fn counts(
     let house = store.house(32 << 20);
     let threads = THREADS as u64;
     all_at_once(&house, &store, 0..threads)?;
-    make_and_delete(&store, 1)?;
+    change(&store, 0)?;
+    change(&store, 1)?;
     let ours = all_at_once(&house, &store, 0..threads)?;
     report.once("hashes of 16 who ask after another token changed", threads, ours as f64, "hashes");
     report.goal("foreign", Estimate::once(ours as f64));
@@ -114,149 +118,54 @@ pub(crate) fn counts(
     Ok(())
 }
 
-fn cache_of(scratch: &Scratch, known: &[(String, String)]) -> Result<TokenCache, Failure> {
+pub(super) fn cache_of(scratch: &Scratch, known: &[(String, String)]) -> Result<TokenCache, Failure> {
     let ids: Vec<_> = (0..known.len() as u64).map(tokenid_of).collect();
     // All tokens have the same hash, because only the number of computations is measured.
     let hash = known.first().map_or("", |(_, hash)| hash);
     Ok(TokenCache::new(Shadow::write(&scratch.path().join("hashed.shadow"), ids.iter(), hash)?))
 }
 
-fn of_cache(scratch: &Scratch, known: &[(String, String)]) -> Result<(usize, usize), Failure> {
+fn of_cache(scratch: &Scratch, known: &[(String, String)]) -> Result<(u64, u64), Failure> {
     let cache = cache_of(scratch, known)?;
     let secret = known.first().map_or("", |(secret, _)| secret);
-    let all = |tokens: &[u64]| -> usize {
-        let before = cache.hashes.load(Ordering::Relaxed);
-        std::thread::scope(|scope| {
-            for n in tokens {
-                scope.spawn(|| cache.verify(&tokenid_of(*n), secret).is_ok_and(|yes| yes));
-            }
-        });
-        cache.hashes.load(Ordering::Relaxed) - before
+    let ids: Vec<_> = (0..=THREADS as u64).map(tokenid_of).collect();
+    let all = |tokens: &[&Tokenid]| -> Result<u64, Failure> {
+        let before = cache.shadow.work.hashes();
+        match at_once(&cache, tokens, secret) {
+            true => Ok(cache.shadow.work.hashes() - before),
+            false => Err("the re-created cache refused the right secret".into()),
+        }
     };
-    let sixteen: Vec<u64> = (0..THREADS as u64).collect();
-    sixteen.iter().for_each(|n| cache.warm(&tokenid_of(*n), secret));
+    let sixteen: Vec<_> = ids.iter().take(THREADS).collect();
+    sixteen.iter().for_each(|id| cache.warm(id, secret));
     cache.changed_elsewhere();
-    Ok((all(&sixteen), all(&[50; HERD])))
+    let last = ids.last().ok_or("no token")?;
+    Ok((all(&sixteen)?, all(&[last; HERD])?))
 }
 
-/// Creates and deletes a token of the first user this many times, by commits to the store, as another process does.
-fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
-    let owner = UserId::from_bytes(id(1, 0));
-    for n in 0..times {
-        let key = CredentialId::from_bytes(id(9, n));
-        let (_, row) = stores::token(0, Verifier::Keyed([n as u8; 32]));
-        let row = Credential { name: "coming-and-going".parse()?, ..row };
-        let mut change = Change::new(audit("token create"));
-        change
-            .put(&NameKey::token(&owner, &row.name), &Name::new(key.stored(), row.name.as_str()))
-            .put(&key, &row);
-        store.lmdb.commit(&change)?;
-        let mut change = Change::new(audit("token delete"));
-        change.delete::<Name>(&NameKey::token(&owner, &row.name)).delete::<Credential>(&key);
-        store.lmdb.commit(&change)?;
-    }
-    Ok(())
-}
-
-/// Measures the throughput of two verifying threads while tokens are created and deleted.
-pub(crate) fn run(
-    report: &mut Report,
-    scratch: &Scratch,
-    known: &[(String, String)],
-    small: bool,
-) -> Result<(), Failure> {
-    let seconds = if small { 1 } else { 5 };
-    let store = Store::hashed(&scratch.path().join("contended"), known)?;
-    let house = store.house(32 << 20);
-    all_at_once(&house, &store, 0..known.len() as u64)?;
-    let asks = (0..known.len() as u64).map(|n| store.ask(n)).collect::<Result<Vec<_>, _>>()?;
-    let hashes = house.gate().counts().computed;
-    let verify = |n: usize| asks.get(n % asks.len()).is_some_and(|ask| stores::admit(&house, ask).is_ok());
-    let change = || make_and_delete(&store, 1).is_ok();
-    contended(report, "ours", seconds, &verify, &change)?;
-    report.once("contended, ours, hashes", 2, (house.gate().counts().computed - hashes) as f64, "hashes");
-
-    let cache = cache_of(scratch, known)?;
-    let secret = known.first().map_or("", |(secret, _)| secret.as_str());
-    let ids: Vec<_> = (0..known.len() as u64).map(tokenid_of).collect();
-    ids.iter().for_each(|id| cache.warm(id, secret));
-    let verify =
-        |n: usize| ids.get(n % ids.len()).is_some_and(|id| cache.verify(id, secret).is_ok_and(|yes| yes));
-    let change = || {
-        // A change by another process of Proxmox Backup Server increments the shared generation.
-        cache.changed_elsewhere();
-        true
-    };
-    contended(report, "re-created cache", seconds, &verify, &change)?;
-    report.once(
-        "contended, re-created cache, hashes",
-        2,
-        cache.hashes.load(Ordering::Relaxed) as f64,
-        "hashes",
-    );
-    Ok(())
-}
-
-/// The time between two changes of tokens.
-const EVERY: Duration = Duration::from_millis(100);
-
-fn contended(
-    report: &mut Report,
-    who: &str,
-    seconds: u64,
-    verify: &(dyn Fn(usize) -> bool + Sync),
-    change: &(dyn Fn() -> bool + Sync),
-) -> Result<(), Failure> {
-    let (is_over, failed) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (began, cpu) = (now(), cpu_nanos(std::process::id())?);
-    let mut all = Samples::default();
-    let mut done = 0;
+/// Verifies the secret with all of these tokens, each on its own thread. Returns whether it was right each time.
+pub(super) fn at_once(cache: &TokenCache, tokens: &[&Tokenid], secret: &str) -> bool {
+    let verify = |token| move || cache.verify(token, secret).is_ok_and(|yes| yes);
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..2)
-            .map(|thread| {
-                let (is_over, failed) = (&is_over, &failed);
-                scope.spawn(move || {
-                    let (mut samples, mut n, mut longest) = (Samples::default(), thread * 50, 0.0_f64);
-                    while !is_over.load(Ordering::Relaxed) {
-                        let began = now();
-                        if !verify(n) {
-                            failed.store(true, Ordering::Relaxed);
-                        }
-                        let micros = began.elapsed().as_secs_f64() * 1e6;
-                        // Keeps each 64th time as a sample, and the longest of all times.
-                        longest = longest.max(micros);
-                        if n % 64 == 0 {
-                            samples.push(micros);
-                        }
-                        n += 1;
-                    }
-                    (samples, n - thread * 50, longest)
-                })
-            })
-            .collect();
-        while began.elapsed() < Duration::from_secs(seconds) {
-            std::thread::park_timeout(EVERY);
-            if !change() {
-                failed.store(true, Ordering::Relaxed);
-            }
-        }
-        is_over.store(true, Ordering::Relaxed);
-        let mut longest = 0.0_f64;
-        for (samples, n, most) in running.into_iter().filter_map(|thread| thread.join().ok()) {
-            all.extend(&samples);
-            done += n;
-            longest = longest.max(most);
-        }
-        report.once(&format!("contended, {who}, longest"), 2, longest, "µs");
-    });
-    if failed.load(Ordering::Relaxed) {
-        return Err(format!("contended, {who}: the right secret was refused").into());
+        let threads: Vec<_> = tokens.iter().map(|token| scope.spawn(verify(*token))).collect();
+        threads.into_iter().all(|thread| thread.join().unwrap_or(false))
+    })
+}
+
+/// Creates a token of the first user if `n` is even, and deletes it if `n` is odd: a commit to the store, as another process makes it.
+pub(super) fn change(store: &Store, n: u64) -> Result<(), Failure> {
+    let (is_new, n) = (n.is_multiple_of(2), n / 2);
+    let owner = UserId::from_bytes(id(1, 0));
+    let key = CredentialId::from_bytes(id(9, n));
+    let (_, row) = stores::token(0, Verifier::Keyed([n as u8; 32]));
+    let row = Credential { name: "coming-and-going".parse()?, ..row };
+    let name = NameKey::token(&owner, &row.name);
+    let mut change = Change::new(audit(if is_new { "token create" } else { "token delete" }));
+    if is_new {
+        change.put(&name, &Name::new(key.stored(), row.name.as_str())).put(&key, &row);
+    } else {
+        change.delete::<Name>(&name).delete::<Credential>(&key);
     }
-    let elapsed = began.elapsed().as_secs_f64();
-    report.once(&format!("contended, {who}"), 2, done as f64 / elapsed, "requests/s");
-    // A closed loop: a thread verifies again when its last verification has ended, so a stall is in one sample of each thread.
-    report.tail(&format!("contended, {who}, in a closed loop"), 2, &all, "µs");
-    let used = cpu_nanos(std::process::id())? - cpu;
-    report.once(&format!("contended, {who}, CPU of each"), 2, used / 1e3 / done as f64, "µs");
+    store.lmdb.commit(&change)?;
     Ok(())
 }

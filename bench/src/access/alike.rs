@@ -1,0 +1,174 @@
+//! Listings by Enfilade and by Samba in the same state: the first listing of both includes the login, and the second listing of both is the second
+//! one on its connection.
+
+use super::client::{self, PASSWORD};
+use super::session::Session;
+use super::sides::{Ours, Side, cost};
+use super::trees::{self, Acls};
+use super::{Bench, How, LARGE, SMALL};
+use crate::Failure;
+use crate::goals::Goal;
+use crate::report::{Paired, Report};
+use crate::samples::Samples;
+use crate::scratch::Scratch;
+use crate::stores;
+use enfilade_facts::tables::{Password, User};
+use enfilade_facts::vocabulary::{Secret, UserId};
+use enfilade_facts::{Change, Read as _, Source as _};
+use enfilade_sources::lmdb::Lmdb;
+use enfilade_testkit::Samba;
+
+const TURNS: usize = 5;
+/// How many times the directory is listed on one connection.
+const LISTINGS: usize = 3;
+
+/// The goals for the directory [`LARGE`] with few ACLs: the number of the user's groups, and the ids for a listing with a login by token, for one with
+/// a login by password, and for the second listing.
+const GOALS: [(u32, [&str; 3]); 2] = [
+    (4, ["samba-4-login", "samba-4-login-password", "samba-4-second"]),
+    (400, ["samba-400-login", "samba-400-login-password", "samba-400-second"]),
+];
+
+/// The limits for a listing with a login and for a second listing.
+fn limits(groups: u32) -> [f64; 3] {
+    let [login, second] = if groups == 4 { [5.0, 15.0] } else { [25.0, 60.0] };
+    [1.0 / login, 1.0 / login, 1.0 / second]
+}
+
+pub(super) fn goals() -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for (groups, ids) in GOALS {
+        let listing = format!(
+            "`{LARGE}` with few ACLs, its first directory, by a user in {groups} groups who sees {} entries, by PROPFIND of depth 1 without TLS. {TURNS} \
+             pairs of turns, each with a newly started server",
+            trees::SEEN
+        );
+        let login = |by: &str| {
+            format!(
+                "{listing}: the first listing after the start, with the connection and a login by a {by} that the server has not seen. Samba: the \
+                 first listing of a session, with the start of its process and its login by password"
+            )
+        };
+        let second = format!(
+            "{listing}: the second listing on a connection. Samba: the second listing in a session, on the same connection as the first one"
+        );
+        let whats = ["a first listing with its login", "a first listing with its login", "a second listing"];
+        let workloads = [login("token"), login("password"), second];
+        for (((id, most), what), workload) in ids.into_iter().zip(limits(groups)).zip(whats).zip(workloads) {
+            goals.push(Goal::new(id, most, "times", format!("CPU of {what}, divided by Samba's"), workload));
+        }
+    }
+    goals
+}
+
+/// CPU milliseconds of the listings on one connection, in their order. The first one includes the login.
+type Listed = [Samples; LISTINGS];
+
+/// The listings of a directory by one user.
+#[derive(Default)]
+struct Alike {
+    by_token: Listed,
+    by_password: Listed,
+    theirs: Listed,
+}
+
+impl Bench<'_> {
+    /// Compares Enfilade with Samba in the same state.
+    pub(super) fn compare_alike(&self, report: &mut Report, samba: Option<&Samba>) -> Result<(), Failure> {
+        // The facts are others than those of the older comparisons, in which no user has a password.
+        let scratch = Scratch::new("access-alike")?;
+        let bench = Bench { scratch: &scratch, ..*self };
+        bench.give_passwords()?;
+        for acls in Acls::BOTH {
+            for tree in self.chosen.iter().filter(|tree| [LARGE, SMALL].contains(tree)) {
+                bench.warm(acls, tree)?;
+                // With 4,000 groups Samba takes minutes for the larger trees.
+                let is_fit = |groups: u32| groups <= 400 || *tree == SMALL;
+                for (n, _) in self.users.iter().enumerate().filter(|(_, user)| is_fit(user.groups)) {
+                    let listed = bench.in_the_same_state(samba, (acls, tree), n)?;
+                    bench.tell_alike(report, (acls, tree), n, &listed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give_passwords(&self) -> Result<(), Failure> {
+        let lmdb = Lmdb::open(&self.data()?.join("facts"))?;
+        let secret = Secret::new(PASSWORD.as_bytes()).ok_or("no password")?;
+        let mut change = Change::new(stores::audit("passwords"));
+        for n in 0..self.users.len() as u64 {
+            let id = UserId::from_bytes(stores::id(1, n));
+            let row = lmdb.read(|view| view.get::<User>(&id))??.ok_or("no user")?;
+            let password = Some(Password::of(enfilade_identity::hash_password(&secret)?));
+            change.put(&id, &User { password, ..row });
+        }
+        lmdb.commit(&change)?;
+        Ok(())
+    }
+
+    /// Lists a directory in turns by both servers.
+    fn in_the_same_state(
+        &self,
+        samba: Option<&Samba>,
+        place: (Acls, &str),
+        n: usize,
+    ) -> Result<Alike, Failure> {
+        let mut all = Alike::default();
+        let user = self.users.get(n).ok_or("no user")?;
+        for turn in 1..=TURNS {
+            eprintln!("both servers list {} in {} groups, turn {turn} of {TURNS}", place.1, user.groups);
+            for (login, listed) in
+                [(client::by_token(n), &mut all.by_token), (client::by_password(n), &mut all.by_password)]
+            {
+                add(listed, &mut Ours::connect(self.server(How::Heard)?, place, login)?)?;
+            }
+            if let Some(samba) = samba {
+                add(&mut all.theirs, &mut Session::begin(samba, (place.0.name(), place.1), user)?)?;
+            }
+        }
+        Ok(all)
+    }
+
+    fn tell_alike(&self, report: &mut Report, (acls, tree): (Acls, &str), n: usize, all: &Alike) {
+        let groups = self.users.get(n).map_or(0, |user| user.groups);
+        let is_judged = |of: &u32| (tree, acls, *of) == (LARGE, Acls::Few, groups);
+        let goals = GOALS.iter().find(|(of, _)| is_judged(of)).map(|(_, ids)| ids);
+        let Alike { by_token: [token, second, third], by_password: [password, ..], theirs } = all;
+        let [their_first, their_second, their_third] = theirs;
+        let cases = [
+            ("first with its login, ours by token", token, their_first),
+            ("first with its login, ours by password", password, their_first),
+            ("second on its connection", second, their_second),
+            ("third on its connection", third, their_third),
+        ];
+        for (at, (which, ours, theirs)) in cases.into_iter().enumerate() {
+            let what = format!("listing the directory {tree}, {} ACLs, {which}, server CPU", acls.name());
+            let goal = goals.and_then(|ids| ids.get(at).copied());
+            tell(
+                report,
+                goal,
+                Paired { what, n: groups.into(), unit: "ms", ours, peer: "Samba", theirs, floor: None },
+            );
+        }
+    }
+}
+
+/// Lists a directory [`LISTINGS`] times on one connection, and adds the CPU of each time.
+fn add(listed: &mut Listed, side: &mut impl Side) -> Result<(), Failure> {
+    let mut before = 0.0;
+    for samples in listed {
+        samples.push(cost(side, before)?.cpu);
+        before = side.cpu_millis()?;
+    }
+    Ok(())
+}
+
+/// Adds a comparison, or only our figures if the peer is not installed.
+pub(super) fn tell(report: &mut Report, goal: Option<&'static str>, paired: Paired<'_>) {
+    if paired.theirs.len() == 0 {
+        report.middle(&format!("{}, Enfilade", paired.what), paired.n, paired.ours, paired.unit);
+        return;
+    }
+    report.compare(goal, paired);
+}

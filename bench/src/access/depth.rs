@@ -1,0 +1,129 @@
+//! Requests at the lowest place that a path can reach, and COPY and DELETE of a tree that is as deep.
+
+use super::client::{Client, by_token};
+use super::trees::{self, Acls};
+use super::{Bench, How};
+use crate::Failure;
+use crate::report::Report;
+use crate::samples::Samples;
+use crate::scratch::Scratch;
+use crate::served::Server;
+use crate::stopwatch::now;
+use enfilade_facts::limits::PATH_DEPTH_MAX;
+
+/// The directories of the chain: with a file in the lowest one, a path has the most names that it can have.
+const DIRECTORIES: usize = PATH_DEPTH_MAX - 1;
+/// A path with more names than a path can have.
+const TOO_DEEP: usize = 100;
+const TURNS: usize = 5;
+/// The requests of which each sample is the mean, because a single one is too short.
+const REQUESTS: usize = 100;
+const ACLS: Acls = Acls::Few;
+
+/// Milliseconds of a request.
+#[derive(Default)]
+struct Costs {
+    cpu: Samples,
+    time: Samples,
+}
+
+impl Costs {
+    /// Adds the cost of one of `count` requests.
+    fn add(
+        &mut self,
+        server: &Server,
+        count: usize,
+        mut ask: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (before, began) = (server.cpu_nanos()?, now());
+        for _ in 0..count {
+            ask()?;
+        }
+        self.time.push(began.elapsed().as_secs_f64() * 1e3 / count as f64);
+        self.cpu.push((server.cpu_nanos()? - before) / 1e6 / count as f64);
+        Ok(())
+    }
+
+    fn tell(&self, report: &mut Report, what: &str, n: usize) {
+        report.middle(&format!("{what}, server CPU"), n as u64, &self.cpu, "ms");
+        report.middle(&format!("{what}, time"), n as u64, &self.time, "ms");
+    }
+}
+
+/// Makes a chain of directories in a datastore of its own, and measures requests for its ends and for all of it.
+pub(super) fn run(report: &mut Report) -> Result<(), Failure> {
+    let scratch = Scratch::new("access-depth")?;
+    let place = scratch.path().join("files");
+    let lowest = trees::chain(&place, DIRECTORIES)?;
+    let places = [(ACLS, place)];
+    // Without other users, the user with the number 0 may do everything.
+    let bench = Bench { chosen: &[], places: &places, users: &[], scratch: &scratch };
+    let server = bench.server(How::Heard)?;
+    server.settle()?;
+    listings(report, &server, &lowest)?;
+    refused(report, &server)?;
+    whole(report, &server)
+}
+
+fn connect(server: &Server) -> Result<Client, Failure> {
+    Client::with(server.plain, by_token(0))
+}
+
+/// Listings of the lowest directory of the chain and of the highest one, in turns.
+fn listings(report: &mut Report, server: &Server, lowest: &str) -> Result<(), Failure> {
+    let mut client = connect(server)?;
+    let places = [(1, "chain"), (DIRECTORIES, lowest)];
+    for (_, path) in places {
+        // At the first listing the server reads the directory, at the second it remembers the directory.
+        client.list(ACLS, path)?;
+        client.list(ACLS, path)?;
+    }
+    let mut costs = [Costs::default(), Costs::default()];
+    for _ in 0..TURNS {
+        for (costs, (_, path)) in costs.iter_mut().zip(places) {
+            costs.add(server, REQUESTS, || client.list(ACLS, path).map(drop))?;
+        }
+    }
+    for (costs, (depth, _)) in costs.iter().zip(places) {
+        costs.tell(report, "PROPFIND of a directory at this depth", depth);
+    }
+    Ok(())
+}
+
+/// Requests with a path that is too deep, which the server refuses.
+fn refused(report: &mut Report, server: &Server) -> Result<(), Failure> {
+    let mut client = connect(server)?;
+    let path = format!("{}/chain{}", ACLS.name(), "/d".repeat(TOO_DEEP - 1));
+    let mut costs = Costs::default();
+    for _ in 0..TURNS {
+        costs.add(server, REQUESTS, || expect(&mut client, ("PROPFIND", &path, "Depth: 1\r\n"), 400))?;
+    }
+    costs.tell(report, "PROPFIND of a path with too many names, refused", TOO_DEEP);
+    Ok(())
+}
+
+/// COPY and DELETE of the whole chain.
+fn whole(report: &mut Report, server: &Server) -> Result<(), Failure> {
+    let mut client = connect(server)?;
+    let (from, to) = (format!("{}/chain", ACLS.name()), format!("{}/copied", ACLS.name()));
+    let destination = format!("Destination: /dav/{to}\r\nDepth: infinity\r\n");
+    let (mut copies, mut removals) = (Costs::default(), Costs::default());
+    for _ in 0..TURNS {
+        copies.add(server, 1, || expect(&mut client, ("COPY", &from, &destination), 201))?;
+        removals.add(server, 1, || expect(&mut client, ("DELETE", &to, ""), 204))?;
+    }
+    copies.tell(report, "COPY of a chain of directories with a file in each", DIRECTORIES);
+    removals.tell(report, "DELETE of a chain of directories with a file in each", DIRECTORIES);
+    Ok(())
+}
+
+fn expect(
+    client: &mut Client,
+    (method, path, fields): (&str, &str, &str),
+    status: u16,
+) -> Result<(), Failure> {
+    match client.status(method, path, fields)? {
+        found if found == status => Ok(()),
+        found => Err(format!("{method} of `{path}` is answered with {found}, and not with {status}").into()),
+    }
+}

@@ -1,0 +1,74 @@
+//! The measured servers. All serve the same files, and write a log line for each request.
+
+use super::nginx::Nginx;
+use super::{FILE_BYTES, IDLE_SECONDS};
+use crate::Failure;
+use crate::content::apache::{Apache, MODULES};
+use crate::content::files::{self, Maker, content};
+use crate::content::peer::{self, Peer};
+use crate::report::Report;
+use crate::served::Server;
+use std::path::{Path, PathBuf};
+
+/// A measured server, and the file of its certificate.
+pub(super) struct Measured {
+    pub(super) peer: Peer,
+    pub(super) certificate: PathBuf,
+}
+
+/// The running servers, ended when dropped.
+pub(super) struct Servers {
+    /// Enfilade first, then those that are installed.
+    pub(super) measured: Vec<Measured>,
+    _enfilade: Server,
+    _apache: Option<Apache>,
+    _nginx: Option<Nginx>,
+}
+
+impl Servers {
+    pub(super) fn start(report: &mut Report, place: &Path) -> Result<Self, Failure> {
+        let files = place.join("files");
+        let maker = Maker::new()?;
+        maker.directory(&files, 0o755)?;
+        maker.file(&files.join("one"), &content(FILE_BYTES))?;
+        let data = place.join("data");
+        let (tokenid, secret) = files::prepare(&data, &files)?;
+        let enfilade = enfilade(&data)?;
+        let apache = Apache::start_with(place, &files, &many_connections())?;
+        let nginx = Nginx::start(report, place, &files)?;
+        let mut certificates = vec![data.join("tls/localhost.crt")];
+        certificates.extend(apache.as_ref().map(|apache| apache.certificate.clone()));
+        let mut peers = peer::both(report, &enfilade, apache.as_ref(), (&tokenid, &secret), &files);
+        if let Some(nginx) = &nginx {
+            peers.push(nginx.peer(&files));
+            certificates.push(nginx.certificate.clone());
+        }
+        enfilade.settle()?;
+        let measured = peers.into_iter().zip(certificates);
+        let measured = measured.map(|(peer, certificate)| Measured { peer, certificate }).collect();
+        Ok(Servers { measured, _enfilade: enfilade, _apache: apache, _nginx: nginx })
+    }
+}
+
+/// Starts Enfilade with higher limits: by default it has at most 10,000 connections, and ends idle ones earlier.
+fn enfilade(data: &Path) -> Result<Server, Failure> {
+    let idle = IDLE_SECONDS.to_string();
+    Server::start(
+        data,
+        &[
+            ("ENFILADE_LIMITS__CONNECTIONS", "12000"),
+            ("ENFILADE_LIMITS__HEAD_SECONDS", &idle),
+            ("ENFILADE_LIMITS__IDLE_SECONDS", &idle),
+        ],
+    )
+}
+
+/// Apache's configuration for many connections. With the default one it has too few of them, and it ends idle connections while all threads of a process
+/// are busy.
+fn many_connections() -> String {
+    format!(
+        "LoadModule http2_module {MODULES}/mod_http2.so\nProtocols h2 http/1.1\nServerLimit 4\nStartServers 4\nThreadLimit 256\n\
+         ThreadsPerChild 256\nMaxRequestWorkers 1024\nMinSpareThreads 256\nMaxSpareThreads 1024\nAsyncRequestWorkerFactor 16\nListenBacklog 4096\n\
+         KeepAliveTimeout {IDLE_SECONDS}\n"
+    )
+}

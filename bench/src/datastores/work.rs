@@ -1,0 +1,183 @@
+//! Whether the rebuilt servers do the same work as Proxmox Backup Server. Work is counted, because counts are the same on each processor.
+
+use super::STORES;
+use crate::Failure;
+use crate::goals::Goal;
+use crate::peers::datastore_cfg::ServerFiles;
+use crate::report::Report;
+use crate::samples::Estimate;
+use crate::scratch::Scratch;
+use crate::system_calls::{self, Kind, of_kinds, of_one};
+use std::path::Path;
+
+/// How system calls are counted.
+pub(super) const CALLS: &str = "110 lookups minus 10 under strace, the least of five counts";
+/// The system calls of a lookup and its drop in the measurement of the original, with 1,000 datastores: version 4.1, and 4.2.3.
+const BEFORE_CALLS: f64 = 116.0;
+const AFTER_CALLS: f64 = 106.0;
+/// The length of `datastore.cfg` in the measurement of the original.
+const BYTES: f64 = 114_679.0;
+/// Version 4.1 reads and parses the file for a lookup, and again for its drop (`pbs-datastore/src/datastore.rs`: the last drop looks whether the store
+/// must be closed). Each of the two reads has five system calls, which are the ten that 4.1 has more than 4.2.3.
+const BEFORE_READS: f64 = 2.0;
+
+/// A kind of system call, and the number of such calls of a lookup and its drop in the measurement of the original: 4.1, and 4.2.3.
+struct Counted(&'static str, &'static str, f64, f64);
+
+/// In the measurement of the original: three locks, each with a timer that is created, set and deleted, and each with a `getpwnam` of the user `backup`
+/// that opens `/etc/passwd`; four reads of `/proc/<pid>/stat`; and two files that are written, get mode and owner, and are renamed.
+const KINDS: [Counted; 10] = [
+    Counted("flock", "", 3.0, 3.0),
+    Counted("timer_create", "", 3.0, 3.0),
+    Counted("timer_settime", "", 3.0, 3.0),
+    Counted("timer_delete", "", 3.0, 3.0),
+    Counted("open", "\"/etc/passwd\"", 3.0, 3.0),
+    Counted("open", "/stat\"", 4.0, 4.0),
+    Counted("fchmod", "", 2.0, 2.0),
+    Counted("fchown", "", 2.0, 2.0),
+    Counted("rename", "", 2.0, 2.0),
+    Counted("open", "/datastore.cfg\"", BEFORE_READS, 0.0),
+];
+
+pub(super) fn goals() -> Vec<Goal> {
+    let goal = |id, at_most, unit, what: &str, workload: String| Goal::new(id, at_most, unit, what, workload);
+    let stores = format!("{STORES} stores: {CALLS}");
+    let names = |original: fn(&Counted) -> f64| {
+        let shown = |kind: &Counted| format!("{} {}", original(kind), kind.shown());
+        let names = KINDS.iter().map(shown).collect::<Vec<_>>().join(", ");
+        format!("{STORES} stores: 110 lookups minus 10 under strace, by name. The original has {names}")
+    };
+    let bytes = format!("{STORES} stores: bytes of `datastore.cfg` read and parsed in 10 lookups");
+    vec![
+        goal(
+            "before-calls",
+            0.25,
+            "times",
+            "the rebuilt 4.1: its system calls differ from the original's",
+            format!("{stores}; divided by {BEFORE_CALLS}"),
+        ),
+        goal(
+            "after-calls",
+            0.25,
+            "times",
+            "the rebuilt 4.2: its system calls differ from the original's",
+            format!("{stores}; divided by {AFTER_CALLS}"),
+        ),
+        goal(
+            "before-work",
+            0.0,
+            "system calls",
+            "the rebuilt 4.1: system calls of these names that differ from the original's",
+            names(|kind| kind.2),
+        ),
+        goal(
+            "after-work",
+            0.0,
+            "system calls",
+            "the rebuilt 4.2: system calls of these names that differ from the original's",
+            names(|kind| kind.3),
+        ),
+        goal(
+            "before-bytes",
+            0.01,
+            "times",
+            "the rebuilt 4.1: bytes read and parsed, which differ from the original's",
+            format!("{bytes}; divided by 10 times {BEFORE_READS} times {BYTES}"),
+        ),
+        goal(
+            "after-bytes",
+            0.0,
+            "bytes",
+            "the rebuilt 4.2: bytes read and parsed; the original has none",
+            bytes,
+        ),
+    ]
+}
+
+pub(super) fn run(report: &mut Report, theirs: &ServerFiles, scratch: &Scratch) -> Result<(), Failure> {
+    bytes(report, theirs)?;
+    if !system_calls::can_count() {
+        report.missing("system calls of a lookup", system_calls::MISSING);
+        return Ok(());
+    }
+    for part in ["before", "after", "ours"] {
+        let each = of_one(["datastores-part", part])?;
+        report.once(&format!("{part}, system calls"), STORES, each, "calls");
+        let (what, of) = (format!("{part}, its system calls to the original's"), Estimate::once);
+        match part {
+            "before" => report.faithful("before-calls", &what, STORES, of(each / BEFORE_CALLS)),
+            "after" => report.faithful("after-calls", &what, STORES, of(each / AFTER_CALLS)),
+            _ => report.goal("calls", of(each)),
+        }
+    }
+    names(report, "before", "before-work", scratch.path(), |kind| kind.2)?;
+    names(report, "after", "after-work", scratch.path(), |kind| kind.3)
+}
+
+/// Counts the system calls of each name.
+fn names(
+    report: &mut Report,
+    part: &str,
+    goal: &'static str,
+    scratch: &Path,
+    original: fn(&Counted) -> f64,
+) -> Result<(), Failure> {
+    let kinds = KINDS.each_ref().map(|Counted(name, with, ..)| Kind { name, with });
+    let counts = of_kinds(["datastores-part", part], 100, &kinds, scratch)?;
+    let mut differ = 0.0;
+    for (kind, count) in KINDS.iter().zip(counts) {
+        let what = format!("{part}, {} (the original: {})", kind.shown(), original(kind));
+        report.once(&what, STORES, count, "calls");
+        differ += (count - original(kind)).abs();
+    }
+    report.goal(goal, Estimate::once(differ));
+    Ok(())
+}
+
+/// Counts the bytes of `datastore.cfg` that lookups and their drops read.
+fn bytes(report: &mut Report, theirs: &ServerFiles) -> Result<(), Failure> {
+    // The first lookup fills the cache.
+    theirs.look_up("store-1", true)?.end()?;
+    for is_cached in [false, true] {
+        let before = theirs.bytes();
+        (0..10).try_for_each(|_| theirs.look_up("store-1", is_cached)?.end())?;
+        let read = (theirs.bytes() - before) as f64;
+        let part = if is_cached { "after" } else { "before" };
+        report.once(&format!("{part}, bytes of 10 lookups read and parsed"), STORES, read, "bytes");
+        if is_cached {
+            report.goal("after-bytes", Estimate::once(read));
+        } else {
+            let ratio = Estimate::once(read / (10.0 * BEFORE_READS * BYTES));
+            report.faithful("before-bytes", "before, the same to the original's", STORES, ratio);
+        }
+    }
+    Ok(())
+}
+
+impl Counted {
+    /// The kind as text.
+    fn shown(&self) -> String {
+        let Counted(name, with, ..) = self;
+        let path = with.trim_matches('"');
+        if path.is_empty() { format!("`{name}`") } else { format!("`{name}` of `{path}`") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rebuilt_servers_read_as_many_bytes_as_the_original() {
+        let scratch = Scratch::new("datastores-work").unwrap();
+        let place = |name: &str| scratch.path().join(name);
+        let theirs = ServerFiles::new(&place("theirs"), &place("run"), STORES).unwrap();
+        let mut report = Report::new("datastores", false, goals());
+        bytes(&mut report, &theirs).unwrap();
+        assert_eq!(report.judged.len(), 2);
+        for judged in &report.judged {
+            let goal = report.goal_of(judged).unwrap();
+            assert!(goal.holds(judged.measured), "{}: {:?}", goal.id, judged.measured);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Locks and replaced files, with the system calls that Proxmox's library makes for them (`proxmox-sys/src/fs/file.rs`, `linux/timer.rs`).
+
+use crate::Failure;
+use nix::sys::signal::{SigEvent, SigSet, SigevNotify, Signal};
+use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
+use nix::time::ClockId;
+use nix::unistd::{User, gettid};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, fchown};
+use std::path::Path;
+use std::time::Duration;
+
+/// The longest wait for a lock.
+const WAIT: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// The owner of the files: the user and the group `backup`.
+#[derive(Clone, Copy)]
+pub(super) struct Owner(u32, u32);
+
+impl Owner {
+    /// Asks the C library. The original asks it for each lock, so `/etc/passwd` is read for each one.
+    pub(super) fn backup() -> Result<Self, Failure> {
+        let user = User::from_name("backup")?;
+        Ok(user.map_or(Owner(34, 34), |user| Owner(user.uid.as_raw(), user.gid.as_raw())))
+    }
+
+    /// Gives the file to the owner. Only root may do this: for others the call is made, and refused.
+    fn take(self, file: &File) -> Result<(), Failure> {
+        match fchown(file, Some(self.0), Some(self.1)) {
+            Err(why) if why.kind() != ErrorKind::PermissionDenied => Err(why.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A locked file, and the owner of the files that the lock protects.
+pub(super) struct Locked {
+    pub(super) owner: Owner,
+    _file: File,
+}
+
+/// Takes a file lock. The original sets a timer for each one: its signal would end a wait of ten seconds. Here the signal is one that is ignored,
+/// because no lock is held for so long.
+pub(super) fn lock(path: &Path) -> Result<Locked, Failure> {
+    let owner = Owner::backup()?;
+    let file = open(path, owner)?;
+    let mut signal = SigSet::empty();
+    signal.add(Signal::SIGURG);
+    signal.thread_unblock()?;
+    let notify =
+        SigevNotify::SigevThreadId { signal: Signal::SIGURG, thread_id: gettid().as_raw(), si_value: 0 };
+    let mut timer = Timer::new(ClockId::CLOCK_REALTIME, SigEvent::new(notify))?;
+    timer.set(Expiration::IntervalDelayed(WAIT.into(), AGAIN.into()), TimerSetTimeFlags::empty())?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    drop(timer);
+    signal.thread_block()?;
+    Ok(Locked { owner, _file: file })
+}
+
+/// Opens the file of a lock. It gets its mode and its owner only when it is created.
+fn open(path: &Path, owner: Owner) -> Result<File, Failure> {
+    let opens = |is_new: bool| OpenOptions::new().read(true).append(true).create_new(is_new).open(path);
+    match opens(false) {
+        Err(why) if why.kind() == ErrorKind::NotFound => {}
+        opened => return Ok(opened?),
+    }
+    match opens(true) {
+        // Another thread has created it.
+        Err(why) if why.kind() == ErrorKind::AlreadyExists => Ok(opens(false)?),
+        created => {
+            let file = created?;
+            file.set_permissions(Permissions::from_mode(0o660))?;
+            owner.take(&file)?;
+            Ok(file)
+        }
+    }
+}
+
+/// Replaces a file: a new one is written, synced if wanted, and renamed.
+pub(super) fn replace(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    owner: Owner,
+    is_synced: bool,
+) -> Result<(), Failure> {
+    let next = path.with_extension("tmp");
+    let mut file = File::create(&next)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    owner.take(&file)?;
+    file.write_all(bytes)?;
+    if is_synced {
+        file.sync_all()?;
+    }
+    Ok(std::fs::rename(next, path)?)
+}

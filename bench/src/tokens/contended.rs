@@ -1,0 +1,183 @@
+//! Two threads verify a token each while another token is created or deleted ten times a second: the workload of which the original was measured.
+
+use super::contention::{all_at_once, cache_of, change};
+use crate::Failure;
+use crate::peers::token_cache::TokenCache;
+use crate::peers::token_shadow::Tokenid;
+use crate::report::{Paired, Report};
+use crate::samples::Samples;
+use crate::scratch::Scratch;
+use crate::stopwatch::{cpu_nanos, now, pause};
+use crate::stores::{self, Store, secret_of, tokenid_of};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The time between two changes of tokens, as in the measurement of the original.
+const EVERY: Duration = Duration::from_millis(100);
+/// The number of pairs of turns, and the number of changes in a turn: each second one deletes the token that the one before has created.
+const TURNS: usize = 5;
+const CHANGES: u64 = 10;
+
+/// A server that verifies while tokens change.
+struct Contender<'c> {
+    /// Verifies the token with this number.
+    verify: &'c (dyn Fn(usize) -> bool + Sync),
+    /// Makes the change with this number.
+    change: &'c dyn Fn(u64) -> bool,
+    /// The slow hashes that verifications computed so far.
+    hashes: &'c dyn Fn() -> u64,
+    /// The CPU of its processes so far, in nanoseconds.
+    cpu: &'c dyn Fn() -> Result<f64, Failure>,
+}
+
+/// What was measured in the turns of a server.
+#[derive(Default)]
+struct Sums {
+    /// The time of a turn, divided by its verifications, in microseconds.
+    each: Samples,
+    cpu: Samples,
+    hashes: f64,
+    changes: f64,
+    longest: f64,
+}
+
+/// Where the re-created server changes tokens. The API of the original changes them in a privileged process, and most requests are verified in another
+/// one. So most changes are made by another process, which empties the cache; a change by the same process does not.
+#[derive(Clone, Copy)]
+enum Changer {
+    SameProcess,
+    OtherProcess,
+}
+
+impl Changer {
+    fn name(self) -> &'static str {
+        match self {
+            Changer::SameProcess => "the same process",
+            Changer::OtherProcess => "another process",
+        }
+    }
+
+    /// Sets the secret of a token if `n` is even, and deletes it if `n` is odd.
+    fn change(self, cache: &TokenCache, token: &Tokenid, n: u64) -> Result<(), Failure> {
+        let new = secret_of(n);
+        let secret = n.is_multiple_of(2).then_some(new.as_str());
+        match self {
+            Changer::SameProcess => cache.change(token, secret),
+            Changer::OtherProcess => cache.change_elsewhere(token, secret),
+        }
+    }
+}
+
+pub(super) fn run(
+    report: &mut Report,
+    scratch: &Scratch,
+    known: &[(String, String)],
+    small: bool,
+) -> Result<(), Failure> {
+    let store = Store::hashed(&scratch.path().join("contended"), known)?;
+    let house = store.house(32 << 20);
+    all_at_once(&house, &store, 0..2)?;
+    let asks = (0..2).map(|n| store.ask(n)).collect::<Result<Vec<_>, _>>()?;
+    let ours = Contender {
+        verify: &|n| asks.get(n).is_some_and(|ask| stores::admit(&house, ask).is_ok()),
+        change: &|n| change(&store, n).is_ok(),
+        hashes: &|| house.gate().counts().computed,
+        cpu: &|| cpu_nanos(std::process::id()),
+    };
+    let cache = cache_of(scratch, known)?;
+    // Two threads verify, and one hashes the secrets of new tokens.
+    cache.shadow.libxcrypt.prepare(3)?;
+    let secret = known.first().map_or("", |(secret, _)| secret.as_str());
+    let ids: Vec<_> = (0..2).map(tokenid_of).collect();
+    let coming = Tokenid::new("user0", "local", "coming-and-going");
+    for changer in [Changer::SameProcess, Changer::OtherProcess] {
+        let theirs = Contender {
+            verify: &|n| ids.get(n).is_some_and(|id| cache.verify(id, secret).is_ok_and(|yes| yes)),
+            change: &|n| changer.change(&cache, &coming, n).is_ok(),
+            hashes: &|| cache.shadow.work.hashes(),
+            cpu: &|| Ok(cpu_nanos(std::process::id())? + cache.shadow.libxcrypt.cpu_nanos()?),
+        };
+        let what = format!("contended, changes by {}", changer.name());
+        let warm = || ids.iter().for_each(|id| cache.warm(id, secret));
+        let sums = measure([&ours, &theirs], if small { 2 } else { TURNS }, &warm);
+        tell(report, &what, &sums.map_err(|why| format!("{what}: {why}"))?);
+    }
+    Ok(())
+}
+
+/// Measures two servers in turns.
+fn measure(both: [&Contender<'_>; 2], turns: usize, warm: &dyn Fn()) -> Result<[Sums; 2], Failure> {
+    let mut sums: [Sums; 2] = Default::default();
+    for _ in 0..turns {
+        for (contender, sums) in both.into_iter().zip(&mut sums) {
+            warm();
+            turn(contender, sums)?;
+        }
+    }
+    Ok(sums)
+}
+
+/// Two threads verify while tokens change.
+fn turn(contender: &Contender<'_>, sums: &mut Sums) -> Result<(), Failure> {
+    let (is_over, verify) = (AtomicBool::new(false), contender.verify);
+    let (hashes, cpu, began) = ((contender.hashes)(), (contender.cpu)()?, now());
+    let (mut all_right, mut verified) = (true, 0);
+    std::thread::scope(|scope| {
+        let is_over = &is_over;
+        let threads = [0, 1].map(|token| scope.spawn(move || until(is_over, || verify(token))));
+        for n in 0..CHANGES {
+            let change = now();
+            all_right &= (contender.change)(n);
+            pause(EVERY.saturating_sub(change.elapsed()));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for (right, count, longest) in threads.into_iter().filter_map(|thread| thread.join().ok()) {
+            all_right &= right;
+            verified += count;
+            sums.longest = sums.longest.max(longest);
+        }
+    });
+    let elapsed = began.elapsed();
+    if !all_right {
+        return Err("a change failed, or a right secret was refused".into());
+    }
+    sums.each.push(elapsed.as_secs_f64() * 1e6 / verified as f64);
+    sums.cpu.push(((contender.cpu)()? - cpu) / 1e3 / verified as f64);
+    sums.hashes += ((contender.hashes)() - hashes) as f64;
+    sums.changes += CHANGES as f64;
+    Ok(())
+}
+
+/// Verifies until it is over. Returns whether all secrets were right, their number, and the longest time in microseconds.
+fn until(is_over: &AtomicBool, verify: impl Fn() -> bool) -> (bool, usize, f64) {
+    let (mut right, mut n, mut longest) = (true, 0, 0.0_f64);
+    while !is_over.load(Ordering::Relaxed) {
+        let began = now();
+        right &= verify();
+        longest = longest.max(began.elapsed().as_secs_f64() * 1e6);
+        n += 1;
+    }
+    (right, n, longest)
+}
+
+fn tell(report: &mut Report, what: &str, sums: &[Sums; 2]) {
+    let [ours, theirs] = sums;
+    let peer = "re-created cache";
+    let paired = Paired {
+        what: format!("{what}, a verification"),
+        n: 2,
+        unit: "µs",
+        ours: &ours.each,
+        peer,
+        theirs: &theirs.each,
+        floor: None,
+    };
+    report.compare(None, paired);
+    for (who, sums) in [("Enfilade", ours), (peer, theirs)] {
+        report.middle(&format!("{what}, CPU of a verification, {who}"), 2, &sums.cpu, "µs");
+        let hashes = sums.hashes / sums.changes;
+        report.once(&format!("{what}, hashes for each change, {who}"), 2, hashes, "hashes");
+        // A thread verifies again when its last verification has ended, so a stall is in one sample of each thread.
+        report.once(&format!("{what}, longest, {who}, in a closed loop"), 2, sums.longest, "µs");
+    }
+}

@@ -1,0 +1,219 @@
+//! Uploads of many small files, and of one large file. Enfilade answers when a file is on the disk, Apache does not wait for that. So a loop without a
+//! server measures what the syncs cost, and Apache is shown as it is, with this cost, and with a directory in which each change is synchronous.
+
+mod floor;
+mod large;
+mod planned;
+mod rclone;
+mod sender;
+mod targets;
+mod told;
+
+use crate::Failure;
+use crate::content::apache::Apache;
+use crate::content::files::{self, Maker};
+use crate::goals::Goal;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::served::Server;
+use crate::stopwatch::now;
+use sender::Sender;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use targets::Target;
+
+const FILE_BYTES: usize = 4_096;
+/// The name of a benchmark row says the size of a file in these words.
+const FILE: &str = "4 kB";
+
+/// The amounts of work.
+struct Size {
+    files: usize,
+    large: u64,
+    rounds: usize,
+    /// How long files are put at planned times in a round.
+    planned_seconds: u64,
+}
+
+const SIZE: Size = Size { files: 10_000, large: 1 << 30, rounds: 5, planned_seconds: 8 };
+const SMALL: Size = Size { files: 400, large: 16 << 20, rounds: 2, planned_seconds: 3 };
+
+/// One way to put all files.
+struct Case {
+    at_once: usize,
+    by_tls: bool,
+    /// The number of files that are put per second at planned times, far fewer than a server can store.
+    each_second: u64,
+    /// The ids of the goals for CPU and for time.
+    cpu: Option<&'static str>,
+    time: Option<&'static str>,
+}
+
+const CASES: [Case; 3] = [
+    Case { at_once: 1, by_tls: false, each_second: 50, cpu: Some("cpu-1"), time: None },
+    Case { at_once: 32, by_tls: false, each_second: 200, cpu: Some("cpu-32"), time: Some("rate-32") },
+    Case { at_once: 32, by_tls: true, each_second: 200, cpu: None, time: None },
+];
+
+impl Case {
+    fn name(&self) -> String {
+        let how = if self.by_tls { " over TLS" } else { "" };
+        format!("PUT of {FILE}{how}, {} at once", self.at_once)
+    }
+}
+
+pub(crate) fn goals() -> Vec<Goal> {
+    let Size { files, rounds, .. } = SIZE;
+    let work = |at_once: usize, what: &str| {
+        format!(
+            "Without TLS, {rounds} rounds, in each of them by turns: {files} PUT of {FILE_BYTES} bytes to new names in one directory, by {at_once} \
+             connections at once, to Enfilade and to Apache's mod_dav. Apache does not sync, so {what} of a loop without a server that creates, writes, \
+             syncs and renames as many files, and syncs the directory after each, on {at_once} threads, minus that of the loop without syncs, is added"
+        )
+    };
+    let cpu = |id, at_once| {
+        let what = "CPU of a PUT of a small file, divided by Apache's with the syncs";
+        Goal::new(id, 1.0, "times", what, work(at_once, "the CPU"))
+    };
+    let time = "time of all PUT of small files, divided by Apache's with the syncs";
+    vec![
+        cpu("cpu-1", 1),
+        cpu("cpu-32", 32),
+        Goal::new("rate-32", 1.0 / 1.5, "times", time, work(32, "the time")),
+    ]
+}
+
+pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    let size = if small { SMALL } else { SIZE };
+    let scratch = Scratch::new("uploads")?;
+    let files = scratch.path().join("files");
+    furnish(&files, &size)?;
+    let data = scratch.path().join("data");
+    let token = files::prepare(&data, &files)?;
+    let server = Server::start(&data, &[])?;
+    let apache = Apache::start(scratch.path(), &files)?;
+    let rclone = rclone::start(report, &files)?;
+    let targets = targets::all(report, &server, &data, apache.as_ref(), rclone.as_ref(), &token, &files)?;
+    server.settle()?;
+    let mut bench = Bench { report, size, targets, loops: files.join("loop"), named: AtomicUsize::new(0) };
+    for case in &CASES {
+        bench.case(case)?;
+        bench.planned(case)?;
+    }
+    bench.large(&files.join("large"))
+}
+
+/// Makes the directories for uploads, which Apache and rclone may write to, and the large file.
+fn furnish(files: &Path, size: &Size) -> Result<(), Failure> {
+    let maker = Maker::new()?;
+    maker.directory(files, 0o755)?;
+    for directory in ["up", "up-apache", targets::SYNCHRONOUS, rclone::PLACE, "loop"] {
+        maker.directory(&files.join(directory), 0o777)?;
+    }
+    maker.large(&files.join("large"), size.large)
+}
+
+struct Bench<'b> {
+    report: &'b mut Report,
+    size: Size,
+    targets: Vec<Target>,
+    /// The directory of the loop without a server.
+    loops: PathBuf,
+    /// The number of names that were used so far: each file gets a new one.
+    named: AtomicUsize,
+}
+
+/// What the files of a turn cost.
+#[derive(Clone, Copy)]
+struct Spent {
+    seconds: f64,
+    /// CPU of each file, in microseconds.
+    cpu: f64,
+}
+
+/// The turns of one server.
+struct Series {
+    name: &'static str,
+    spent: Vec<Spent>,
+}
+
+impl Bench<'_> {
+    /// Puts all files to each server in turns, and makes them in the loop without a server.
+    fn case(&mut self, case: &Case) -> Result<(), Failure> {
+        let mut asked: Vec<&Target> =
+            self.targets.iter().filter(|target| !case.by_tls || target.https.is_some()).collect();
+        let series = |name: &'static str| Series { name, spent: Vec::new() };
+        let mut all: Vec<Series> = asked.iter().map(|target| series(target.peer.name)).collect();
+        let (mut synced, mut unsynced) = (series("the loop"), series("the loop without syncs"));
+        for round in 0..self.size.rounds {
+            eprintln!("{}: round {} of {}", case.name(), round + 1, self.size.rounds);
+            for target in &asked {
+                let spent = self.put_all(target, case)?;
+                if let Some(series) = all.iter_mut().find(|series| series.name == target.peer.name) {
+                    series.spent.push(spent);
+                }
+            }
+            for (series, syncs) in [(&mut synced, true), (&mut unsynced, false)] {
+                series.spent.push(floor::make(&self.loops, self.size.files, case.at_once, syncs)?);
+            }
+            // Another server begins the next round.
+            asked.rotate_left(1);
+        }
+        told::tell(self.report, case, self.size.files as u64, &all, [&synced, &unsynced]);
+        Ok(())
+    }
+
+    /// Puts all files on connections that are open at the same time, each file as soon as the one before it is answered. Then removes the files.
+    fn put_all(&self, target: &Target, case: &Case) -> Result<Spent, Failure> {
+        let files = self.size.files;
+        let first = self.named.fetch_add(files, Ordering::Relaxed);
+        let next = AtomicUsize::new(first);
+        let mut senders = self.senders(target, case)?;
+        rustix::fs::sync();
+        let (before, began) = ((target.peer.cpu)()?, now());
+        std::thread::scope(|scope| {
+            let next = &next;
+            let run = |mut sender: Sender<'_>| -> Result<(), String> {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= first + files {
+                        return Ok(());
+                    }
+                    sender.put(n)?;
+                }
+            };
+            let running: Vec<_> = senders.drain(..).map(|sender| scope.spawn(move || run(sender))).collect();
+            running.into_iter().try_for_each(|one| one.join().map_err(|_| "a client ended".to_owned())?)
+        })?;
+        let seconds = began.elapsed().as_secs_f64();
+        let cpu = ((target.peer.cpu)()? - before) / files as f64 * 1e6;
+        remove_all(&target.peer.up, files)?;
+        Ok(Spent { seconds, cpu })
+    }
+
+    fn senders<'t>(&self, target: &'t Target, case: &Case) -> Result<Vec<Sender<'t>>, Failure> {
+        (0..case.at_once).map(|_| Sender::open(target, case.by_tls)).collect()
+    }
+}
+
+/// Removes the files of a directory. It is an error if there are more or fewer of them, or if one has another size.
+fn remove_all(directory: &Path, expected: usize) -> Result<(), Failure> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        // Apache keeps the properties of files in a directory of its own.
+        if entry.file_type()?.is_dir() {
+            continue;
+        }
+        let bytes = entry.metadata()?.len();
+        if bytes != FILE_BYTES as u64 {
+            return Err(format!("`{}` has {bytes} bytes", entry.path().display()).into());
+        }
+        std::fs::remove_file(entry.path())?;
+        count += 1;
+    }
+    match count == expected {
+        true => Ok(()),
+        false => Err(format!("`{}` has {count} files instead of {expected}", directory.display()).into()),
+    }
+}

@@ -1,0 +1,115 @@
+//! The rows of the report about small files.
+
+use super::targets::APACHE;
+use super::{Case, Series, Spent};
+use crate::report::{Paired, Report};
+use crate::samples::Samples;
+
+/// Apache with the cost of the syncs that it does not make.
+const SYNCED: &str = "Apache with syncs";
+
+/// A cost of a turn.
+struct Cost {
+    /// What is measured.
+    what: String,
+    unit: &'static str,
+    of: fn(&Spent) -> f64,
+    goal: Option<&'static str>,
+}
+
+/// Tells the time, the rate and the CPU of all servers. The loops are the one with syncs and the one without.
+pub(super) fn tell(report: &mut Report, case: &Case, n: u64, all: &[Series], loops: [&Series; 2]) {
+    let name = case.name();
+    let time =
+        Cost { what: format!("{name}, time of all"), unit: "s", of: |spent| spent.seconds, goal: case.time };
+    let cpu =
+        Cost { what: format!("{name}, CPU of each"), unit: "µs", of: |spent| spent.cpu, goal: case.cpu };
+    for cost in [&time, &cpu] {
+        cost.tell(report, n, all, loops);
+    }
+    for Series { name: server, spent } in all.iter().chain(loops) {
+        let rates: Samples = spent.iter().map(|spent| n as f64 / spent.seconds).collect();
+        report.middle(&format!("{name}, {server}"), n, &rates, "files/s");
+    }
+    overlapping(report, &time, n, all, loops);
+}
+
+impl Cost {
+    fn samples(&self, series: &Series) -> Samples {
+        series.spent.iter().map(self.of).collect()
+    }
+
+    /// The cost of the syncs in each turn of Apache is that of the loops in the same round.
+    fn with_syncs(&self, apache: &Series, [synced, unsynced]: [&Series; 2]) -> Samples {
+        let syncs = synced.spent.iter().zip(&unsynced.spent);
+        let syncs = syncs.map(|(with, without)| (self.of)(with) - (self.of)(without));
+        apache.spent.iter().zip(syncs).map(|(spent, syncs)| (self.of)(spent) + syncs).collect()
+    }
+
+    fn tell(&self, report: &mut Report, n: u64, all: &[Series], loops: [&Series; 2]) {
+        let Some((ours, others)) = all.split_first() else { return };
+        let ours = &self.samples(ours);
+        let apache = others.iter().find(|series| series.name == APACHE);
+        match apache.map(|apache| self.with_syncs(apache, loops)) {
+            Some(theirs) => {
+                let floor = Some(self.samples(loops[0]).median());
+                let (what, theirs) = (self.what.clone(), &theirs);
+                let paired = Paired { what, n, unit: self.unit, ours, peer: SYNCED, theirs, floor };
+                report.compare(self.goal, paired);
+            }
+            None => {
+                report.middle(&format!("{}, Enfilade", self.what), n, ours, self.unit);
+            }
+        }
+        for series in others {
+            let theirs = self.samples(series);
+            report.middle(&format!("{}, {}", self.what, series.name), n, &theirs, self.unit);
+            let ratio = ours.over(&theirs).mean();
+            report.estimate(&format!("{}, Enfilade to {}", self.what, series.name), n, ratio, "times");
+        }
+        for series in loops {
+            report.middle(&format!("{}, {}", self.what, series.name), n, &self.samples(series), self.unit);
+        }
+    }
+}
+
+/// A server may work while it waits for a sync. If it could do all of its work then, the longer one of both would be the time.
+fn overlapping(report: &mut Report, time: &Cost, n: u64, all: &[Series], [synced, _]: [&Series; 2]) {
+    let apache = all.iter().find(|series| series.name == APACHE);
+    let (Some(ours), Some(apache)) = (all.first(), apache) else { return };
+    let longer = apache.spent.iter().zip(&synced.spent).map(|(one, other)| one.seconds.max(other.seconds));
+    let ratio = time.samples(ours).over(&longer.collect()).mean();
+    let what = format!("{}, Enfilade to the longer one of Apache and the loop", time.what);
+    report.estimate(&what, n, ratio, "times");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uploads::{CASES, goals};
+
+    fn series(name: &'static str, spent: &[(f64, f64)]) -> Series {
+        let spent = spent.iter().map(|&(seconds, cpu)| Spent { seconds, cpu }).collect();
+        Series { name, spent }
+    }
+
+    #[test]
+    fn the_syncs_of_the_same_round_are_added_to_apache() {
+        let mut report = Report::new("uploads", false, goals());
+        let ours = series("Enfilade", &[(2.0, 300.0), (4.0, 300.0)]);
+        let apache = series(APACHE, &[(1.0, 200.0), (2.0, 200.0)]);
+        let synced = series("the loop", &[(3.5, 150.0), (7.0, 150.0)]);
+        let unsynced = series("the loop without syncs", &[(0.5, 50.0), (1.0, 50.0)]);
+        let [_, case, _] = &CASES;
+        tell(&mut report, case, 10, &[ours, apache], [&synced, &unsynced]);
+        let judged = |id: &str| report.judged.iter().find(|judged| judged.id == id).unwrap().measured.value;
+        assert!((judged("rate-32") - 0.5).abs() < 1e-9);
+        assert!((judged("cpu-32") - 1.0).abs() < 1e-9);
+        let row = |end: &str| {
+            let row = report.rows.iter().find(|row| row.name.ends_with(end)).unwrap();
+            row.value.as_ref().unwrap().value
+        };
+        assert!((row("time of all, Enfilade to Apache") - 2.0).abs() < 1e-9);
+        assert!((row("longer one of Apache and the loop") - 4.0 / 7.0).abs() < 1e-9);
+    }
+}
