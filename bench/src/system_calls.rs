@@ -41,11 +41,11 @@ pub(crate) fn of_kinds(
     Ok(kinds.iter().map(|kind| (of(&many, kind) - of(&few, kind)) / more as f64).collect())
 }
 
-/// Whether a line of strace is a call of this kind. A line begins with the number of the thread. A call that was interrupted has a second line, which
-/// does not begin with its name.
+/// Whether a line of strace is a call of this kind. A line begins with the number of the thread. If another thread makes a call meanwhile, a call has a
+/// second line, which does not count.
 fn is_of(kind: &Kind, line: &str) -> bool {
     let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
-    call.starts_with(kind.name) && call.contains(kind.with)
+    !call.starts_with("<...") && call.starts_with(kind.name) && call.contains(kind.with)
 }
 
 fn strace(options: &[&str], words: [&str; 2], times: u64) -> Result<Command, Failure> {
@@ -84,5 +84,6 @@ mod tests {
         assert!(!is("openat", "/etc/group", open) && !is("open_tree", "", open));
         assert!(is("flock", "", "12 flock(3</run/lock>, LOCK_EX <unfinished ...>"));
         assert!(!is("flock", "", "12 <... flock resumed>) = 0"));
+        assert!(!is("", "passwd", "12 <... openat resumed>) = 3</etc/passwd>"));
     }
 }
