@@ -223,7 +223,12 @@ fn what_is_deleted_after_an_import_stays_deleted() {
     ] {
         let item = again.iter().find(|item| item["what"] == what).unwrap();
         let why = item["left_out"].as_str().unwrap();
-        assert!(why.starts_with("it was imported before and deleted or revoked here since; "), "{item}");
+        assert!(
+            why.starts_with(
+                "an earlier import added it, and it was deleted, removed or revoked on this server since; "
+            ),
+            "{item}"
+        );
     }
     assert_eq!(here.change("GET", "/v3/credentials", &NOTHING)["credentials"], json!([]));
     // Everything of one user, who has a password, is revoked; another user is removed.

@@ -67,8 +67,9 @@ pub(crate) fn goals() -> Vec<Goal> {
     let work = |at_once: usize, what: &str| {
         format!(
             "Without TLS, {rounds} rounds, in each of them by turns: {files} PUT of {FILE_BYTES} bytes to new names in one directory, by {at_once} \
-             connections at once, to Enfilade and to Apache's mod_dav. Apache does not sync, so {what} of a loop without a server that creates, writes, \
-             syncs and renames as many files, and syncs the directory after each, on {at_once} threads, minus that of the loop without syncs, is added"
+             connections at once, to Enfilade and to Apache's mod_dav. Apache does not sync, so {what} of the syncs is added. A loop without a server \
+             measures it: the loop creates, writes, syncs and renames as many files on {at_once} threads, and syncs the directory after each; the same \
+             loop without syncs is subtracted"
         )
     };
     let cpu = |id, at_once| {

@@ -56,7 +56,7 @@ pub(crate) fn install(packages: &[(&'static str, &str)]) -> Result<(), String> {
     let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     if !is_in(&path, "apt-get") {
         return Err(format!(
-            "{} missing; install it by hand, because apt-get is missing",
+            "missing packages: {}; install them by hand, because there is no apt-get",
             missing.join(", ")
         ));
     }

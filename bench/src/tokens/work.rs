@@ -45,7 +45,9 @@ pub(super) fn goals() -> Vec<Goal> {
             0.0,
             "hashes",
             "the re-created verification without a cache: slow hashes that differ from the original's",
-            format!("{before}, {TIMES} times each: {right}, {wrong}, {unknown}; in brackets the original's"),
+            format!(
+                "{before}, {TIMES} times each: {right}, {wrong}, {unknown}; the number in parentheses is that of the original"
+            ),
         ),
         Goal::new(
             "before-file",
@@ -68,7 +70,9 @@ pub(super) fn goals() -> Vec<Goal> {
             0.0,
             "hashes",
             "the re-created cache: slow hashes that differ from the original's",
-            format!("{HOT} tokens, all known. Verifications: {after}; in brackets the original's"),
+            format!(
+                "{HOT} tokens, all known. Verifications: {after}; the number in parentheses is that of the original"
+            ),
         ),
         Goal::new(
             "after-calls",

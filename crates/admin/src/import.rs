@@ -105,8 +105,7 @@ impl Imported {
 pub(crate) const HERE: &str = "the record already exists in this store";
 
 /// The reason for which a record of a cloud is left out that was deleted here.
-pub(crate) const DELETED: &str =
-    "it was imported before and deleted or revoked here since; --restore-deleted imports it again";
+pub(crate) const DELETED: &str = "an earlier import added it, and it was deleted, removed or revoked on this server since; to import it again, use --restore-deleted";
 
 /// How a user without a password differs from the source.
 pub(crate) const WITHOUT_PASSWORD: &str = "without a password";
@@ -122,6 +121,11 @@ const NEEDS_FACTOR: &str = "the user needs a second factor in Proxmox";
 
 /// Why a user whose sessions were revoked gets no password: the beginning of the text.
 const REVOKED: &str = "the sessions of the user were revoked on this server";
+
+/// Why a user whose sessions were revoked gets no password, with the next step.
+pub(crate) fn revoked(user: &str) -> String {
+    format!("{REVOKED}; set a new password with `enfilade user passwd {}`", shell_word(user))
+}
 
 /// Why a record that an earlier import added, and that is not here any more, is not added again.
 fn removed(kind: &str) -> String {

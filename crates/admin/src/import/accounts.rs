@@ -5,7 +5,7 @@ use super::passwords::Passwords;
 use super::role_rules::{files_of_namespace, gives_more, in_doubt, only_takes_away, reads_all, still_has};
 use super::source::{ProxmoxFiles, ProxmoxTerms};
 use super::stores::Stores;
-use super::{HAS_PASSWORD, HERE, Imported, REVOKED, existed, no_sid_left, removed, removed_realm};
+use super::{HAS_PASSWORD, HERE, Imported, existed, no_sid_left, removed, removed_realm, revoked};
 use crate::access::name_of_user;
 use crate::change_context::random;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use enfilade_facts::tables::{
     SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, Realm, Role, RolePath, Ugid, UserId, Userid, shell_word,
+    Authid, CredentialId, DomainId, Realm, Role, RolePath, Ugid, UserId, Userid,
 };
 use enfilade_facts::{Change, View};
 use enfilade_sources::files::acl_cfg::Roles;
@@ -259,8 +259,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             if self.passwords.has(userid) {
                 self.seen.insert(listed("password", &userid.to_string()));
             }
-            let user = shell_word(&userid.to_string());
-            return Ok(Some(format!("{REVOKED}; set a new password with `enfilade user passwd {user}`")));
+            return Ok(Some(revoked(&userid.to_string())));
         }
         Ok(self.passwords.was_given(userid).then(|| removed("password")))
     }

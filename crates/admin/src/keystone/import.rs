@@ -74,7 +74,7 @@ pub fn import_cloud(
     });
     let domains: HashMap<DomainId, Realm> = domains.collect();
     let (names, ways, mut done) = (names_of(things, &domains), Ways::of(things), 0);
-    let plan = &Plan::of(ctx.facts, things)?;
+    let plan = &Plan::of(ctx.facts, things, restore_deleted)?;
     let mut made = Made::default();
     for some in things.chunks(AT_ONCE) {
         let build = |view: &View<'_>, change: &mut Change, made: &mut Made| {
@@ -96,7 +96,7 @@ pub fn import_cloud(
             false => {
                 ctx.commit("import keystone", |view, change| build(view, change, &mut Made::default()))?.0
             }
-            // Later records refer to earlier records, which no commit has made.
+            // Later records refer to earlier records, so `made` has the earlier ones.
             true => {
                 let mut change = Change::requested_by(ctx.requester, ctx.audit("import keystone"));
                 ctx.facts.read(|view| build(view, &mut change, &mut made))??
@@ -265,7 +265,11 @@ impl Taking<'_, '_> {
         let left = self.once::<R>(key)?;
         if left.is_ok() {
             self.put_new(key, row);
-            self.list(&key_of_record::<R>(key), WHOLE);
+            let in_list = key_of_record::<R>(key);
+            // Another import may add the record until the commit, and it may be deleted then.
+            let listed = self.view.get::<Extra>(&in_list)?;
+            self.change.expect_unchanged(&in_list, listed.as_ref());
+            self.list(&in_list, WHOLE);
         }
         Ok(left)
     }
@@ -387,6 +391,8 @@ impl Taking<'_, '_> {
         let name = self.full(Spell::User, &user.name, &user.domain)?;
         let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
         if let (Some(known), Some(password)) = (known, &user.password) {
+            // Puts the user into the list.
+            let _ = self.once::<User>(id)?;
             // The password alone must not be enough here if it is not enough in the source.
             let rules = self.view.get::<Profile>(id)?.unwrap_or_default().mfa_rules;
             if rules != user.profile.mfa_rules {
@@ -394,8 +400,6 @@ impl Taking<'_, '_> {
                     "the user already exists in this store, with other rules for multi-factor authentication";
                 return Ok(Imported::left("password", name, why));
             }
-            // Puts the user into the list.
-            let _ = self.once::<User>(id)?;
             let left = self.add_password(id, &known, password)?;
             let differs = expiry(password, self.change.audit().unix_seconds).filter(|_| left.is_ok());
             return Ok(Imported::of("password", name, left.err()).but(differs));

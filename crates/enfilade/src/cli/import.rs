@@ -40,8 +40,8 @@ pub(crate) enum Import {
         /// was left out
         #[arg(long)]
         leave_out_taken: bool,
-        /// Also import the records, passwords and secrets that an earlier import brought and that were deleted, removed or revoked here since. Without
-        /// this option they stay deleted
+        /// Import records, passwords and secrets again that an earlier import added and that were deleted, removed or revoked on this server since.
+        /// Without this option they are left out
         #[arg(long)]
         restore_deleted: bool,
         /// Show what would be imported, and change nothing

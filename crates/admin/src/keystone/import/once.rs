@@ -1,9 +1,9 @@
-//! What an import brought and what was deleted here since stays deleted. The list of the imported records is the one of `import/earlier.rs`, and it is
-//! written in the same change as the records.
+//! A record that an import added and that was deleted on this server since is not imported again. The list of the imported records is the one of
+//! `import/earlier.rs`, and it is written in the same change as the records.
 
 use super::{Left, Taking, mark};
 use crate::error::Error;
-use crate::import::{DELETED, HERE, WHOLE, key_of_password, key_of_record};
+use crate::import::{DELETED, HERE, WHOLE, key_of_password, key_of_record, revoked};
 use enfilade_facts::tables::{
     Credential, Extra, ExtraKey, Password, Revocation, Revoked, Row, User, Verifier,
 };
@@ -12,9 +12,8 @@ use enfilade_facts::vocabulary::{CredentialId, UserId};
 /// The value in the list for an application credential that came without its secret.
 const WITHOUT_SECRET: &str = "{\"without_secret\":true}";
 
-/// Why a user whose sessions were revoked gets no password.
-const REVOKED: &str =
-    "the sessions of the user were revoked on this server; set a new password with `enfilade user passwd`";
+/// The value in the list for the password of a user whose sessions were revoked before an import could give the password.
+const NEVER_HERE: &str = "{\"revoked\":true}";
 
 impl Taking<'_, '_> {
     /// Checks that the record is not here, and that no import brought it before. A record that is here gets into the list, if it is not there yet.
@@ -60,14 +59,17 @@ impl Taking<'_, '_> {
         password: &Password,
     ) -> Result<Left, Error> {
         if !self.restore_deleted {
-            if self.is_listed(&key_of_password(id))? {
-                return Ok(Err(DELETED.to_owned()));
+            if let Some(Extra(text)) = self.view.get::<Extra>(&key_of_password(id))? {
+                let was_here = text != NEVER_HERE;
+                return Ok(Err(if was_here { DELETED.to_owned() } else { revoked(&self.called(id)) }));
             }
             if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
-                // The mark of the revocation is purged at some time, the list is not.
-                self.list_password(id);
-                return Ok(Err(REVOKED.to_owned()));
+                // The mark of the revocation is purged at some time. The list is kept.
+                self.list(&key_of_password(id), NEVER_HERE);
+                return Ok(Err(revoked(&self.called(id))));
             }
+            // The user may be revoked until the commit.
+            self.change.expect_absent::<Revocation>(&Revoked::User(*id));
         }
         let with = User { password: Some(password.clone()), ..known.clone() };
         self.change.expect_same(id, known).put(id, &with);

@@ -3,8 +3,9 @@
 use super::CloudRecord;
 use super::spelled::{Spell, spelled};
 use crate::error::Error;
+use crate::import::key_of_record;
 use crate::keystone::names::check_role_name;
-use enfilade_facts::tables::{Domain, Name, NameKey, NamedRole, Service};
+use enfilade_facts::tables::{Domain, Extra, Name, NameKey, NamedRole, Row, Service};
 use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, ServiceId};
 use enfilade_facts::{Read, Source, View};
 use std::collections::{HashMap, HashSet};
@@ -76,17 +77,22 @@ impl Plan {
         things.iter().filter_map(service).collect()
     }
 
-    pub(super) fn of(facts: &dyn Source, things: &[CloudRecord]) -> Result<Self, Error> {
+    pub(super) fn of(
+        facts: &dyn Source,
+        things: &[CloudRecord],
+        restore_deleted: bool,
+    ) -> Result<Self, Error> {
         let services = Self::services_of(things);
         facts.read(|view| {
-            let domains = domains_to_come(view, things)?;
+            let domains = domains_to_come(view, things, restore_deleted)?;
             let mut roles = HashMap::new();
             for thing in things {
                 let CloudRecord::Role(id, row) = thing else { continue };
                 let name = view.get::<Name>(&NameKey::role_of(row.domain.as_ref(), &row.name))?;
                 let has_place = row.domain.is_none_or(|domain| domains.contains(&domain));
                 let is_free = name.is_none_or(|name| name.role() == *id);
-                if has_place && is_free && check_role_name(&row.name).is_ok() {
+                let stays_away = !restore_deleted && was_deleted::<NamedRole>(view, id)?;
+                if has_place && is_free && !stays_away && check_role_name(&row.name).is_ok() {
                     roles.insert(*id, row.clone());
                 }
             }
@@ -95,13 +101,24 @@ impl Plan {
     }
 }
 
+/// Whether an earlier import added the record and it was deleted here since.
+fn was_deleted<R: Row>(view: &View<'_>, key: &R::Key) -> Result<bool, Error> {
+    let is_listed = view.get::<Extra>(&key_of_record::<R>(key))?.is_some();
+    Ok(is_listed && view.get::<R>(key)?.is_none())
+}
+
 /// The domains of the source that the import adds or that exist here.
-fn domains_to_come(view: &View<'_>, things: &[CloudRecord]) -> Result<HashSet<DomainId>, Error> {
+fn domains_to_come(
+    view: &View<'_>,
+    things: &[CloudRecord],
+    restore_deleted: bool,
+) -> Result<HashSet<DomainId>, Error> {
     let mut domains = HashSet::new();
     for thing in things {
         let CloudRecord::Domain(id, row) = thing else { continue };
         let name = view.get::<Name>(&NameKey::domain(&row.name))?;
-        if view.get::<Domain>(id)?.is_some() || name.is_none() {
+        let comes = name.is_none() && (restore_deleted || !was_deleted::<Domain>(view, id)?);
+        if comes || view.get::<Domain>(id)?.is_some() {
             domains.insert(*id);
         }
     }

@@ -162,7 +162,7 @@ pub(super) fn read_file(file: &Path) -> anyhow::Result<Dump> {
     open.take(DUMP_BYTES_MAX + 1).read_to_string(&mut text).context("cannot be read")?;
     ensure!(
         text.len() as u64 <= DUMP_BYTES_MAX,
-        "larger than {} MiB; make a dump of the tables alone that are needed: `mysqldump keystone {}`",
+        "larger than {} MiB; dump only the tables that the import needs: `mysqldump keystone {}`",
         DUMP_BYTES_MAX >> 20,
         names_of_tables()
     );

@@ -470,7 +470,9 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
 
 /// The result for records that Keystone refuses to show.
 fn unknown(kind: &'static str, refused: &str) -> Imported {
-    let why = format!("Keystone refused to list the records, so it is unknown whether any exist: {refused}");
+    let why = format!(
+        "Keystone refused to list the records, or the rest of them, so records may be missing: {refused}"
+    );
     Imported::left(kind, "", why)
 }
 

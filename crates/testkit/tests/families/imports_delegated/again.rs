@@ -9,8 +9,7 @@ use enfilade_admin::{regenerate_token, remove_lost_hashes, withdraw_from};
 use enfilade_facts::tables::{Grant, Group, Membership, Password, Revoked};
 use enfilade_testkit::hash_key;
 
-const DELETED: &str =
-    "it was imported before and deleted or revoked here since; --restore-deleted imports it again";
+const DELETED: &str = "an earlier import added it, and it was deleted, removed or revoked on this server since; to import it again, use --restore-deleted";
 const HERE: &str = "the record already exists in this store";
 const RESTORED: CloudTerms = CloudTerms { pretend: false, restore_deleted: true };
 
@@ -112,6 +111,11 @@ fn users_groups_members_and_roles_that_were_removed_here_stay_removed() {
     for pretend in [true, false, false] {
         assert_eq!(reasons(&import(&house, &things, pretend)), expected);
     }
+    // A role that implies the deleted one comes without it.
+    let with_chef = [things.clone(), vec![role(RoleId::from_bytes([60; 16]), "chef", vec![WASHER])]].concat();
+    let report = import(&house, &with_chef, true);
+    let chef = report.last().unwrap();
+    assert!(chef.differs.as_ref().is_some_and(|differs| differs.contains("washer")), "{chef:?}");
     // The group is removed with its members and roles: they have no place to come back to.
     admin::delete::<Group>(&ctx, &CREW).unwrap();
     let report = import(&house, &things, false);
@@ -158,7 +162,8 @@ fn a_password_that_was_removed_or_revoked_here_stays_away() {
         let why: Vec<_> = report.iter().filter(|item| item.kind == "password").collect();
         assert_eq!(why.len(), 2, "{report:?}");
         assert_eq!(why[0].left_out.as_deref(), Some(DELETED));
-        assert!(why[1].left_out.is_some(), "{why:?}");
+        let why = why[1].left_out.as_ref().unwrap();
+        assert!(why.contains("were revoked on this server"), "{why}");
         assert_eq!(passwords(), [false, false]);
     }
     import_with(&house, &things(true, true), RESTORED);

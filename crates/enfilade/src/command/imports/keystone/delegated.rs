@@ -193,7 +193,7 @@ fn access_token(
     )?;
     let user = users
         .get(&read.1.user)
-        .ok_or("Keystone does not list its user, so the rules of the user are unknown")?;
+        .ok_or("Keystone does not list the user of the access token, so the `multi_factor_auth_rules` of the user are unknown; let the consumer get a new access token")?;
     match lost_factor(user, WITH_ACCESS_TOKEN, "let the consumer get a new access token") {
         Some(why) => Err(why),
         None => Ok(read),
