@@ -55,6 +55,7 @@ pub use federation::create_identity_provider;
 pub(crate) use grants::name_of_scope;
 pub use grants::{GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, set_grant, take_role};
 pub use groups::{groups_of, set_member};
+pub(crate) use import::keep_password_out;
 pub use import::{
     CloudCredential, CloudRecord, CloudRecordId, CloudTerms, CloudUser, FederationRecord, ServiceRecord,
     import_cloud, taken_names,

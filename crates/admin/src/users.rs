@@ -5,6 +5,7 @@ use crate::change_context::{ChangeContext, random};
 use crate::chosen::Chosen;
 use crate::comment::check_comment;
 use crate::error::{Error, missing};
+use crate::keystone::keep_password_out;
 use crate::passwords::ChosenBy;
 use crate::resolve::{Names, dangling, domain_id, user_id};
 use enfilade_facts::tables::{
@@ -326,10 +327,13 @@ pub fn set_password(ctx: &ChangeContext<'_>, userid: &Userid, password: &Secret)
 /// # Errors
 /// When the user does not exist, or the facts cannot be changed.
 pub(crate) fn remove_password(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error> {
-    edit(ctx, "password remove", userid, false, |user| {
-        user.password = None;
-        Ok(())
-    })
+    let ((), at) = ctx.commit(&format!("user password remove {userid}"), |view, change| {
+        let id = user_id(view, userid)?;
+        let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+        change.replace(&id, &user, &User { password: None, ..user.clone() });
+        Ok(keep_password_out(view, change, &id, user.password.is_some())?)
+    })?;
+    Ok(at)
 }
 
 /// Changes of a user.

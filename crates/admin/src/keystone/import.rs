@@ -12,6 +12,7 @@ mod taken;
 mod texts;
 mod ways;
 
+pub(crate) use self::once::keep_password_out;
 pub use self::record::{
     CloudCredential, CloudRecord, CloudRecordId, CloudUser, FederationRecord, ServiceRecord,
 };

@@ -2,6 +2,7 @@
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
+use crate::keystone::import::keep_password_out;
 use enfilade_facts::tables::{Key, Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::{
     At, AuditRecord, Change, Clocks, CommitError, Horizon, LastMarks, Passed, Read, Requester, Source,
@@ -24,12 +25,15 @@ pub struct RevocationSummary {
 /// # Errors
 /// When the facts cannot be changed.
 pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what: &str) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("revoke {what}"), |_, change| {
+    let ((), at) = ctx.commit(&format!("revoke {what}"), |view, change| {
         for mark in marks {
             match end {
                 Some(end) => change.end_until(*mark, end),
                 None => change.end(*mark),
             };
+            if let Revoked::User(user) = mark {
+                keep_password_out(view, change, user, false)?;
+            }
         }
         Ok(())
     })?;

@@ -8,12 +8,29 @@ use enfilade_facts::tables::{
     Credential, Extra, ExtraKey, Password, Revocation, Revoked, Row, User, Verifier,
 };
 use enfilade_facts::vocabulary::{CredentialId, UserId};
+use enfilade_facts::{Change, SourceError, View};
 
 /// The value in the list for an application credential that came without its secret.
 const WITHOUT_SECRET: &str = "{\"without_secret\":true}";
 
 /// The value in the list for the password of a user whose sessions were revoked before an import could give the password.
 const NEVER_HERE: &str = "{\"revoked\":true}";
+
+/// Keeps the password of the source away from a user that an import brought: the password was removed here (`was_here`), or the sessions of the user
+/// were revoked. The list is kept longer than the mark of a revocation, which is purged.
+pub(crate) fn keep_password_out(
+    view: &View<'_>,
+    change: &mut Change,
+    user: &UserId,
+    was_here: bool,
+) -> Result<(), SourceError> {
+    let key = key_of_password(user);
+    let is_imported = view.get::<Extra>(&key_of_record::<User>(user))?.is_some();
+    if is_imported && view.get::<Extra>(&key)?.is_none() {
+        change.put(&key, &Extra(if was_here { WHOLE } else { NEVER_HERE }.to_owned()));
+    }
+    Ok(())
+}
 
 impl Taking<'_, '_> {
     /// Checks that the record is not here, and that no import brought it before. A record that is here gets into the list, if it is not there yet.

@@ -5,43 +5,51 @@ use super::spelled::{Spell, spelled};
 use crate::error::Error;
 use crate::import::key_of_record;
 use crate::keystone::names::check_role_name;
-use enfilade_facts::tables::{Domain, Extra, Name, NameKey, NamedRole, Row, Service};
+use enfilade_facts::tables::{Domain, Extra, Name, NameKey, NamedRole, Project, Row, Service};
 use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, ServiceId};
 use enfilade_facts::{Read, Source, View};
 use std::collections::{HashMap, HashSet};
 
 /// The domains, roles, projects and services of the source whose names already belong to other records in this store. An import would leave out these
-/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own.
+/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own. Neither is a record that an
+/// earlier import added and that was deleted here since, unless the import restores it.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<String>, Error> {
+pub fn taken_names(
+    facts: &dyn Source,
+    things: &[CloudRecord],
+    restore_deleted: bool,
+) -> Result<Vec<String>, Error> {
     let own = Realm::local();
     let of_source = Plan::services_of(things);
     facts.read(|view| {
         let mut taken = Vec::new();
         for thing in things {
-            let (kind, name, key, id) = match thing {
+            let (kind, name, key, id, is_gone) = match thing {
                 CloudRecord::Domain(id, row) if row.name != own => {
-                    ("domain", row.name.to_string(), NameKey::domain(&row.name), id.stored())
+                    let is_gone = was_deleted::<Domain>(view, id)?;
+                    ("domain", row.name.to_string(), NameKey::domain(&row.name), id.stored(), is_gone)
                 }
                 CloudRecord::Role(id, row) => {
                     let key = NameKey::role_of(row.domain.as_ref(), &row.name);
-                    ("role", row.name.clone(), key, id.stored())
+                    ("role", row.name.clone(), key, id.stored(), was_deleted::<NamedRole>(view, id)?)
                 }
                 CloudRecord::Project(id, row) => {
                     let realm = view.get::<Domain>(&row.domain)?.map(|domain| domain.name);
                     let name = spelled(Spell::Project, &row.name, realm.as_ref());
-                    ("project", name, NameKey::project(&row.domain, &row.name), id.stored())
+                    let is_gone = was_deleted::<Project>(view, id)?;
+                    ("project", name, NameKey::project(&row.domain, &row.name), id.stored(), is_gone)
                 }
-                CloudRecord::Service(_, row) => {
-                    let is_taken = has_other(view, row, &of_source)?;
+                CloudRecord::Service(id, row) => {
+                    let is_gone = was_deleted::<Service>(view, id)? && !restore_deleted;
+                    let is_taken = !is_gone && has_other(view, row, &of_source)?;
                     taken.extend(is_taken.then(|| format!("service {} {}", row.kind, row.name)));
                     continue;
                 }
                 _ => continue,
             };
-            let here = view.get::<Name>(&key)?;
+            let here = view.get::<Name>(&key)?.filter(|_| restore_deleted || !is_gone);
             taken.extend(here.filter(|here| here.id != id).map(|_| format!("{kind} {name}")));
         }
         Ok(taken)

@@ -366,7 +366,8 @@ fn json(body: &[u8]) -> Value {
 /// Gives the rows of one page of a list to `take`, and returns the path of the next page.
 fn page(body: &[u8], many: &str, take: &mut impl FnMut(Value)) -> anyhow::Result<Option<String>> {
     let mut reader = serde_json::Deserializer::from_slice(body);
-    let read = Page { many, take }.deserialize(&mut reader).ok().filter(|page| page.has_rows);
+    let read = Page { many, take }.deserialize(&mut reader).and_then(|page| reader.end().map(|()| page));
+    let read = read.ok().filter(|page| page.has_rows);
     let page = read.ok_or_else(|| {
         anyhow!("the response has no list `{many}`, so nothing was imported; expected an Identity v3 API: check `auth_url:` in clouds.yaml")
     })?;

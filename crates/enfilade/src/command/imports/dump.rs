@@ -157,16 +157,22 @@ const DUMP_BYTES_MAX: u64 = 1 << 30;
 /// # Errors
 /// As [`read`]. Also fails if the file cannot be read, or if it is larger than [`DUMP_BYTES_MAX`].
 pub(super) fn read_file(file: &Path) -> anyhow::Result<Dump> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let open = File::open(file).context("cannot be read")?;
-    open.take(DUMP_BYTES_MAX + 1).read_to_string(&mut text).context("cannot be read")?;
+    open.take(DUMP_BYTES_MAX + 1).read_to_end(&mut bytes).context("cannot be read")?;
     ensure!(
-        text.len() as u64 <= DUMP_BYTES_MAX,
+        bytes.len() as u64 <= DUMP_BYTES_MAX,
         "larger than {} MiB; dump only the tables that the import needs: `mysqldump keystone {}`",
         DUMP_BYTES_MAX >> 20,
         names_of_tables()
     );
-    read(&text)
+    let text = std::str::from_utf8(&bytes).map_err(|why| {
+        anyhow!(
+            "not text in UTF-8 at byte {}; make the dump with `--default-character-set=utf8mb4`",
+            why.valid_up_to()
+        )
+    })?;
+    read(text)
 }
 
 /// Reads a dump.

@@ -63,7 +63,7 @@ pub(super) fn run(
     pretend: bool,
 ) -> anyhow::Result<Report> {
     if !terms.leave_out_taken {
-        refuse_taken(home, things)?;
+        refuse_taken(home, things, terms.restore_deleted)?;
     }
     let mut report = left.clone();
     let mut progress = Progress::start("importing");
@@ -86,8 +86,8 @@ pub(super) fn run(
 }
 
 /// Refuses an import if one of its records has the same name as a record here, but another id.
-fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
-    let taken = taken_names(home.source(), things)?;
+fn refuse_taken(home: &Home, things: &[CloudRecord], restore_deleted: bool) -> anyhow::Result<()> {
+    let taken = taken_names(home.source(), things, restore_deleted)?;
     let names: Vec<&str> = taken.iter().map(String::as_str).collect();
     ensure!(
         taken.is_empty(),

@@ -6,11 +6,13 @@ use enfilade_admin::Imported;
 use enfilade_admin::keystone as admin;
 use enfilade_admin::keystone::CloudTerms;
 use enfilade_admin::{regenerate_token, remove_lost_hashes, withdraw_from};
-use enfilade_facts::tables::{Grant, Group, Membership, Password, Revoked};
+use enfilade_facts::tables::{Grant, Group, Membership, Password, Revocation, Revoked};
 use enfilade_testkit::hash_key;
 
 const DELETED: &str = "an earlier import added it, and it was deleted, removed or revoked on this server since; to import it again, use --restore-deleted";
 const HERE: &str = "the record already exists in this store";
+/// In seconds.
+const YEAR: u64 = 365 * 86_400;
 const RESTORED: CloudTerms = CloudTerms { pretend: false, restore_deleted: true };
 
 #[test]
@@ -136,6 +138,20 @@ fn users_groups_members_and_roles_that_were_removed_here_stay_removed() {
 }
 
 #[test]
+fn the_name_of_a_deleted_record_may_belong_to_another_record() {
+    let house = TestHouse::new(Remembering::AsServed);
+    let ctx = house.change_context();
+    let things = world();
+    import(&house, &things, false);
+    admin::delete::<NamedRole>(&ctx, &WASHER).unwrap();
+    admin::add_role(&ctx, "washer", None).unwrap();
+    let taken = |restore: bool| admin::taken_names(house.facts(), &things, restore).unwrap();
+    assert_eq!(taken(false), [] as [&str; 0]);
+    assert_eq!(taken(true), ["role washer"]);
+    assert!(import(&house, &things, false).iter().all(|item| item.left_out.is_some()));
+}
+
+#[test]
 fn a_password_that_was_removed_or_revoked_here_stays_away() {
     let with_password = |id: UserId, name: &str, password: Option<Password>| match user(id, name) {
         CloudRecord::User(id, user) => CloudRecord::User(id, Box::new(CloudUser { password, ..*user })),
@@ -157,6 +173,13 @@ fn a_password_that_was_removed_or_revoked_here_stays_away() {
     assert_eq!(passwords(), [true, false]);
     withdraw_from(&ctx, &ANN).unwrap();
     admin::revoke(&ctx, &[Revoked::User(BEN)], None, "revoke").unwrap();
+    // The mark of the revocation is purged when all sessions that it covers have expired.
+    for _ in 0..2 {
+        house.clock.advance_seconds(YEAR);
+        admin::purge_revocations(&house.change_context(), 0).unwrap();
+    }
+    let mark = house.facts().read(|view| view.get::<Revocation>(&Revoked::User(BEN))).unwrap().unwrap();
+    assert!(mark.is_none());
     for pretend in [true, false, false] {
         let report = import(&house, &things(true, true), pretend);
         let why: Vec<_> = report.iter().filter(|item| item.kind == "password").collect();
