@@ -149,7 +149,7 @@ fn cbc_decrypt(decryptor: impl BlockModeDecrypt, content: &[u8]) -> Opened {
     Ok(room)
 }
 
-/// The key of 3DES with two different keys: the first 8 bytes are repeated as the third key.
+/// Makes a key of 24 bytes for 3DES from a key of 16 bytes: the first 8 bytes are also the third part.
 fn two_keys(key: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new([key, key.get(..8).unwrap_or_default()].concat())
 }

@@ -1,5 +1,5 @@
-//! Reads the certificates and keys in PKCS #12 (RFC 7292), the form of `.p12` and `.pfx` files. The digest over the whole file is not checked: the
-//! key must belong to the certificate anyway.
+//! Reads the certificates and keys in PKCS #12 (RFC 7292), the form of `.p12` and `.pfx` files. The MAC over the whole file is not checked, because
+//! [`crate::Pieces::join`] checks anyway that the key belongs to the certificate.
 
 use crate::encrypted::{Sealed, decrypt};
 use crate::leaf::{Der, tag};
@@ -103,7 +103,7 @@ fn certificate(value: &[u8]) -> Option<Option<Vec<u8>>> {
     Some(is_x509.then(|| der.to_vec()))
 }
 
-/// Decrypts an EncryptedPrivateKeyInfo (RFC 5958 §3); the key is in the form of PKCS #8.
+/// Decrypts an EncryptedPrivateKeyInfo (RFC 5958 §3). The result is a key in the form of PKCS #8.
 pub(crate) fn decrypt_key(der: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<u8>>, Sealed> {
     let parts = |der| {
         let mut info = Der(Der(der).expect(tag::SEQUENCE)?);
