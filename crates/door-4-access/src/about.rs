@@ -21,7 +21,7 @@ pub struct About<'a> {
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group.
     pub other: Other<'a>,
-    /// The role of an assignment; [`Other::None`] also for a role that is in no domain.
+    /// The role of an assignment. [`Other::None`] if the call is about no role, or the role is in no domain.
     pub role: Other<'a>,
     /// Whether the call is about a role that a domain's manager may not give ([`crate::manager_gives`]).
     pub high_role: bool,
@@ -29,8 +29,8 @@ pub struct About<'a> {
     pub changes: &'a [Party<'a>],
 }
 
-/// The domain of a second user or group, or of a role, that a call is about. For a domain's reader or manager, an absent one looks like one of another
-/// domain.
+/// The domain of a second user or group, or of a role, that a call is about. A reader or manager of a domain gets the same answer for a user, group
+/// or role that does not exist as for one of another domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
     /// The call is about no second user or group, and about no role of a domain.

@@ -22,8 +22,8 @@ pub struct AdminAsk<'a> {
     pub needed: Privileges,
     /// The kind of call, which determines whether a delegated credential may make the call.
     pub lending: Lending,
-    /// The user whose own record the call is about: this user needs no privileges. An API token of the user needs them, because a token does not
-    /// administer its owner.
+    /// The user whose own record the call is about. This user needs no privileges for the call. An API token of the user needs the privileges,
+    /// because a token may not administer its owner.
     pub own: Option<&'a Userid>,
 }
 
@@ -40,7 +40,7 @@ pub fn administer(
     lends(identity, ask.lending)?;
     let principal = identity.principal();
     let authid = &principal.authid;
-    // A session for a project counts only in the datastores that are bound to the project.
+    // A session or token that is limited to a project has privileges only on datastores.
     if principal.reach != Reach::Everything && !ask.path.as_str().starts_with(DATASTORES) {
         let missing = "a session or token that is not limited to a project".to_owned();
         return Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing });

@@ -35,7 +35,7 @@ pub fn see(
     check.see(directory, children)
 }
 
-/// The decision of the roles about the children of a directory.
+/// Which children of a directory the roles make visible, and whether the roles skip the ACLs.
 struct Shown {
     files: bool,
     directories: bool,
@@ -70,7 +70,7 @@ const LATELY: usize = 64;
 
 impl Lately {
     fn sight(&mut self, id: AclId, kind: NodeKind, judge: impl FnOnce() -> Sight) -> Sight {
-        // No ACL has the number 0.
+        // No ACL has the id 0, so a place with the key 0 is empty.
         let key = id.0 << 1 | u64::from(kind == NodeKind::Directory);
         let Some(place) = self.0.get_mut(key as usize % LATELY) else { return judge() };
         if place.0 != key {
@@ -185,10 +185,10 @@ impl AccessCheck<'_> {
     }
 }
 
-/// The number to remember for the ACL of an object, if there is one.
+/// The id to remember for the ACL of an object. `None` if the ACL may change without a change of the object's state.
 fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
     match subject.acl {
-        // The mode bits decide, and they were not read.
+        // The mode bits decide, but a watched state does not contain the mode bits.
         StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
         StoredAcl::Absent => Some(AclId::NONE),
         // An ACL that cannot be read now may be readable later, in the same state.

@@ -57,8 +57,8 @@ pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
     if ace.sid == Sid::OWNER_RIGHTS { owns } else { matches(&ace.sid, principal) }
 }
 
-/// CREATOR OWNER and CREATOR GROUP stand for the creator of a child, and OWNER RIGHTS for the owner of the object: none of them is the SID of a
-/// user, even if a record says so.
+/// Whether a SID is one of the principal's. CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders, so they match no principal, even if a
+/// record gives a user such a SID.
 fn matches(sid: &Sid, principal: &Principal) -> bool {
     let stands_for_another = [Sid::CREATOR_OWNER, Sid::CREATOR_GROUP, Sid::OWNER_RIGHTS].contains(sid);
     !stands_for_another && principal.has(sid)
