@@ -156,8 +156,8 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request. It also adds a header that shows
-/// which site's page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
+/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request. The browser also adds a header with
+/// the site whose page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
 fn is_of_another_site(request: &Request<Received>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
@@ -178,7 +178,7 @@ fn is_of_another_site(request: &Request<Received>) -> bool {
     }
 }
 
-/// A program gets a file; a browser also gets a page for a directory.
+/// Answers GET. Every client can get a file. A browser also gets a page for a directory.
 async fn get_for(call: Call) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {

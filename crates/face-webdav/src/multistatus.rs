@@ -119,7 +119,7 @@ pub(crate) struct Resource<'a> {
     pub(crate) more: &'a More,
 }
 
-/// The requested properties that are not part of a file's state.
+/// The requested properties that are not part of a file's metadata.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct More {
     pub(crate) properties: Vec<Property>,
