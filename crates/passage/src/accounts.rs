@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Locks a user, unless an option of the user forbids it; returns whether there is nothing more to do. Only the crate `admin` changes facts, so the
-/// creator of a [`House`](crate::House) passes this function.
+/// Locks a user, unless an option of the user forbids it. Returns false if the lock could not be stored, so that the next failure tries again. Only
+/// the crate `admin` changes facts, so the creator of a [`House`](crate::House) passes this function.
 pub type LockUser = Arc<dyn Fn(Clocks, &UserId) -> bool + Send + Sync>;
 
 /// The failed logins of each user since the last login.
@@ -21,7 +21,7 @@ pub struct Accounts {
     /// The queue of users who logged in; `None` if nobody becomes inactive.
     logins: Option<SyncSender<UserId>>,
     failures: Mutex<HashMap<UserId, u32>>,
-    /// The size of `failures`. While it is 0, a login needs no lock of the table.
+    /// The size of `failures`. While it is 0, a login does not take the mutex of `failures`.
     failing: AtomicUsize,
 }
 
@@ -51,7 +51,7 @@ impl Accounts {
         })
     }
 
-    /// Locks the user. Waits for the disk. If that fails, the next failure tries again.
+    /// Locks the user. Waits for the disk. If the lock cannot be stored, the next failed login of the user tries again.
     pub(crate) fn lock(&self, user: &UserId, now: Clocks) {
         if (self.lock)(now, user) {
             self.with(|failures| failures.remove(user));
@@ -65,7 +65,7 @@ impl Accounts {
         }
     }
 
-    /// Reports a login. If the queue is full, the next login of the user is reported.
+    /// Reports a login. If the queue is full, this login is not reported; a later login of the user will be.
     pub(crate) fn logged_in(&self, user: &UserId) {
         let _ = self.logins.as_ref().map(|logins| logins.try_send(*user));
     }

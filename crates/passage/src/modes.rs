@@ -70,7 +70,7 @@ impl Mode for Housekeeping {
     }
 }
 
-/// [`Housekeeping`] without the handle. So threads that only look up a datastore do not write to the shared reference count of its handle.
+/// Like [`Housekeeping`], but without the handle. So threads that only look up a datastore do not write to the shared reference count of its handle.
 pub(crate) struct LookUp;
 
 impl Mode for LookUp {

@@ -28,8 +28,9 @@ pub struct Reviewed<'r> {
 }
 
 impl House {
-    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of the principals in `people`. Memory grows with the
-    /// largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment when the review reaches it.
+    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of the principals in `people`. The memory that a review
+    /// needs grows with the size of the largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment
+    /// when the review reaches it.
     ///
     /// # Errors
     /// When a principal is unknown or cannot log in, when the datastore does not exist, or when a directory cannot be read.

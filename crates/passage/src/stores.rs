@@ -80,8 +80,8 @@ impl House {
     }
 
     /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted. If the
-    /// directory of a datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) only a root that
-    /// is kept open is returned.
+    /// directory of a datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) the call returns
+    /// `WouldWait` unless the root was kept open.
     pub(crate) fn root<P: Patience>(
         &self,
         handle: &Arc<Handle>,
