@@ -71,7 +71,8 @@ impl KeyRing {
         if keys.is_empty() { Err(RingError::Empty) } else { Ok(KeyRing { keys, receipts: None }) }
     }
 
-    /// The keys of receipts. Each is derived from a key of tokens, so no receipt opens as a token, and no token as a receipt.
+    /// The keys of receipts. Each is derived from a key of tokens and differs from it, so a receipt is never accepted as a token, nor a token as a
+    /// receipt.
     pub fn receipts(&self) -> Option<&KeyRing> {
         self.receipts.as_deref()
     }

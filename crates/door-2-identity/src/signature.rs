@@ -1,5 +1,5 @@
 //! Requests to other services that were signed with an EC2 key. The service asks about the signature and gets a session of the key's user for the
-//! key's project. A key is no credential of this server: only a service with permission can ask.
+//! key's project. An EC2 key is no credential for requests to this server: only a service that has the permission can ask about a signature.
 
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
