@@ -169,7 +169,7 @@ fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
         "role" => {
             admin::list_named_roles(source).map(|all| all.into_iter().map(|(_, row)| row.name).collect())
         }
-        // Without a domain, the plain names are compared.
+        // If `name` contains no domain, the plain names are compared.
         "project" => admin::list_projects(source).map(|all| {
             let known = |row: admin::ProjectSummary| match name.contains('@') {
                 true => row.whole().to_string(),

@@ -39,7 +39,7 @@ pub(crate) struct Bootstrap {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Domain {
-    /// Create a domain: a realm of users, groups and projects
+    /// Create a domain: a container of users, groups and projects
     #[command(alias = "create")]
     Add {
         /// The name of the domain
@@ -95,7 +95,7 @@ pub(crate) enum Project {
         /// A description; an empty value removes it
         #[arg(long)]
         description: Option<String>,
-        /// Enable it
+        /// Enable the project
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
         /// Refuse all sessions for the project until it is enabled again
@@ -127,7 +127,7 @@ pub(crate) enum Catalog {
         /// The name of the service
         name: String,
     },
-    /// Create an endpoint of a service, or change the URL of the one with the same interface and region
+    /// Create an endpoint of a service, or change the URL of the endpoint that has the same interface and region
     Endpoint {
         /// The name of the service, or its id
         service: String,
