@@ -191,7 +191,7 @@ fn inode_of(event: &[u8]) -> Option<u64> {
     }
     let handle = info.get(20..)?;
     match word(info, 16)? {
-        // The inode's number comes first; the parent's may follow.
+        // A handle begins with the inode's number; the number of its directory may follow.
         1 | 2 => word(handle, 0).map(u64::from),
         0x81 | 0x82 => handle.first_chunk().map(|inode| u64::from_ne_bytes(*inode)),
         _ => None,

@@ -30,8 +30,8 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
-/// Adds the key to a credential of another server if its type is `ec2`. As in that server, the key is limited to the application credential in the
-/// blob.
+/// For an import: if a credential of another server has the type `ec2`, adds the key that is in its blob. As on that server, the key is limited to
+/// the application credential in the blob.
 ///
 /// # Errors
 /// When the blob has no key, or names a trust or an access token.
@@ -210,8 +210,8 @@ impl Resource for Blob {
     }
 }
 
-/// The credential with the changes of the body. The id of an EC2 credential is the digest of its first access key. As in Keystone, requests are
-/// still found by that key, even if the blob gets another one.
+/// The credential with the changes of the body. The id of an EC2 credential is the digest of its first access key. As in Keystone, the credential is
+/// still found by its first access key, even if the blob gets another access key.
 fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     let mut edited = before.row.clone();
     edited.change(given)?;

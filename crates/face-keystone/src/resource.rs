@@ -178,7 +178,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         None
     }
 
-    /// The new user or group for which a request gives the name `_name`.
+    /// The user or group that gets the name `_name` by a request.
     fn party_named(_name: &str) -> Option<Party<'_>> {
         None
     }
