@@ -1,6 +1,6 @@
 //! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`. Each key is a file whose name is a number, with 32 bytes in
-//! base64url. `0` is the staged key, which will sign next. The highest number is the primary key, which signs. All other numbers are secondary keys,
-//! which only verify. Files whose name is not a number are reported and not changed.
+//! base64url. `0` is the staged key, which becomes the next primary key. The key with the highest number is the primary key, which signs tokens. All
+//! other keys are secondary keys, which only verify tokens. Files whose name is not a number are reported and not changed.
 
 use super::bounded;
 use super::{atomic, directory};
@@ -225,7 +225,7 @@ impl FernetKeys {
     }
 
     /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. The order of the
-    /// steps ensures that a key which has signed tokens is in the directory at any moment.
+    /// steps ensures that the primary key, which has signed the newest tokens, is in the directory at any moment.
     ///
     /// # Errors
     /// When there is no staged key, `agree` refuses, or a file cannot be written. A failed rotation deletes no key that a successful rotation would
