@@ -15,7 +15,7 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 /// The maximum number of unchanged objects that the output names.
 const NAMED_MAX: usize = 20;
-/// The most entries of a directory that are counted.
+/// The maximum number of entries of a directory that are counted.
 const COUNTED_MAX: u64 = 1_000;
 
 pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {

@@ -184,7 +184,7 @@ fn backup(installation: &Installation, target: &Target<'_>, json: bool) -> anyho
     Ok(())
 }
 
-/// Gathers the facts. The store is closed before they are written, because a program that reads them from a pipe may be slow.
+/// Gathers the facts. The store is closed before the facts are written, because a program that reads them from a pipe may be slow.
 fn gather_for(installation: &Installation, target: &Target<'_>) -> anyhow::Result<Gathered> {
     let lmdb = open(installation)?;
     target.refuse_place(&installation.data, &lmdb)?;
@@ -217,7 +217,7 @@ fn dump(installation: &Installation, target: &Target<'_>, secrets: bool, json: b
     Ok(())
 }
 
-/// The losses the operator has accepted.
+/// The options by which the operator accepts that facts are replaced or lost.
 #[derive(Clone, Copy)]
 struct Consent {
     force: bool,
