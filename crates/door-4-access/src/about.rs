@@ -6,7 +6,7 @@ use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 /// The resources that a call is about, as far as rules need them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
-    /// The domain of the resource; if the resource is a domain, that domain.
+    /// The domain of the resource. If the resource is a domain, its own id.
     pub domain: Option<&'a DomainId>,
     /// The project.
     pub project: Option<&'a ProjectId>,
@@ -16,8 +16,8 @@ pub struct About<'a> {
     pub other_user: Option<&'a UserId>,
     /// The project and roles that the call would delegate with the trust, key or credential that it creates.
     pub lends: Option<Lends<'a>>,
-    /// For a call about one credential: the application credential itself, and the application credentials by which it was made. Empty if no
-    /// application credential is recorded.
+    /// For a call about one credential: the application credentials with which it was created, and the credential itself if it is an application
+    /// credential. Empty if no application credential is recorded. `None` if the call is not about one existing credential.
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group.
     pub other: Other<'a>,

@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn flags_as_the_table_has_them() {
-        // parent flags → flags on a new file, flags on a new directory; None: nothing is inherited
+        // Columns: the flags of the directory's entry, of the entry on a new file, and of the entry on a new directory. `None`: nothing is inherited.
         for (parent, file, directory) in [
             (0, None, None),
             (FI, Some(ID), Some(ID | FI | IO)),

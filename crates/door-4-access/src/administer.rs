@@ -18,7 +18,7 @@ const DATASTORES: &str = "/datastore";
 pub struct AdminAsk<'a> {
     /// The path on which the privileges are needed.
     pub path: &'a RolePath,
-    /// The privileges that are needed on the path, all of them.
+    /// All privileges that are needed on the path.
     pub needed: Privileges,
     /// The kind of call, which determines whether a delegated credential may make the call.
     pub lending: Lending,
@@ -27,7 +27,7 @@ pub struct AdminAsk<'a> {
     pub own: Option<&'a Userid>,
 }
 
-/// Judges a call of the visitor, at this revision. This is the only place where an [`AdminPermit`] is made.
+/// Judges a call of the visitor, at the revision of `view`. This is the only place where an [`AdminPermit`] is made.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`] if a privilege is missing, or [`Refusal::Facts`] if the stored facts cannot be read.

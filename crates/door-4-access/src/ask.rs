@@ -81,7 +81,7 @@ pub struct Subject {
     pub gid: u32,
     /// The mode bits.
     pub mode: u32,
-    /// The state of the object, if the state determines which ACL the object has.
+    /// The state of the object. `None` if a change of the ACL might not change the state.
     pub version: Option<Version>,
     /// The ACL of the object.
     pub acl: StoredAcl,
@@ -97,14 +97,15 @@ impl StoredAcl {
     }
 }
 
-/// The state of an object, as two groups of words. Most objects of a directory have the same `shared` words. The `own` words differ from object to
-/// object.
+/// The state of an object, as two groups of 64-bit words. Most objects of a directory have the same `shared` words. The `own` words differ from
+/// object to object.
 struct State {
     shared: [u64; 4],
     own: [u64; 2],
 }
 
-/// Marks the words of a [`Version::Watched`]. No dialect of ACLs has this number.
+/// Added to the first word of a [`Version::Watched`], so that the words differ from those of a [`Version::Stamped`]. The number of every dialect of
+/// ACLs is smaller.
 const WATCHED: u64 = 1 << 32;
 
 /// Computes memo keys from the states of objects.

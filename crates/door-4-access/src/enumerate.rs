@@ -125,7 +125,7 @@ impl AccessCheck<'_> {
         let each = children.iter().zip(acls).map(|((name, subject), known)| {
             let own = shown_alone(name)?;
             let shown = own.as_ref().unwrap_or(same);
-            // If no role shows the entry, its ACL does not matter. Some roles skip the ACL.
+            // If the roles do not make the entry visible, its ACL does not matter. The ACL does not matter either if the roles skip the ACL.
             if !shown.kind(subject.kind) {
                 return Ok(Sight::Hidden);
             }
@@ -144,7 +144,8 @@ impl AccessCheck<'_> {
         sights
     }
 
-    /// The decision of the roles about one child; `None` if there is no assignment on this child.
+    /// Which kinds of objects the roles make visible at the path of one child. `None` if there is no role assignment on this child, so that it has
+    /// the same roles as the other children.
     fn shown_alone(&self, directory: &StorePath, name: &str) -> Result<Option<Shown>, Refusal> {
         let Ok(path) = directory.join(name) else { return Ok(None) };
         let child = RolePath::of(self.datastore, &path);

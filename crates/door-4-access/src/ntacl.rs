@@ -42,7 +42,7 @@ impl SecurityDescriptor {
         if u16_at(blob, 2)? != version || u32_at(blob, 4)? == 0 {
             return bad("the header is not an NTACL header");
         }
-        // In versions 2 to 4, the descriptor comes after a pointer to it, hashes, and other data about its origin.
+        // In versions 2 to 4, a pointer, hashes and other data come before the descriptor.
         let descriptor = match version {
             1 => 8,
             2 => 8 + 4 + 16,
@@ -326,7 +326,7 @@ mod tests {
                 assert_eq!(read.dacl.map(|entries| entries.len()), Some(count));
             }
         }
-        // The size is 28 bytes, plus 8 for the list, plus 16 for each entry and 4 for each number of its SID.
+        // The size is 28 bytes, plus 8 for the list, plus 16 for each entry and 4 for each sub-authority of its SID.
         for (wide, bytes) in [(374, 65_532), (375, 65_536), (376, 65_540)] {
             let entries = [vec![entry(13); wide], vec![entry(12); 1_000 - wide]].concat();
             let written = of(entries).to_ntacl();

@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath,
 use enfilade_facts::{Clocks, Held, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
 
-/// Judges what the visitor wants of a target, at this revision.
+/// Judges what the visitor wants of a target, at the revision of `view`.
 ///
 /// # Errors
 /// A [`Refusal`], which names the role or entry that decided.
@@ -127,7 +127,7 @@ pub(crate) struct AccessCheck<'c> {
     pub(crate) now: Clocks,
     pub(crate) principal: &'c Principal,
     pub(crate) datastore: &'c DatastoreName,
-    /// The rights that make an object visible.
+    /// The rights that a principal must have on an object to see it.
     pub(crate) visible: AccessMask,
     pub(crate) memo: &'c AccessMemo,
 }
@@ -174,9 +174,9 @@ impl AccessCheck<'_> {
         Err(self.refuse(ask, granted, wanted))
     }
 
-    /// Whether the ACL of the directory grants DELETE_CHILD, which replaces DELETE on the target (RFC 8881 §6.2.1.3.2). The roles on the target's own
-    /// path still have to grant DELETE. If the directory has no ACL and its mode has the sticky bit, the principal also has to own the target or the
-    /// directory (POSIX.1-2024, `unlink` and `rename`).
+    /// Whether the ACL of the directory grants DELETE_CHILD, so that the ACL of the target need not grant DELETE (RFC 8881 §6.2.1.3.2). The roles on
+    /// the target's own path still have to grant DELETE. If the directory has no ACL and its mode has the sticky bit, the principal also has to own
+    /// the target or the directory (POSIX.1-2024, `unlink` and `rename`).
     pub(crate) fn directory_lets_delete(&self, ask: &Ask<'_>, parent: &Subject) -> Result<bool, Refusal> {
         let Some((directory, _)) = ask.path.split() else { return Ok(false) };
         let roles = self.roles(&RolePath::of(self.datastore, ask.path))?;
@@ -246,7 +246,8 @@ impl AccessCheck<'_> {
     /// The node whose role assignments apply on a path.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
-        // The node is never above the node of the datastore, because a session for a project has roles only in datastores of the project.
+        // The node is never above the node of the datastore, because the roles of a session for a project differ between datastores: the session has
+        // roles only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
             // If an assignment cannot be read, only requests whose path contains the node of the assignment are refused.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });

@@ -11,7 +11,7 @@ use enfilade_identity::{Principal, Reach};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The set of roles that counts, and where it comes from.
+/// The roles that count for a principal on a path, and where they are assigned.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Resolved {
     /// The roles; empty if none are assigned.
@@ -269,7 +269,7 @@ pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl
     matches!(key.who, Who::Named(_)) && refuses
 }
 
-/// The roles of an assignment. An assignment of `acl.cfg` that is not known might be NoAccess, so it counts as NoAccess.
+/// The roles of an assignment. While the content of `acl.cfg` is not known, an assignment of the file might be NoAccess, so it counts as NoAccess.
 fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> Vec<(Role, bool)> {
     match is_unknown(key, assignment, knows_acl_cfg) {
         true => vec![(Role::NoAccess, true)],

@@ -132,7 +132,7 @@ fn answer(faces: &Faces, head: &Parts, made: &IssuedToken) -> Outcome {
     Ok(ApiResponse::with_token(StatusCode::CREATED, body, &made.token))
 }
 
-/// The scope that a request names, with ids.
+/// The requested scope, with ids instead of names.
 fn wanted(house: &House, scope: ScopeRef) -> Result<Wanted, ApiError> {
     let nowhere = || {
         ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))

@@ -241,7 +241,7 @@ pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
     let is_none = |name: &str| value.get(name).is_none_or(|value| value.is_null() || value == "");
-    // A value that is no text names no credential.
+    // A value that is not a string names no application credential.
     let is_made_so = by.is_some() && value.get("app_cred_id").and_then(Value::as_str) == by.as_deref();
     is_none("trust_id") && is_none("access_token_id") && (is_none("app_cred_id") || is_made_so)
 }

@@ -112,7 +112,8 @@ impl ApiResponse {
         ApiResponse { subject: secret_header(token), ..Self::new(status, body.into()) }
     }
 
-    /// The response to a login that is not complete: the receipt in its header, and what it is good for in the body.
+    /// The response to a login that is not complete: the receipt in its header, and in the body the methods that were accepted and those that are
+    /// still required.
     fn with_receipt(value: &Value, receipt: &str) -> Self {
         ApiResponse { receipt: secret_header(receipt), ..Self::json(StatusCode::UNAUTHORIZED, value) }
     }

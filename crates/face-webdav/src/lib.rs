@@ -240,7 +240,7 @@ async fn blocking_failure<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let turn = share.turn().await;
-    // The work keeps its place in the share until it ends, also if its client disconnects.
+    // The work occupies a thread of the user's share until the work ends, even if the client disconnects.
     let work = move || {
         let _turn = turn;
         work()
@@ -335,7 +335,7 @@ async fn delete(call: Call) -> Answer {
             return Err(RequestError::Header("Depth").into());
         }
         let conditions = RequestConditions::of(&head)?;
-        // Dropped with this request, also when its client disconnects.
+        // This value is dropped with the request, also if the client disconnects. Then the work is cancelled.
         let cancel_on_drop = CancelOnDrop::default();
         let cancel = cancel_on_drop.token();
         let goal = place.clone();

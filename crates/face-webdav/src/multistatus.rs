@@ -74,7 +74,7 @@ impl Live {
         self.written()[0]
     }
 
-    /// The name, the start tag and the end tag of the property. They are constants because many are written for every entry.
+    /// The name, the start tag and the end tag of the property. These texts are constants, because many of them are written for every entry.
     fn written(self) -> [&'static str; 3] {
         macro_rules! written {
             ($name:literal) => {

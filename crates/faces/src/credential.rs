@@ -1,5 +1,5 @@
 //! The only module that reads credentials from requests. A request must contain exactly one credential, in the only form that is accepted for its
-//! kind. If a proxy in front and this server read different credentials, an attacker can use the difference.
+//! kind. Otherwise a proxy in front might read another credential than this server, and an attacker could use the difference.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -73,7 +73,7 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
     let decoded = |text: &str| {
         percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new)
     };
-    // A spelling of a name may contain percent-encoded bytes, so a ticket that is not encoded must not be decoded.
+    // The spelling of a user's name may itself contain percent-encoded bytes. So a ticket that is not percent-encoded must not be decoded.
     let text = match text.starts_with("PBS:") {
         true => Some(Zeroizing::new(text.to_owned())),
         false => decoded(text),
@@ -115,7 +115,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     }
 }
 
-/// The credential of a request with exactly one.
+/// The credential in the headers, if there is exactly one.
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
@@ -246,7 +246,7 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
     let (Some(name), Some(secret)) = (parts.next(), parts.next()) else {
         return Err(malformed("the Basic credential has no `:` between user and password"));
     };
-    // No name contains bytes that are not UTF-8.
+    // A name in bytes that are not UTF-8 belongs to nobody.
     let known = std::str::from_utf8(name).ok().and_then(|name| login(name).ok());
     match (known, Secret::new(secret)) {
         (Some(authid), Some(secret)) => Ok(Credential::Secret(SecretAsk { authid, secret })),
@@ -426,7 +426,7 @@ mod tests {
             let (userid, token) = (ask.userid.as_str(), ask.session.token.reveal());
             assert_eq!((userid, token, ask.csrf.as_deref()), ("alice@pbs", b"abc".as_slice(), Some("x")));
         }
-        // A percent-encoded name stays as it is, unless the ticket is encoded once more.
+        // A name with percent-encoded bytes is read unchanged, also if the client percent-encodes the whole ticket.
         for name in ["J%C3%BCrgen%20Gro%C3%9F@%local", "ä@pam", "a%3Ab@%local", "100%@local"] {
             let user: Authid = name.parse().unwrap();
             let text = ticket_text(&user, "abc=");

@@ -53,7 +53,7 @@ fn what_each_role_grants() {
 
 #[test]
 fn roles_as_acl_cfg_resolves_them() {
-    // assignments; path in the store → the roles that count
+    // Columns: the assignments; a path in the datastore; the roles that count on this path.
     for (facts, at, expected) in [
         ("", "a", "no role"),
         ("/ staff Admin", "a", "role Admin assigned to group @staff@local on /"),
@@ -70,19 +70,19 @@ fn roles_as_acl_cfg_resolves_them() {
         ),
         ("/datastore/tank alice DatastoreReader-", "a", "no role"),
         (
-            // A deeper set replaces a higher one, also when it grants less.
+            // The roles on a deeper node replace the roles on a higher node, even if they grant less.
             "/datastore/tank alice DatastoreAdmin\n/datastore/tank/a staff DatastoreReader",
             "a/b",
             "role DatastoreReader assigned to group @staff@local on /datastore/tank/a",
         ),
         (
-            // A user's own set replaces the sets of the user's groups on the same node.
+            // The roles of the user itself replace the roles of the user's groups on the same node.
             "/datastore/tank alice DatastoreReader\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreReader assigned to user alice@local on /datastore/tank",
         ),
         (
-            // NoAccess does not propagate to this path, so the user has no set here, and the group's set counts.
+            // NoAccess does not propagate to this path, so the user itself has no role here, and the role of the group counts.
             "/datastore/tank alice NoAccess-\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
@@ -94,7 +94,7 @@ fn roles_as_acl_cfg_resolves_them() {
             "role DatastoreReader assigned to group @staff@local on /datastore/tank",
         ),
         (
-            // The name of another store, or a longer name, is another path.
+            // A path in which a name only begins with the same letters is another path.
             "/datastore/tank2 staff Admin\n/datastore/tank/ab staff Admin",
             "a",
             "no role",

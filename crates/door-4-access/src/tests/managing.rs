@@ -374,7 +374,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         ("create_user", "manager", other, of_local, None),
         ("create_user", "admin", project, of_local, Some(As::Admin)),
         ("create_domain", "manager", domain, of_local, None),
-        // A session for a domain administers no records of the whole cloud.
+        // A session for a domain may not administer records of the whole cloud.
         ("create_domain", "admin", domain, of_local, None),
         ("list_services", "admin", domain, nothing, None),
         ("create_system_grant_for_user", "admin", domain, of_alice, None),
