@@ -24,7 +24,7 @@ struct Problem {
     what: String,
 }
 
-/// Reads each record, each tally, the log and the head.
+/// Reads and checks each record, each tally, the change log and the head.
 ///
 /// # Errors
 /// When the store cannot be read at all. Damaged records are not an error, but part of the result.

@@ -20,7 +20,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// The pages of an empty file. A page has this length, in bytes.
+    /// The pages of an empty file, whose pages have the length `page_bytes`.
     pub(super) fn new(page_bytes: u64) -> Self {
         Pages { page_bytes, done: PAGES_OF_NONE, table: Table::Head, tree: Tree::new(page_bytes) }
     }

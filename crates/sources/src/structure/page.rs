@@ -163,7 +163,7 @@ pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) ->
         };
         nodes.push(node);
     }
-    // LMDB never uses the first key of a branch.
+    // The first key of a branch is left out, because LMDB never uses it.
     let keys = nodes.iter().skip(usize::from(!is_leaf)).map(|node| node.key);
     let is_sorted = are_sorted(keys, is_free)?;
     (is_sorted && are_packed(nodes, upper, page.len())).then_some(match is_leaf {
