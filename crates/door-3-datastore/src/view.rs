@@ -5,7 +5,7 @@ use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
 use std::sync::Arc;
 
-/// A datastore and the path of its content. Fields are ordered so that a request to a plain datastore reads one cache line.
+/// A datastore, with the path of its content and its settings. The order of the fields lets a request to a plain datastore read only one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {

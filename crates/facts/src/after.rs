@@ -1,4 +1,4 @@
-//! The facts as a change would leave them, without a commit.
+//! The facts as they would be after a change, without committing the change.
 
 use crate::change::Change;
 use crate::error::{CommitError, SourceError};
@@ -24,7 +24,7 @@ impl<'a> After<'a> {
     /// The errors of a commit of the change on top of this view.
     pub fn of(before: &'a View<'_>, change: &Change) -> Result<Self, CommitError> {
         let next = before.at().next();
-        // No entry of the log counts as shipped, so none is trimmed.
+        // The last shipped revision is 0, so no entry of the change log is deleted.
         let writes = write_down(before, change, next.revision.0, Revision(0))?;
         let at = if writes.is_empty() { before.at() } else { next };
         let writes = writes.into_iter().map(|Write { table, key, stored }| ((table, key), stored)).collect();

@@ -20,7 +20,7 @@ impl SharedSecret {
         SharedSecret(Some(bytes))
     }
 
-    /// The text of the secret; `None` if the secret was left out of the dump that this record comes from. No signature is right without a text.
+    /// The text of the secret; `None` if the secret was left out of the dump that this record comes from. Then no signature is accepted.
     pub fn text(&self) -> Option<String> {
         self.0.map(|bytes| to_hex(&bytes))
     }
@@ -129,7 +129,8 @@ pub struct Approval {
     pub user: UserId,
     /// The roles.
     pub roles: Vec<RoleId>,
-    /// The verifier: the user tells it the consumer, which proves with it that this user sent it.
+    /// The verifier (`oauth_verifier`). Only the user gets it with the approval, and gives it to the consumer. With it the consumer proves that it
+    /// acts for this user.
     pub verifier: SharedSecret,
 }
 

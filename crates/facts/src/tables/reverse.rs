@@ -1,6 +1,6 @@
 //! Reverse lookups. The table of a record finds the record by the first part of its key. This table finds a record by the second part of the record's
-//! key. A change that puts or deletes a record with [`Row::reverse`] also writes the row of this table. In some tables, the second part is in the
-//! value of a record, not in its key. The function that changes the value also writes the row of this table.
+//! key. If the type of a record defines [`Row::reverse`], each change that puts or deletes the record also writes the row of this table. Some records
+//! are found by a part of their value, not of their key. For these, the function that changes the value also writes the row of this table.
 
 use super::{
     BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who, prefix_bytes,
@@ -12,7 +12,7 @@ use crate::vocabulary::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The part of a record by which it is looked up, followed by the other part.
+/// The part by which a record is looked up, and then the part that identifies the record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ReverseKey {
     /// On this scope, the grantee has this role.
@@ -33,8 +33,8 @@ pub enum ReverseKey {
     LentOn(TrustId, TrustId),
     /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// The second in which the last token that the revocation mark covers expires. So a purge finds the marks that are no longer needed without
-    /// reading all marks.
+    /// The last token that this revocation mark covers expires in this second. So a purge finds the marks that are no longer needed without reading
+    /// all marks.
     Ends(i64, Revoked),
     /// The project or domain has this limit.
     LimitOf(LimitOwner, LimitId),

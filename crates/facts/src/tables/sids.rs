@@ -34,8 +34,8 @@ impl SidSpace {
 
     /// Returns the next SID of the store, and the record to store once that SID is issued. Returns `None` if no relative id is left.
     ///
-    /// The SID depends on the id of the store, and a restored backup has another id. So a SID that was issued after the backup, and that ACLs of files
-    /// may still contain, is never issued again.
+    /// The SID depends on the id of the store, and a restored backup has another id. So a SID that was issued after the backup, and that ACLs of
+    /// files may still contain, is never issued again.
     pub fn take(self, store: StoreId) -> Option<(Sid, SidSpace)> {
         let next_rid = self.next_rid.checked_add(1)?;
         let id = store.0.to_be_bytes();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A trust. After a trust is created, only its number of remaining uses changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
-    /// The user who delegates roles. A session by the trust has no more rights than this user has.
+    /// The user who delegates roles. A session that was issued for the trust has no more rights than this user has.
     pub trustor: UserId,
     /// The user who may use the trust.
     pub trustee: UserId,

@@ -1,5 +1,5 @@
-//! A path inside a datastore. Paths are normalised only here: every [`StorePath`] is safe.
-//! A path that would have to be repaired is refused: if two programs repaired it differently, that would be a security hole.
+//! A path inside a datastore. Only this file turns texts into paths, so every [`StorePath`] is safe. A text that would have to be repaired is
+//! refused, because two programs could repair it in different ways, so that one checks another path than the other uses.
 
 use super::percent_decoded;
 use crate::limits::{self, Limits};
