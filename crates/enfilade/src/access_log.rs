@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How many events may wait for the writer.
 const EVENTS_MAX: usize = 16_384;
-/// How long the writer waits for further events after the first event: to wake its thread for each event costs more than to write the event.
+/// How long the writer waits for further events after the first event. Waking the thread for each event would cost more than writing the event.
 const GATHER: Duration = Duration::from_millis(4);
 
 /// Passes events to a thread that writes them, so that a slow terminal delays no request, and the time of a request does not depend on
@@ -28,7 +28,7 @@ pub(crate) struct AccessLog {
     /// The maximum number of lines per second for failed logins, and for other events that anybody can cause.
     refusals_per_second: u64,
     waiting: Mutex<Waiting>,
-    /// Signals the first event in an empty queue.
+    /// Notified when an event comes into the empty queue.
     begun: Condvar,
     /// Held while writing, so that lines stay in order.
     writing: Mutex<Writing>,
@@ -162,7 +162,7 @@ impl Audit for AccessLog {
     }
 }
 
-/// Builds the JSON line by hand. It is built for every request, and a tree of JSON values would take as much time as all five doors.
+/// Builds the JSON line by hand, because a line is written for every request. A tree of JSON values would take as much time as all five doors.
 fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":"{time}""#);
     // An event of the server's own work has no request id.

@@ -261,7 +261,7 @@ pub(crate) fn how_to_add(place: &CertificatePlace) -> &'static str {
 }
 
 /// A warning if the server makes no certificate for the names in `[tls] names`. The server makes a certificate only when it creates the directory of
-/// certificates, and makes only a certificate of its own again.
+/// certificates, and later renews only a certificate that it made itself.
 pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
     let names: Vec<String> = tls.names().iter().map(|name| output::word(name)).collect();
     let names = Some(names.join(" ")).filter(|names| !names.is_empty())?;

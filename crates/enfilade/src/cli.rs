@@ -115,7 +115,7 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
-    /// Back up facts, keys, certificates, configuration and edited files, without the content of datastores; servers may run
+    /// Back up facts, keys, certificates, configuration and edited files, without the content of datastores; servers can run during the backup
     Backup(Backup),
     /// Restore facts, keys, certificates, configuration and edited files from a backup into an empty or new data directory
     Restore(Restore),
@@ -125,7 +125,7 @@ pub(crate) enum Command {
     /// The store with all records of the server (the facts): status, check, backup, restore, log of changes
     #[command(subcommand)]
     Facts(Facts),
-    /// Import users, roles, datastores and other records from another server, once
+    /// Import users, roles, datastores and other records of another server, as they are now
     #[command(subcommand)]
     Import(Import),
     /// Show whether an access is permitted, and which rule decides it
@@ -535,7 +535,7 @@ pub(crate) struct Explain {
     /// at the path, write-data stands for the creation of a file, and add-subdirectory for the creation of a directory
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
-    /// Explain a session of the user for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token
+    /// Explain the access of a session for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token
     #[arg(long)]
     pub(crate) project: Option<String>,
 }

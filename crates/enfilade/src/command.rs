@@ -52,7 +52,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
             return reference::run(subjects, word.as_deref(), json);
         }
-        // A restore gives its directory the name of the data directory only when the restore is complete.
+        // A restore writes to a new directory, which becomes the data directory only when the restore is complete.
         Command::Restore(command) => {
             return backup::restore(cli.data, command, json).map(|()| ExitCode::SUCCESS);
         }

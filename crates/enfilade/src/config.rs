@@ -185,8 +185,8 @@ impl Config {
     fn check_sockets(&self) -> anyhow::Result<()> {
         match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
             (Some(socket), false) => bail!(
-                "`tls.plain_listen` has the Unix socket `{}`, but `http.trusted_proxies` does not have \"unix\", without which every request \
-                 over it would be refused: add \"unix\" if only proxies can connect to the socket, else remove the socket",
+                "`tls.plain_listen` has the Unix socket `{}`, but `http.trusted_proxies` does not have \"unix\", so every request \
+                 over this socket would be refused: add \"unix\" if only proxies can connect to the socket, else remove the socket",
                 socket.display()
             ),
             (None, true) => bail!(

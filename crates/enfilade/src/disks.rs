@@ -36,7 +36,8 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directories to ask about. If the file system of a datastore is not mounted, its directory is in another file system, and is left out.
+/// The directories to ask about. If the file system of a datastore is not mounted, the directory of the datastore is in another file system. Then it
+/// is left out.
 fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
     let mut stores = house.datastores();
     stores.truncate(DATASTORES_SHOWN_MAX);

@@ -33,7 +33,7 @@ pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
 
 fn authority_in(directory: &Path) -> Option<PathBuf> {
     let certificate = directory.join("localhost.crt");
-    // If the bundle is missing, the server sends another certificate. A client that trusts only this certificate would refuse that one.
+    // If the bundle is missing, the server sends another certificate, which a client that trusts only this certificate would refuse.
     let is_served = certificate.exists() && directory.join("localhost.pem").exists();
     (is_served || !directory.exists()).then_some(certificate)
 }
@@ -153,7 +153,8 @@ pub(crate) fn without_users(home: &Home) -> anyhow::Result<Option<String>> {
 }
 
 /// A command to try after a start, with its heading. `login` contains the user and the password that a first start created, quoted for the shell.
-/// Without `login`, the command contains a user or token that can log in and list the datastore. If there is none, the command is the next step.
+/// Without `login`, the command contains a user or token that can log in and list the datastore. If none is found, the command is the operator's next
+/// step.
 pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (String, String) {
     if let Some(login) = login {
         return ("try:".to_owned(), listing(home, &login, address, &path(home)));

@@ -23,7 +23,7 @@ static NOTES: OnceLock<Notes> = OnceLock::new();
 #[derive(Default)]
 struct Notes {
     waiting: Mutex<Waiting>,
-    /// Signals the first line in an empty queue.
+    /// Notified when a line comes into the empty queue.
     begun: Condvar,
     /// Held by the thread that writes, so that lines stay in order.
     writing: Mutex<()>,

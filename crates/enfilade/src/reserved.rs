@@ -46,8 +46,8 @@ pub(crate) fn written_to(path: &Path) -> Reserved {
     }
 }
 
-/// Refuses a place of the server's own files that shares files with a datastore of the server with the data directory `house`. Every command that makes,
-/// names or fills such a place calls this.
+/// Refuses a place for the server's own files if it shares files with a datastore. `roots` are the datastores of the server with the data directory
+/// `house`. Every command that makes, names or fills such a place calls this function.
 ///
 /// A datastore that overlaps with `house` itself is ignored, because its server refuses every request for this datastore. So such a mistake in
 /// `datastore.cfg` prevents neither backups nor their restore.

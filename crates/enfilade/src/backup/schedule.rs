@@ -190,8 +190,8 @@ pub(crate) fn directory(installation: &Installation) -> Option<PathBuf> {
     installation.config.backup.directory.clone().map(PathBuf::from)
 }
 
-/// Refuses to create a directory again that had backups. The directory may be on a disk that is not mounted now: the backups would fill the disk with
-/// the mount point.
+/// Refuses to create a directory again that had backups. The directory may be on a disk that is not mounted now: then the backups would fill the disk
+/// that contains the mount point.
 fn refuse_vanished(record: &Record, directory: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         record.last_in(Some(directory)).is_none() || directory.exists(),

@@ -40,7 +40,7 @@ struct Faults {
     is_configuration_refused: bool,
 }
 
-/// How long a directory of certificates must be unchanged before it is read: files are often written together, or twice.
+/// How long a directory of certificates must be unchanged before it is read, because files are often written together, or twice.
 const QUIET: Duration = Duration::from_millis(100);
 /// The maximum number of waits of [`QUIET`] for a directory. After the last wait, the directory is read even if changes continue.
 const QUIET_TURNS_MAX: usize = 20;
@@ -155,8 +155,8 @@ impl Served {
         changed: Option<&BTreeSet<PathBuf>>,
     ) -> anyhow::Result<(usize, String)> {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. Then all files are read,
-        // and not only the changed ones.
+        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. In this case all files are
+        // read, and not only the changed ones.
         let is_empty = faults.is_place_refused && !keeper.files.is_behind();
         let looked = match changed.filter(|_| !is_empty) {
             Some(changed) => keeper.files.look_at(&certificates, changed, rules, clock::nanos()),
@@ -354,7 +354,7 @@ impl Served {
         let is_first = std::mem::replace(&mut *told, now) == 0;
         drop(told);
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // At the start, the reading of the files has logged these warnings already.
+        // When the files were read at the start, these warnings were logged already.
         if !is_first {
             warn(&keeper.files.revocations(clock::nanos()));
         }

@@ -28,7 +28,7 @@ pub(crate) enum Certs {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Add a certificate, or replace it by a renewed one: its files are joined and verified first, and a running server loads it
+    /// Add a certificate, or renew one: its files are first joined and verified; a running server then loads the new certificate
     Add {
         /// The certificate, its private key and its chain, in any order: PEM, DER or PKCS #12 (.p12, .pfx), also encrypted
         #[arg(required = true, value_name = "FILE")]

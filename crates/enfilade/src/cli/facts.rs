@@ -15,7 +15,7 @@ pub(crate) enum Facts {
         #[arg(long, default_value_t = 20, value_name = "N")]
         last: u64,
     },
-    /// Back up only the records in the store (the facts); servers may run and write during the backup. For a backup of all data of the server, use
+    /// Back up only the records in the store (the facts); servers can run and write during the backup. For a backup of all data of the server, use
     /// `enfilade backup`
     Backup {
         /// The backup file, outside of the data directory; it may be a device or a pipe. `-` is standard output
@@ -47,7 +47,7 @@ pub(crate) enum Facts {
     },
     /// Make the file of the store as short as its records allow; no other process may have the store open
     Compact {
-        /// Read everything and say how much shorter the file would be; nothing is changed, and servers may run
+        /// Read everything and say how much shorter the file would be; nothing is changed, and servers can run at the same time
         #[arg(long)]
         dry_run: bool,
     },

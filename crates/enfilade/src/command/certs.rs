@@ -301,7 +301,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     }
 }
 
-/// What a crt-list says about a name. Without a crt-list, nothing.
+/// What a crt-list says about a name; empty without a crt-list.
 #[derive(Default)]
 struct OfLines {
     /// The line by which the name is served, as written.

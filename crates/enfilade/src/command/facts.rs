@@ -57,7 +57,8 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a backup or dump for a restore. A pipe is first read to its end into a file, because other processes cannot write while the restore runs.
+/// Opens a backup or dump for a restore. A pipe is first read to its end into a file: its writer may be slow, and no other process can write to the
+/// store while the restore runs.
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let of_the_house = || {
         format!(

@@ -109,7 +109,7 @@ struct Subject {
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that lets a user log in again. Empty for a domain or project: the report on these says who can still open sessions.
+    /// The command that lets a user log in again. Empty for a domain or project, because their report says who can still open sessions.
     again: String,
 }
 

@@ -223,7 +223,7 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
     let is_covered = privileges.is_ok_and(|privileges| privileges.covers(role.privileges()));
     Ok((!is_covered).then(|| {
         let owner = output::word(&owner.to_string());
-        format!("it has full effect only when its owner also has the privileges of the role there: enfilade role assign --path {} --auth-id {owner} {role}", output::word(path.as_str()))
+        format!("it has full effect only when its owner also has the privileges of the role on this path: enfilade role assign --path {} --auth-id {owner} {role}", output::word(path.as_str()))
     }))
 }
 

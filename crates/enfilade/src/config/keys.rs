@@ -152,7 +152,7 @@ keys! {
     }
     /// Logins, tokens and their keys.
     identity: Identity, "identity.md" {
-        /// Slow password hashes that are computed at the same time; at least 1.
+        /// The maximum number of slow password hashes that are computed at the same time; at least 1.
         hash_slots: Option<usize>, "half the cores", Reload;
         /// Delay failed logins, and block an address after many of them.
         penalties: bool = true, Restart;

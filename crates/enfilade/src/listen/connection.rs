@@ -428,7 +428,7 @@ async fn speak_simply(
     finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle).await;
 }
 
-/// The trusted proxies, if the peer is one.
+/// The trusted proxies, if the peer is one of them.
 fn proxies_of(trusted: &Arc<Trusted>, stream: &Stream) -> Option<Proxies> {
     let all = trusted.hold(stream.peer()).then(|| Arc::clone(trusted))?;
     Some(Proxies(Arc::new(move |address| all.networks.hold(address))))

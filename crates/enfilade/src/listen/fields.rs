@@ -26,7 +26,7 @@ pub(super) struct Fields {
     head: [u8; 9],
     /// The number of received bytes of the present frame's header.
     headed: usize,
-    /// The number of bytes that are missing at the end of the present frame.
+    /// The number of bytes of the present frame that have not been received yet.
     left: usize,
     /// The received part of the present frame, if frames of its type carry fields.
     payload: Vec<u8>,

@@ -12,7 +12,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(100);
 
-/// Whether changes wait for their line in the log; and if they do, why.
+/// Whether some changes have no line in the log yet, and why.
 pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "audit log";
     let mut waited = Duration::ZERO;

@@ -59,7 +59,8 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     let whose = match is_same {
         true if origin.revision <= before.revision.0 => return None,
         true => format!(
-            "the copy is of this store, but has revision {}, and the newest revision here was {}: it was made where the store was changed separately",
+            "the copy is of this store, but has revision {}, and the newest revision here was {}: it is of a copy of this store that \
+             was changed elsewhere",
             origin.revision, before.revision
         ),
         false => {

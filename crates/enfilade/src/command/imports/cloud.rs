@@ -204,7 +204,7 @@ impl Api {
         })
     }
 
-    /// As [`Api::list_if_served`], in a session for the system. The inner error also says why there is no such session.
+    /// Like [`Api::list_if_served`], but in a session for the system. The inner error also says why there is no such session.
     pub(super) async fn list_for_system(
         &mut self,
         path: &str,
@@ -220,7 +220,7 @@ impl Api {
         rows
     }
 
-    /// As [`Api::list_for_system`]; if there is no session for the system, in the session of the login.
+    /// Like [`Api::list_for_system`]. If there is no session for the system, uses the session of the login.
     pub(super) async fn list_in_widest_session(
         &mut self,
         path: &str,

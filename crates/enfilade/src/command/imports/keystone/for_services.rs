@@ -12,7 +12,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{EndpointGroupId, EndpointId, PolicyId, RegisteredLimitId, ServiceId};
 use serde_json::Value;
 
-/// Adds the limits, policies and endpoint filters. The projects, regions, services and endpoints are already there.
+/// Adds the limits, policies and endpoint filters. The projects, regions, services and endpoints were added before.
 pub(super) async fn for_services(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     limits(api, asked).await?;
     policies(api, asked).await?;
@@ -49,8 +49,8 @@ pub(super) async fn shown_for_system(
         Ok(rows) => Ok(Some(rows)),
         Err(refused) => {
             let why = format!(
-                "records of others may be missing: Keystone shows all of them only to a session for the system, and refused one ({refused}); \
-                 import again with `system_scope: all` instead of the project in clouds.yaml"
+                "records of others may be missing: Keystone shows all of them only to a session for the system, and refused such a session or \
+                 the list ({refused}); import again with `system_scope: all` instead of the project in clouds.yaml"
             );
             asked.left.push(Imported::left(kind, "", why));
             shown(api, asked, path, many, kind).await

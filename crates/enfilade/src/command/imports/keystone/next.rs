@@ -65,8 +65,8 @@ pub(super) fn steps(
     }
     let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
     let why = format!(
-        "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
-         here{now}, then check them",
+        "tokens that Keystone issued stay valid only if this server has its keys: copy /etc/keystone/fernet-keys of the server of Keystone to `{}` \
+         while no server runs here{now}, then check the keys",
         home.fernet_keys().directory().display()
     );
     let commands = vec![command("keys check")];
