@@ -210,9 +210,9 @@ fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
     let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
     match rest {
         Some(rest) => bail!(
-            "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put the store back, or \
-             restore a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move `{place}` away \
-             first",
+            "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put the store back, \
+             or restore a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move `{place}` \
+             away first",
             place = data.display()
         ),
         None => Ok(()),

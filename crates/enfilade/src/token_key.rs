@@ -81,8 +81,8 @@ pub(crate) fn lost_session_keys(keys: &FernetKeys, source: &dyn Source) -> anyho
 pub(crate) fn lost_sessions(directory: &Path) -> String {
     format!(
         "the keys of sessions in `{}` are missing, and this data directory has issued sessions: a server that starts without keys neither accepts \
-        nor issues sessions, and a running server uses the last keys until `[facts] stale_limit` is over; restore `keys/` from the backup; only if the \
-        keys are lost, run `enfilade keys init`, which ends every session",
+        nor issues sessions, and a running server uses the last keys until `[facts] stale_limit` is over; restore `keys/` from the backup; only if \
+        the keys are lost, run `enfilade keys init`, which ends every session",
         directory.display()
     )
 }
