@@ -328,6 +328,6 @@ mod tests {
             assert_eq!(list.lines.len() + list.bad.len(), meant, "{text:?}");
             (lines, told) = (lines + list.lines.len(), told + list.bad.len());
         }
-        assert!(lines > 5_000 && told > 5_000, "{lines} lines, {told} told of");
+        assert!(lines > 5_000 && told > 5_000, "{lines} lines applied, {told} lines reported");
     }
 }

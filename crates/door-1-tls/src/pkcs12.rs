@@ -47,7 +47,7 @@ pub(crate) fn read(der: &[u8], passphrase: &str) -> Result<Content, Sealed> {
             DATA => bags(Der(inside).expect(tag::OCTETS).ok_or(UNPARSED)?, passphrase, &mut content)?,
             ENCRYPTED_DATA => {
                 let (algorithm, sealed) = encrypted_data(inside).ok_or(UNPARSED)?;
-                // About one in 256 wrong passphrases results in valid padding. So content that cannot be parsed also means a wrong passphrase.
+                // With about one in 256 wrong passphrases, the padding is valid. So content that cannot be parsed also counts as a wrong passphrase.
                 bags(&decrypt(algorithm, sealed, passphrase)?, passphrase, &mut content)
                     .map_err(|why| if why == UNPARSED { Sealed::Wrong } else { why })?;
             }
@@ -111,7 +111,7 @@ pub(crate) fn decrypt_key(der: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<
     };
     let (algorithm, sealed) = parts(der).ok_or(Sealed::Unsupported("the encrypted key cannot be parsed"))?;
     let key = decrypt(algorithm, sealed, passphrase)?;
-    // About one in 256 wrong passphrases results in valid padding. So content that cannot be parsed also means a wrong passphrase.
+    // With about one in 256 wrong passphrases, the padding is valid. So content that cannot be parsed also counts as a wrong passphrase.
     let mut whole = Der(&key);
     let is_key = whole.expect(tag::SEQUENCE).is_some_and(|key| Der(key).expect(tag::INTEGER).is_some());
     match is_key && whole.0.is_empty() {

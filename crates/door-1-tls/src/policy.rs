@@ -159,8 +159,8 @@ impl Policy {
     }
 
     /// Whether a handshake under this policy would accept the client certificate in `pem` at the time `now`, in seconds since the epoch. The client
-    /// certificate is the first one in `pem`, and the others are its chain. The error says why it would not be accepted. `None` if clients are not
-    /// asked for certificates.
+    /// certificate is the first certificate in `pem`, and the others are its chain. The error is the reason why the handshake would fail. `None` if
+    /// clients are not asked for certificates.
     pub fn accepts(&self, pem: &[u8], now: i64) -> Option<Result<(), String>> {
         let verifier = self.clients.as_ref()?;
         let mut chain = CertificateDer::pem_slice_iter(pem).flatten();

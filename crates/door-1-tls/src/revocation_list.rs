@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 /// The fields of a revocation list.
 #[derive(Debug)]
 pub(crate) struct RevocationList {
-    /// The last second in which the list is valid, since the epoch; `None` if the list does not contain it.
+    /// The last second in which the list is valid, since the epoch; `None` if the list does not contain this time.
     until: Option<i64>,
     /// Whether none of the trusted authorities issued the list.
     is_foreign: bool,

@@ -38,7 +38,7 @@ pub struct Rules {
     pub strict: bool,
 }
 
-/// The facts about a certificate file that the server has in memory for every file, before a handshake needs the file.
+/// The data of a certificate file that the server has in memory for every file, even if no handshake has needed the file yet.
 #[derive(Clone, Debug)]
 pub struct CertificateFile {
     /// The path of the file. Without a crt-list, files are ordered by path, and the first one is the default.
@@ -56,7 +56,7 @@ pub struct CertificateFile {
     pub algorithm: Algorithm,
     /// The policy of connections that get this certificate.
     pub policy: Arc<Policy>,
-    /// Digests of the certificate's names.
+    /// Digests of the names for which the file is served: those that its crt-list line lists, otherwise those of the certificate.
     names: Box<[u64]>,
     listed: Option<Box<Listed>>,
 }
@@ -147,7 +147,7 @@ pub struct DigestedLeaf {
 /// A change of one file.
 #[derive(Clone, Debug)]
 pub enum FileChange {
-    /// The file is new, or replaces the one with the same path.
+    /// The file is new, or replaces the file at the same path.
     Put(CertificateFile),
     /// The file at this path was removed.
     Remove(Box<str>),
@@ -644,6 +644,6 @@ mod tests {
                 }
             }
         }
-        assert!(view.count() > 100 && view.files.len() <= 3, "places are used again");
+        assert!(view.count() > 100 && view.files.len() <= 3, "the places of removed files are used again");
     }
 }

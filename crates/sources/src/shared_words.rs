@@ -40,7 +40,7 @@ impl SharedWords {
         }
     }
 
-    /// Maps the file of `other`, whose path is `path`, at the address of the present file, which it replaces.
+    /// Replaces the mapped file: the file of `other`, which is at `path`, is mapped at the same address.
     ///
     /// # Errors
     /// When the file cannot be mapped. In this case the old file stays mapped.

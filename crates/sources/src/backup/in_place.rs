@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 pub struct NewDirectory {
     path: PathBuf,
     new: PathBuf,
-    /// Locked while this process restores. The kernel releases the lock at the end of the process, even if it was killed.
+    /// The lock file of the directory. It is locked while this process restores. The kernel releases the lock when the process ends, also if the
+    /// process is killed.
     _lock: File,
     is_in_place: bool,
 }

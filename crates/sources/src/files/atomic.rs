@@ -110,7 +110,7 @@ fn write_beside(
 }
 
 /// A file for reading and writing on the file system of this directory. The name of the file is removed at once. So the kernel deletes the file when
-/// it is closed, even if the process was killed.
+/// the process closes it or ends, even if the process is killed.
 ///
 /// # Errors
 /// When the file cannot be made.

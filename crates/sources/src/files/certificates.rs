@@ -296,7 +296,7 @@ pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
 }
 
 /// The paths of bundles in these directories that may have companion files. A change of a companion file does not change the identity of the bundle's
-/// own file. So the caller must compare the identity of these bundles with that of [`identity_of_whole`].
+/// own file. So the caller must call [`identity_of_whole`] to find changes of these bundles.
 pub fn with_companions(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut with = BTreeSet::new();
     for directory in directories {

@@ -30,8 +30,8 @@ pub struct FernetKeys {
 /// A key.
 pub struct FernetKey {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
-    /// The change time of the key's file, in seconds since the epoch. A primary key has signed since this time, because the rotation renamed its
-    /// file.
+    /// The change time of the key's file, in seconds since the epoch. For the primary key, this is the time at which it became the primary key,
+    /// because the rotation then renamed its file.
     pub since: i64,
     /// The mode of the key's file, if it allows too many users to read the file.
     pub too_wide: Option<u32>,
@@ -320,17 +320,17 @@ mod tests {
         assert_eq!(numbers(&keys), [0, 4, 5, 6, 7]);
         let before = keys.read().unwrap();
         let bytes = |found: &Found, number: u32| found.keys.get(&number).map(|key| *key.bytes());
-        assert_eq!(before.primary(), Some(7), "7 signs");
+        assert_eq!(before.primary(), Some(7), "key 7 is the primary key");
         let rotation = rotate(&keys, 5);
-        assert_eq!(rotation, Rotation { primary: 8, drops: vec![4] }, "0 is next, and 4 goes");
-        let after = keys.read().unwrap();
-        assert_eq!(bytes(&after, 8), bytes(&before, 0), "what was staged signs");
-        assert_ne!(bytes(&after, 0), bytes(&before, 0));
         assert_eq!(
-            bytes(&after, 5),
-            bytes(&before, 5),
-            "tokens of 5 are checked; those of 3 were lost long ago"
+            rotation,
+            Rotation { primary: 8, drops: vec![4] },
+            "key 0 becomes key 8, and key 4 is deleted"
         );
+        let after = keys.read().unwrap();
+        assert_eq!(bytes(&after, 8), bytes(&before, 0), "the staged key is the primary key now");
+        assert_ne!(bytes(&after, 0), bytes(&before, 0));
+        assert_eq!(bytes(&after, 5), bytes(&before, 5), "key 5 still verifies tokens");
         assert_eq!(after.keys.into_keys().collect::<Vec<_>>(), [0, 5, 6, 7, 8]);
     }
 
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(why[0], "its name is not a number");
         assert_eq!(why[3], "it is empty");
         rotate(&keys, 3);
-        assert_eq!(numbers(&keys), [0, 12, 14], "13 lies in the way");
+        assert_eq!(numbers(&keys), [0, 12, 14], "13 is the name of a file that is not a key");
         assert!(keys.directory().join("foo").exists());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(keys.directory()), mode(&keys.directory().join("0"))), (0o700, 0o600));

@@ -84,9 +84,8 @@ pub struct Mirror {
     /// The value that `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// If an entry of a file is faulty, its last good facts are used until the stale limit. For each file that this process compared, this field
-    /// contains the first second, since the epoch, at which such facts are no longer used. From this second on, a file with problems is read again at
-    /// each look. A file with problems is also read at the next look if it has no entry here.
+    /// For each file that this process compared, the first second, since the epoch, at which last good facts exceed the stale limit. From this second
+    /// on, each look reads a file with problems again. A look also reads a file with problems that has no entry here.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -108,7 +107,7 @@ struct Compared {
     outcome: Outcome,
     /// The records of the compared files after the change.
     after: Vec<(FileName, MirroredFile)>,
-    /// The first second, since the epoch, at which the last good facts of a faulty entry are no longer used.
+    /// The first second, since the epoch, at which last good facts exceed the stale limit.
     due: Option<i64>,
 }
 
@@ -152,7 +151,7 @@ impl Mirror {
         }
     }
 
-    /// Waits until something changes in the directory of a file, at most for the time `at_most`.
+    /// Waits until something changes in the directory of one of the files, at most for the time `at_most`.
     pub fn wait(&mut self, at_most: Duration) {
         self.watch.wait(&self.set, at_most);
     }
@@ -175,9 +174,9 @@ impl Mirror {
         let Compared { change, mut outcome, after, due } =
             source.read(|view| self.compared(view, &news, &said, now, by))??;
         if !change.is_empty() {
-            // If another process holds the lock of a file, it is changing the file, and will commit the change with the name of its user. So this
-            // look first waits for that process. If that process commits the change, the commit of this look is refused, and the change log contains
-            // the change only once.
+            // If another process holds the lock of a file, that process is changing the file, and will commit the change with the name of its user.
+            // So this look first waits for that process. If that process commits the change, the commit of this look is refused, and the change log
+            // contains the change only once.
             let _finished = by.is_none().then(|| self.set.let_finish(news.iter().map(|news| news.file)));
             outcome.committed = Some(source.commit(&change)?);
         }

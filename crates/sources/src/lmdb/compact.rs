@@ -1,7 +1,7 @@
 //! Compaction frees the space of deleted records. LMDB uses free pages again, but never makes its file shorter. After a page was split, both halves
 //! may stay partly empty.
 //!
-//! The records are put into a new file in the order of their keys, in a directory next to the old file. The new file is synced, and then renamed to
+//! The records are put, in the order of their keys, into a new file in a directory next to the old file. The new file is synced, and then renamed to
 //! the name of the old file. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the
 //! change log. It changes no fact, so the tallies stay the same. No other process may have the store open, because such a process would continue to
 //! use the old file.

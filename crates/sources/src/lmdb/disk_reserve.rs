@@ -101,7 +101,7 @@ pub(super) struct DiskReserve {
     map_bytes: u64,
     /// The size of the reserve, in bytes.
     bytes: u64,
-    /// The file has disk space up to this offset. Another process may have allocated more.
+    /// The file has disk space up to this offset, as far as this process knows. Another process may have allocated more.
     until: AtomicU64,
 }
 
@@ -117,7 +117,7 @@ impl DiskReserve {
         let file_bytes = file.metadata()?.len();
         let (map_bytes, bytes) = (env.info().map_size as u64, RESERVE_BYTES.min(all / PARTS_OF_FILE_SYSTEM));
         let reserve = DiskReserve { file, disk: DISK, map_bytes, bytes, until: AtomicU64::new(0) };
-        // The file of a store that an earlier version made can have holes. In this case, disk space is allocated for the whole file.
+        // The file of a store that an earlier version of this program made can have holes. In this case, disk space is allocated for the whole file.
         let has_holes = (reserve.disk.allocated)(&reserve.file) < file_bytes;
         let from = if has_holes { 0 } else { file_bytes };
         // An error is not reported here: the next change that gives rights tries again, and its error is reported.

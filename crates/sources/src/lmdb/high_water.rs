@@ -6,9 +6,9 @@
 //! ```text
 //! magic 8 | store id 16 | newest acknowledged revision u64 | unused 8 | newest revision in the audit log u64 | next store id 16
 //! ```
-//! The newest acknowledged revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut it
-//! may be older than the store, which does no harm. It is never newer than the store, because the store is synced first. Older versions of this
-//! program wrote LMDB's commit number into the unused word.
+//! The newest acknowledged revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut,
+//! the mark may be older than the store, which does no harm. The mark is never newer than the store, because the store is synced first. Older
+//! versions of this program wrote LMDB's commit number into the unused word.
 
 use crate::shared_words::SharedWords;
 use enfilade_facts::{At, Revision, StoreId};
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(read(), Err(io::ErrorKind::NotFound));
         assert!(!path.exists());
         let here = HighWater::open(&path).unwrap();
-        assert_eq!(read(), Err(io::ErrorKind::InvalidData), "of no store yet");
+        assert_eq!(read(), Err(io::ErrorKind::InvalidData), "the file contains no store id yet");
         here.begin(StoreId(7), Revision(3));
         assert_eq!(read(), Ok(At { store: StoreId(7), revision: Revision(3) }));
         here.begin(StoreId(7 << 80), Revision(0));

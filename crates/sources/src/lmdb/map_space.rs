@@ -24,7 +24,8 @@ pub(super) struct MapSpace {
     page_bytes: u64,
     /// An upper bound of the bytes in use: the length of the file before the transaction, plus the most bytes that the changes can have added.
     pub(super) file_bytes: u64,
-    /// The number of bytes that were in use before the transaction. It is computed only if the length of the file exceeds the first bound.
+    /// The number of bytes that were in use before the transaction. `None` if the length of the file does not exceed the strictest bound: then this
+    /// number is not needed.
     used_bytes: Option<u64>,
     /// The lowest bound that a change of the transaction may have exceeded; `None` if no change can have exceeded its bound.
     bound: Option<Bound>,

@@ -118,7 +118,7 @@ mod tests {
             (0..records).for_each(|_| file.put(Table::Users, 10, 90));
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {records}");
         }
-        // A large value has 50,000 bytes and the header of its first page. A node points to it.
+        // A value of 50,000 bytes is stored in separate pages, the first of which has a header. A node in a leaf contains the number of this page.
         for (page_bytes, pages) in [(4096, 4 + 1 + 13), (16384, 4 + 1 + 4), (32768, 4 + 1 + 2)] {
             let mut file = Pages::new(page_bytes);
             file.put(Table::Users, 10, 50_000);

@@ -93,7 +93,7 @@ impl Writers {
     }
 }
 
-/// Marks this thread as the one that writes a group. When it is dropped, even after a panic, another thread can write the next group.
+/// Marks this thread as the thread that writes a group. When this value is dropped, even after a panic, another thread can write the next group.
 struct Lead<'w>(&'w Writers);
 
 impl Drop for Lead<'_> {

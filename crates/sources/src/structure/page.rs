@@ -42,7 +42,8 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// Reads `MDB_db` (pad 4, flags 2, depth 2, counters of branches, leaves, pages of large values and records of 8 each, root 8).
+    /// Reads `MDB_db`. Its fields, with their lengths in bytes: pad 4, flags 2, depth 2, counters of branches, leaves, pages of large values and
+    /// records 8 each, root 8.
     pub(super) fn read(bytes: &[u8], flags: u16) -> Option<Self> {
         let (found, depth, root) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?, u64_at(bytes, 40)?);
         let page = (root != NO_ROOT).then_some(root);
