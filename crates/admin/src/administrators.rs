@@ -24,14 +24,14 @@ const MEMO_BYTES: usize = 1 << 12;
 /// What a user administers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Administers {
-    /// The server: the user has the role Admin on `/`, and no other role takes its rights away on the path of the roles.
+    /// The server: the user has the role Admin on `/`, and no other role takes the rights of Admin away on `/access/acl`.
     Server,
     /// The cloud: the user has the role `admin` on the system, on a domain or on a project.
     Cloud,
 }
 
 impl Administers {
-    /// All of them.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Server, Self::Cloud];
 
     /// The role of these administrators.
@@ -52,7 +52,7 @@ impl Administers {
         }
     }
 
-    /// The users and groups to which a role is assigned that can make an administrator.
+    /// The users and groups that have the role of these administrators. Whether they really are administrators also depends on other roles.
     fn grantees(self, view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
         match self {
             Self::Server => with_admin(view),
@@ -192,7 +192,7 @@ fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The time of a search. `enfilade doctor` reports files that are stale, so here only the wall clock counts.
+/// The clocks for a search. The files that people edit count as current, because `enfilade doctor` reports stale files separately.
 fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }
@@ -210,7 +210,7 @@ pub(crate) fn refused(
     };
     match checked {
         Err(Refusal::Facts(why)) => Err(why.into()),
-        // A lock ends by itself.
+        // A lock is no reason, because it ends by itself.
         Err(Refusal::Locked(_)) => Ok(None),
         checked => Ok(checked.err()),
     }

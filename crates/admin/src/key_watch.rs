@@ -18,7 +18,7 @@ pub struct KeyWatch {
 }
 
 enum State {
-    /// No keys since the server started.
+    /// The server has had no keys since its start.
     Never,
     /// The keys with this digest are in use.
     Good(MemoKey),

@@ -39,7 +39,7 @@ pub fn roots_in_file(text: &[u8]) -> Vec<(DatastoreName, String)> {
     stores.map(|(name, row)| (name.clone(), row.root(&name))).collect()
 }
 
-/// How long the file system of a datastore is awaited.
+/// How long the check waits for the file system of a datastore.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The datastores that share files with a reserved path. The content that exists is compared as when it is served: by device and inode, and by the
@@ -50,7 +50,7 @@ pub fn exposed(roots: impl IntoIterator<Item = (DatastoreName, String)>, reserve
     let found = |(name, root): (DatastoreName, String)| {
         let (answer, answered) = sync_channel(1);
         let (asked, own) = (root.clone(), Arc::clone(&reserved));
-        // A file system that does not answer blocks this thread.
+        // A file system that does not answer blocks only this thread.
         let thread = std::thread::Builder::new().name("exposed".into());
         let is_asked = thread.spawn(move || drop(answer.send(overlap_of(&asked, &own)))).is_ok();
         let reserved = match is_asked {

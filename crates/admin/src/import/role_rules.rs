@@ -1,4 +1,5 @@
-//! What roles of a Proxmox Backup Server mean here: on which paths they would give more rights than there, and where the files of a namespace are.
+//! What roles of a Proxmox Backup Server mean on this server: on which paths they would give more rights than in the source, and where the files of a
+//! namespace are.
 
 use super::stores::Stores;
 use enfilade_facts::tables::Assignment;
@@ -26,7 +27,8 @@ pub(super) fn in_doubt() -> String {
      again".to_owned()
 }
 
-/// Why the NoAccess of the source was left out, although rights stay that the source takes away.
+/// The text for a NoAccess of the source that was left out, because the user or token already has other roles on the path here. These roles stay,
+/// although the source takes the rights away.
 pub(super) fn still_has(named: &str, path: &RolePath, before: &Assignment) -> String {
     let roles: Vec<&str> = before.roles.iter().map(|(role, _)| role.name()).collect();
     format!(

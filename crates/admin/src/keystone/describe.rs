@@ -95,7 +95,7 @@ pub struct Catalog {
     has_filters: bool,
 }
 
-/// The endpoints that a filter can select, enabled or not.
+/// The endpoints that a filter can select, directly or by a group of endpoints. Disabled endpoints are included.
 #[derive(Debug, Default)]
 struct CatalogFilters {
     endpoints: BTreeSet<EndpointId>,
@@ -190,7 +190,8 @@ impl Indexed for Catalog {
         view: &View<'_>,
         written: &BTreeSet<(Table, Vec<u8>)>,
     ) -> Result<(), SourceError> {
-        // All filters are one flag, and any other change builds the whole catalog: so one key of the right table is enough.
+        // One update is enough for all written keys. Changed filters only set one flag, and a change of any other table builds the whole catalog
+        // again.
         let of_catalog = written.iter().find(|(table, _)| *table != Table::EndpointFilters);
         of_catalog.or(written.first()).map_or(Ok(()), |(table, key)| self.update(view, *table, key))
     }
@@ -302,7 +303,7 @@ pub struct Scopes {
     pub system: bool,
 }
 
-/// Every project and domain, and the system, on which a user has a role, directly or through a group.
+/// The scopes in which a user has a role, directly or through a group: enabled projects, enabled domains and the system.
 ///
 /// # Errors
 /// When the facts cannot be read.

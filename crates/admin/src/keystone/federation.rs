@@ -94,7 +94,7 @@ fn forget_provider(
     id: &IdentityProviderId,
     row: &IdentityProvider,
 ) -> Result<(), Error> {
-    // A protocol that is made meanwhile claims the provider, too.
+    // If a protocol of the provider is created at the same time, that change claims the provider, too, so the changes conflict.
     claim(view, change, id, row)?;
     for (key, _) in view.list::<Protocol>(&ProtocolKey::of(id))? {
         change.delete::<Protocol>(&key);

@@ -17,7 +17,8 @@ use enfilade_facts::vocabulary::{
 use std::collections::BTreeSet;
 
 impl Taking<'_, '_> {
-    /// The roles that the user has on the project, implied ones included: by assignments of the source that are in this store, and by others here.
+    /// The roles that the user has on the project, implied ones included. Assignments of the source count if they are in this store or are added by
+    /// this change. Other assignments in this store count, too.
     fn roles_on(&self, user: &UserId, project: ProjectId) -> Result<BTreeSet<RoleId>, Error> {
         let ways = self.ways;
         let mut grantees = vec![Grantee::User(*user)];
@@ -38,7 +39,7 @@ impl Taking<'_, '_> {
                 edge.extend(ways.implied_by(&role));
             }
         }
-        // A role of a domain is not a role on a project: only the roles that it implies are.
+        // A role that belongs to a domain does not count, but the roles that it implies do.
         roles.retain(|role| !ways.is_of_domain(role));
         if self.view.get::<User>(user)?.is_some() {
             let here = enfilade_identity::roles_of(self.view, user, &project, None)?;
