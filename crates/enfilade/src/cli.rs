@@ -259,7 +259,7 @@ pub(crate) enum User {
         /// The project (NAME, NAME@DOMAIN or its id) for logins of the user that do not name a project; an empty value removes this default
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -273,7 +273,7 @@ pub(crate) enum User {
     Remove {
         /// NAME@REALM
         user: Userid,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -281,7 +281,7 @@ pub(crate) enum User {
     Disable {
         /// NAME@REALM
         user: Userid,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -316,7 +316,7 @@ pub(crate) enum Group {
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -342,7 +342,7 @@ pub(crate) enum Member {
         /// USER@REALM or @GROUP
         #[arg(required = true)]
         members: Vec<String>,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -390,7 +390,7 @@ pub(crate) enum RoleCommand {
         /// Also on the path of a datastore that does not exist yet
         #[arg(long, requires = "path")]
         before_creation: bool,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -401,7 +401,7 @@ pub(crate) enum RoleCommand {
         /// Remove the assignment that projects below this project or domain inherit; `role list --named` shows such assignments
         #[arg(long, conflicts_with_all = ["path", "system"])]
         inherited: bool,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -426,7 +426,7 @@ pub(crate) enum RoleCommand {
     Undefine {
         /// The name of the role
         name: String,
-        /// Proceed even if the role is immutable, such as a role of `bootstrap`, or if no administrator who can log in is left
+        /// Proceed even if the role is immutable, such as a role of `bootstrap`, or if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },

@@ -79,7 +79,7 @@ fn ask_all(
             Ok(None) | Err(RecvTimeoutError::Disconnected) => {}
         }
     }
-    // A thread may still wait for a directory that `places` does not contain any more.
+    // The requests about directories that `places` does not contain any more are kept, because their threads may still wait.
     silent.append(&mut before);
     disks
 }

@@ -211,8 +211,8 @@ fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
     match rest {
         Some(rest) => bail!(
             "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put the store back, \
-             or restore a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move `{place}` \
-             away first",
+             or restore a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move \
+             `{place}` away first",
             place = data.display()
         ),
         None => Ok(()),

@@ -319,7 +319,7 @@ fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> a
         }
         let _lock = lock(data, directory)?;
         let mut names = leaf.names;
-        // The first name becomes the common name, so host names come before addresses.
+        // The first name becomes the common name, so host names are sorted before addresses.
         names.sort_by_key(|name| name.parse::<IpAddr>().is_ok());
         install(data, &place, &make(&names, Some(&authority), now)?)?;
         crate::output::note(&format!("`{}` was renewed with the local CA", place.display()));

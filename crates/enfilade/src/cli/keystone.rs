@@ -56,7 +56,7 @@ pub(crate) enum Domain {
     Disable {
         /// The name of the domain
         domain: Realm,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -65,7 +65,7 @@ pub(crate) enum Domain {
     Remove {
         /// The name of the domain
         domain: Realm,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -101,7 +101,7 @@ pub(crate) enum Project {
         /// Refuse all sessions for the project until it is enabled again
         #[arg(long)]
         disable: bool,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -110,7 +110,7 @@ pub(crate) enum Project {
     Remove {
         /// NAME, NAME@DOMAIN or its id
         project: String,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },

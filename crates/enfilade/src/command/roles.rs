@@ -137,7 +137,7 @@ fn assign(
     Ok(())
 }
 
-/// The path in the file system of a role path below a datastore, if the directory of the datastore exists, but nothing exists at this path.
+/// The file that a role path below a datastore stands for, if the directory of the datastore exists, but nothing exists at the path; else `None`.
 fn absent(home: &Home, path: &RolePath) -> anyhow::Result<Option<PathBuf>> {
     let Some(name) = path.datastore() else { return Ok(None) };
     let below = path.as_str().strip_prefix(&format!("/datastore/{name}/")).unwrap_or_default();

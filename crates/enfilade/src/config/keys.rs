@@ -192,7 +192,7 @@ keys! {
         expire_after: Option<Duration>, "never", Restart;
         /// How long a user must keep a new password.
         keep_for: Option<Duration>, "off", Restart;
-        /// The number of last passwords, including the current one, that a user may not choose again; 0: no rule.
+        /// The number of a user's last passwords, including the current one, that the user may not choose again; 0: no rule.
         unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
         /// A user can use a password that another user set only to choose a new password.
         change_given: bool, Restart;

@@ -459,7 +459,7 @@ async fn speak<S>(
     // There is one `Arc` per connection, so that requests on different connections do not contend for one reference count.
     let here = Arc::new((router, connection, Arc::clone(&lifecycle), client));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        // This runs before more input is read, because the HTTP library delivers a request as soon as its head is complete.
+        // This function runs before more input is read, because the HTTP library delivers a request as soon as its head is complete.
         let flaw = match is_h2 {
             true => malformed.is_so().then_some(Flaw::Fields),
             false => requested.begins(exact(request.body())),
