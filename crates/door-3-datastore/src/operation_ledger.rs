@@ -4,7 +4,7 @@
 //! read. So the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the process ends,
-//! however it ends. An operation adds to the count when it begins, and subtracts from the count when it ends. Neither step can fail.
+//! even if the process was killed. An operation adds to the count when it begins, and subtracts from the count when it ends. Neither step can fail.
 //!
 //! ```text
 //! word 0        magic and version; written last when the ledger is created
@@ -106,7 +106,7 @@ pub struct Active {
     pub readers: u64,
     /// The number of running writes.
     pub writers: u64,
-    /// When the count last rose from zero, seconds since the epoch; the operations that run now may have begun later. 0 if none runs.
+    /// When the count last rose from zero, seconds since the epoch; the operations that run now may have begun later. 0 if no operation runs.
     pub since: i64,
 }
 
@@ -549,7 +549,7 @@ mod tests {
                         let (store, place) = (&stores[(n + thread) % 3], LedgerSlot::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
                         let guard = ledger.enter(store, &place, kind, NOW).unwrap();
-                        // Sometimes another thread drops the guard than the thread that entered.
+                        // Sometimes the guard is dropped by a thread other than the one that entered.
                         if n % 100 == 0 {
                             std::thread::spawn(move || drop(guard)).join().unwrap();
                         }
@@ -607,15 +607,15 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// In the wrong order (judged before counted) an operation can miss the change without being counted. This shows that the test above can
-        /// fail.
+        /// If an operation judged the datastore before it is counted, it could miss the change although the ledger does not show it. This test shows
+        /// that the test above can fail.
         #[test]
         #[should_panic(expected = "assertion")]
         fn whoever_looks_before_entering_is_missed() {
             change_beside_operation(false);
         }
 
-        /// Two operations are in one count, and another thread subtracts each operation than the thread that added it. In the end the count is zero.
+        /// Two operations are in one count. Each operation is subtracted by a thread other than the one that added it. In the end the count is zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
-    /// The datastore has no maintenance mode, no mount point and no error in its section, so it is always open.
+    /// The datastore has no maintenance mode, no mount point and no error in its section. So only an error of `datastore.cfg` as a whole can close
+    /// it.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,

@@ -9,7 +9,7 @@ use crate::view::{Each, Found, Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// The facts that a change on top of a view would lead to. Other readers do not see these facts.
+/// The facts of a view as they would be after a change. Other readers do not see these facts.
 pub struct After<'a> {
     before: &'a dyn Snapshot,
     at: At,
@@ -21,7 +21,7 @@ impl<'a> After<'a> {
     /// The facts after the change.
     ///
     /// # Errors
-    /// The errors of a commit of the change on top of this view.
+    /// The errors that a commit of the change would have at the revision of this view.
     pub fn of(before: &'a View<'_>, change: &Change) -> Result<Self, CommitError> {
         let next = before.at().next();
         // The last shipped revision is 0, so no entry of the change log is deleted.

@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
     pub fn i64(&mut self) -> Option<i64> {
         self.fixed().map(i64::from_be_bytes)
     }
-    /// Yes or no. Any other byte is damage, and must not be read as yes: it could stand for "enabled".
+    /// Yes or no. Any other byte is damage. It must not be read as yes, because the field can mean "enabled".
     pub fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),

@@ -88,7 +88,7 @@ pub fn effect_of(before: &dyn Snapshot, writes: &[Write]) -> Result<Effect, Sour
     Ok(Effect::Takes)
 }
 
-/// Whether the record is an assignment whose user, group or token no longer exists after these writes.
+/// Whether the record belongs to a user, group or token that no longer exists after these writes (`tables::keeps_out`).
 fn is_of_nobody(
     before: &dyn Snapshot,
     writes: &[Write],

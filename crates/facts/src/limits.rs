@@ -40,7 +40,7 @@ fixed! {
     pub const REGION_ID_BYTES_MAX: usize = 490;
     /// Longest id of an identity provider, protocol, mapping or service provider, in characters (Keystone's columns).
     pub const FEDERATION_ID_CHARS_MAX: usize = 64;
-    /// Longest id of an identity provider, protocol, mapping or service provider, in bytes. A key of LMDB holds two of them.
+    /// Longest id of an identity provider, protocol, mapping or service provider, in bytes. A key of LMDB contains up to two of these ids.
     pub const FEDERATION_ID_BYTES_MAX: usize = 250;
     /// Shortest `user@realm`, in bytes (Proxmox `userid` schema).
     pub const USERID_BYTES_MIN: usize = 3;

@@ -1,7 +1,9 @@
-//! Locks users after failed logins, and reports logins, so that users without a login become inactive. Both are off unless they are configured.
+//! Locks users after failed logins, and reports logins, so that a user who does not log in for too long becomes inactive. Both are off unless they
+//! are configured.
 //!
-//! Failures are counted in memory and under the id of the user, so every face and every spelling of the name counts for the same user. Only users
-//! that exist are counted. The lock itself is a fact, so that every server obeys it from the next request on, and a restart does not end it.
+//! Failures are counted in memory and under the id of the user, so failures on every face and with every spelling of the name count for the same
+//! user. Only users that exist are counted. The lock itself is a fact, so that every server obeys it from the next request on, and a restart does not
+//! end it.
 
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::UserId;
@@ -26,7 +28,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Locks nobody, and reports no logins.
+    /// Accounts that lock no user and report no login.
     pub fn free() -> Self {
         Self::new(0, Arc::new(|_, _| true), None)
     }

@@ -25,7 +25,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// The credential as door 2 takes it.
+    /// The question to door 2 about this credential.
     pub(crate) fn ask(&self) -> Ask<'_> {
         match self {
             Credential::Secret(ask) | Credential::NamedSecret(ask, _) => Ask::Secret(ask),

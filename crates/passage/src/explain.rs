@@ -54,7 +54,7 @@ pub enum Remedy {
     /// No other remedy than the one in the table of refusals.
     #[default]
     OfTheCode,
-    /// Another credential. This credential gives no rights in datastores, with any role.
+    /// Another credential. No role gives rights in a datastore to this credential.
     OtherCredential,
     /// Binding the datastore to this project, which is the project of the credential or session.
     Binding(ProjectId),
@@ -291,8 +291,8 @@ impl House {
                 }
             }
             Reach::Everything => {
-                // If the user has a role on the datastore's project, a session for the project suffices. A role on the path would give the user more
-                // rights than this.
+                // If the user has a role on the datastore's project, the remedy is a session for the project, because a role on the path would give
+                // the user more rights.
                 if let Some(project) = self.own_project(who, name) {
                     return Remedy::OfProject(project);
                 }
@@ -310,8 +310,9 @@ impl House {
         }
     }
 
-    /// One line about what a listing of a directory that no role makes visible would show. `None` if the directory is not on the way to an object on
-    /// which the principal has a role (`ways.rs`). This function does not check whether these objects exist, and what their ACLs grant.
+    /// One line that says what a listing of `directory` shows although no role makes this directory visible. `None` if the directory is not on the
+    /// way to an object on which the principal has a role (`ways.rs`). This function does not check whether these objects exist, and what their ACLs
+    /// grant.
     fn ways_from(&self, who: &Principal, permit: &DatastorePermit, directory: &StorePath) -> Option<String> {
         const SHOWN: usize = 5;
         let (now, memo, store) = (self.now(), &self.parts.access_memo, (permit.name(), permit.access()));
@@ -468,8 +469,8 @@ pub struct OwnRights {
     pub rights: AccessMask,
     /// Why door 4 refuses the requested right; `None` if door 4 grants it.
     pub lack: Option<Lack>,
-    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. Only the visitor and the visitor's groups
-    /// have names; others are SIDs.
+    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. The lines name only the visitor and the
+    /// visitor's groups. All other users and groups are shown as SIDs.
     pub walk: Vec<String>,
 }
 
@@ -533,7 +534,7 @@ fn lack_of(
     })
 }
 
-/// Replaces a SID in a text by a name. A longer SID that begins with this SID stays.
+/// Replaces a SID in a text by a name. A longer SID that begins with this SID is not changed.
 fn with_name(text: &str, sid: &str, name: &str) -> String {
     let mut parts = text.split(sid);
     let mut named = parts.next().unwrap_or_default().to_owned();

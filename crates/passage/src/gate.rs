@@ -297,7 +297,7 @@ mod tests {
         Asker { from: Ipv4Addr::new(192, 0, 2, n).into(), failures }
     }
 
-    /// A gate without threads, whose works are numbers.
+    /// The state of a gate without threads. The work of a computation is a number.
     struct Bench(State<u64>);
 
     impl Bench {

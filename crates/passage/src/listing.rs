@@ -30,7 +30,7 @@ impl Stay {
     pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
         let Found { node, subject, mut permit } = found;
         if !permit.granted().covers(AccessMask::LIST) {
-            // The visitor may see a directory without the right to list it. In that case door 4 returns the refusal.
+            // A visitor may see a directory without having the right to list it. In that case, this call of door 4 returns the refusal.
             permit =
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
@@ -158,9 +158,9 @@ impl Listing {
         self.stay.share()
     }
 
-    /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether it continues. Listings of whole trees use
-    /// this function and not the tree walk (`enfilade_content::TreeWalk`). The tree walk opens every member, and keeps every directory above it open.
-    /// This function opens no entry, and only one directory is open while the client reads.
+    /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether the listing continues. Listings of whole
+    /// trees use this function and not the tree walk (`enfilade_content::TreeWalk`). The tree walk opens every member, and keeps every directory
+    /// above it open. This function opens no entry, and only one directory is open while the client reads.
     ///
     /// # Errors
     /// When door 2 or 3 no longer admits the visitor.

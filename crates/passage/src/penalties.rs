@@ -1,8 +1,8 @@
 //! Penalties for failed logins: a delay for the name, and a block for the address.
 //!
 //! With these penalties no client can lock out another user: no account is blocked, and a login with a remembered secret is not delayed. The table
-//! has a fixed size. Failures are counted under the name or id that the client sent, not under the user that it stands for. So the delay is the same
-//! whether or not a user of that name or id exists. Each spelling of a name is the same word ([`Authid::to_word`]), so a client gets no further
+//! has a fixed size. Failures are counted under the name or id that the client sent, not under the user that has this name or id. So the delay is the
+//! same whether or not a user of that name or id exists. Each spelling of a name is the same word ([`Authid::to_word`]), so a client gets no further
 //! guesses by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;

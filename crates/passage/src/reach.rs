@@ -109,8 +109,8 @@ pub(crate) trait Inside {
         }
     }
 
-    /// Asks for the right to create an object at a path, in the directory that was found for it. Also returns the owner and ACL that the object
-    /// inherits.
+    /// Asks for the right to create an object at a path. `directory` is the directory that was found for this path. Also returns the owner and ACL
+    /// that the object inherits.
     ///
     /// # Errors
     /// The refusal of door 4, also if the object cannot get an inherited ACL.

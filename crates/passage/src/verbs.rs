@@ -149,7 +149,7 @@ impl Found {
 }
 
 /// A file being read. The doors are asked again when the facts changed, and at least once a second. So a running download ends when the client's
-/// token is revoked or its right to read is withdrawn.
+/// token is revoked, or when the client loses the right to read the file.
 pub struct Reading {
     stay: Stay,
     path: StorePath,

@@ -31,7 +31,8 @@ use std::sync::Arc;
 
 impl House {
     /// Door 2: which principal does the credential prove? Only a login with a secret can wait: for a slow hash, or for the delay of a failure
-    /// (`admission.rs`). A client that sends the same bytes again on its connection is recognised before they are parsed ([`House::recognise`]).
+    /// (`admission.rs`). A client that sends the same bytes of a credential again on its connection is recognised before the bytes are parsed
+    /// ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.

@@ -17,8 +17,7 @@ impl Stay {
     /// itself nor on the roles of other users, so it is the same for an absent directory and for a hidden one.
     ///
     /// # Errors
-    /// The refusal `why`, if the directory is not on such a way. The refusal of a door, if the reason is another one than that an object looks
-    /// absent.
+    /// The refusal `why`, if the directory is not on such a way. Any other refusal of a door, except that an object looks absent or cannot be opened.
     pub fn leads_on<P: Patience>(
         &mut self,
         directory: &StorePath,
@@ -85,7 +84,7 @@ impl Stay {
     }
 }
 
-/// The members of a directory on ways, in the order of their names.
+/// The members of a directory that is shown because of ways, in the order of their names.
 #[derive(Default)]
 pub(crate) struct WayMembers {
     /// The last name that was looked at.
@@ -148,7 +147,7 @@ impl WayMembers {
     }
 }
 
-/// The next names on ways from a directory, with the ends to which each leads.
+/// The next names on ways from a directory, with the objects to which each name leads.
 fn by_name<'w>(directory: &StorePath, ways: &'w Ways) -> BTreeMap<&'w str, Vec<&'w StorePath>> {
     let depth = directory.names().count();
     let mut names: BTreeMap<&str, Vec<&StorePath>> = BTreeMap::new();

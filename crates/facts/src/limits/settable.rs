@@ -75,10 +75,10 @@ const MANY: u64 = 1_000_000_000;
 limits! {
     /// Open connections, in all.
     connections = 10_000, 1, MANY, "connections", "a new connection is closed at once";
-    /// Open connections from one address on which no client has logged in yet. For IPv6, this is the limit of a /64; a /56 may have 4 times as many,
-    /// and a /48 16 times as many.
+    /// Open connections from one address, without the connections on which a client has logged in. For IPv6, this is the limit of a /64; a /56 may
+    /// have 4 times as many, and a /48 16 times as many.
     connections_per_address = 256, 1, MANY, "connections", "a new connection is closed at once";
-    /// Connections from one address that are served at the same time and on which no client has logged in yet.
+    /// Connections from one address that are served at the same time, without the connections on which a client has logged in.
     unauthenticated_per_address = 64, 1, MANY, "connections", "others wait; a waiting connection replaces one that has made no progress for 1 second";
     /// Time until a new connection is served and its client sends the first byte.
     first_byte_seconds = 5, 1, HOUR, "seconds", "the connection is closed";

@@ -190,7 +190,8 @@ impl Revocation {
         Revocation { until: end, ..self }
     }
 
-    /// Combines this record with the previous record of the subject, which may have been made when the clock was ahead.
+    /// Combines this record with the previous record of the subject. The previous record can cover later seconds, if the clock was ahead when the
+    /// record was made. The result covers what either record covers.
     #[must_use]
     pub(crate) fn and(self, before: Revocation) -> Self {
         Revocation {

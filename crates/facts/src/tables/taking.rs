@@ -9,8 +9,8 @@ use crate::codec::Reader;
 use crate::vocabulary::Role;
 
 /// Whether a record gives no more rights after a change than before. `before` and `after` are values without their headers; `None` means that the
-/// record does not exist. A new record counts as giving a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files`, `Reverse`
-/// and `UsedPasscodes`. Deleting a record gives no right, except for NoAccess and the records of `Activities` (see [`keeps_out`]).
+/// record does not exist. A new record counts as giving a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files`, `Reverse`,
+/// `UsedPasscodes` and `Activities`. Deleting a record gives no right, except for NoAccess and the records of `Activities` (see [`keeps_out`]).
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;

@@ -2,8 +2,9 @@
 //!
 //! A name is any text. Names that fit Proxmox's grammar are written as they are. If a name, its realm or its token does not fit, all parts are
 //! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text
-//! has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`), and so is a name
-//! with invisible characters, because a person cannot copy these. Only the files of Proxmox contain such names as they are ([`Authid::to_proxmox`]).
+//! has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`). A name with
+//! invisible characters is also encoded, because a person cannot copy these characters. Only the files of Proxmox contain names of these two kinds as
+//! they are ([`Authid::to_proxmox`]).
 
 mod groups;
 mod parts;
@@ -72,7 +73,8 @@ impl Userid {
     }
 }
 
-/// Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
+/// Whether a user name fits Proxmox's grammar, `[^\s:/[:cntrl:]]+`. A `!` is allowed, because only a `!` after the last `@` begins the name of a
+/// token.
 fn fits_proxmox(name: &str) -> bool {
     !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':' || c == '/')
 }
@@ -123,7 +125,7 @@ pub struct Authid {
 impl FromStr for Authid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after it begins the token name.
+        // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after that `@` begins the token name.
         let at = text.rfind('@').ok_or_else(|| {
             Malformed::new(
                 "auth id",

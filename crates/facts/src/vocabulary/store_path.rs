@@ -5,7 +5,7 @@ use super::percent_decoded;
 use crate::limits::{self, Limits};
 use std::fmt;
 
-/// Names with this prefix are reserved (running uploads); no request can use them.
+/// Names with this prefix are reserved, for example for running uploads. No request can use them.
 const RESERVED_PREFIX: &str = ".enfilade-";
 
 /// A relative path of clean names; empty for the datastore's root.

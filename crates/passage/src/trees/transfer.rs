@@ -160,8 +160,8 @@ impl Stay {
         }
     }
 
-    /// If `judged` is `Ok`, completes the change of names, and returns the number of replaced bytes. If `judged` is a refusal, undoes the change of
-    /// names.
+    /// If `judged` is `Ok`, completes the change of names, and returns the number of bytes in the replaced object. If `judged` is a refusal, undoes
+    /// the change of names.
     ///
     /// # Errors
     /// The refusal that `judged` contains. [`Content::NotTakenBack`] if another client used one of the names meanwhile, so that the change cannot be

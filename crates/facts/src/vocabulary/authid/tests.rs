@@ -228,7 +228,7 @@ proptest! {
 
     #[test]
     fn a_text_is_read_as_one_name_or_refused(text in odd_text(), rest in odd_text()) {
-        // The parts of a text that is accepted spell an authid that is read in the same way.
+        // If a text is accepted as an authid, the spelling of this authid is read as the same authid.
         for text in [format!("{text}@{rest}"), format!("{text}@%{rest}")] {
             if let Ok(authid) = text.parse::<Authid>() {
                 prop_assert_eq!(authid.to_string().parse::<Authid>().unwrap(), authid);
