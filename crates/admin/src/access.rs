@@ -297,7 +297,7 @@ pub struct UserAccess {
     pub expires: i64,
     /// Every way in, whether it works or not.
     pub ways: Vec<Way>,
-    /// Every role that is assigned to the user or to a group of the user. The user is a member of the group directly, or through other groups.
+    /// Every role that is assigned to the user, or to a group of which the user is a member, directly or through other groups.
     pub roles: Vec<HeldRole>,
     /// The groups of the user that give no roles now, because their domain is disabled.
     pub groups_off: Vec<GroupName>,

@@ -86,7 +86,7 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why the user cannot log in with all its roles. `None` if it can.
+    /// Why the user cannot log in with all roles of the user. `None` if the user can.
     pub refused: Option<Refusal>,
 }
 
@@ -197,7 +197,7 @@ fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
-/// Why nobody can log in as the user with all its roles; or, if `token` is given, with this API token of the user. `None` if it is possible.
+/// Why no client can log in with all roles of the user; or, if `token` is given, with this API token of the user. `None` if a client can.
 pub(crate) fn refused(
     view: &View<'_>,
     user: &UserId,
@@ -216,7 +216,7 @@ pub(crate) fn refused(
     }
 }
 
-/// Why nobody can log in as the user, with its password or an API token that has all its roles. `None` if it is possible.
+/// Why no client can log in with all roles of the user: with the user's password, or with an API token. `None` if a client can.
 ///
 /// # Errors
 /// When the user does not exist, or the facts cannot be read.

@@ -46,7 +46,7 @@ pub enum DatastoreEdit {
     Remove,
 }
 
-/// Changes one section: first the file, under the lock of the file, then the facts. The change is in effect from the returned revision on.
+/// Changes one section: first in the file, while the file is locked, then in the facts. The change is in effect from the returned revision on.
 ///
 /// # Errors
 /// When the change is invalid, or the file cannot be changed; then nothing changes.

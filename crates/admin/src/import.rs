@@ -85,7 +85,8 @@ impl Imported {
         self.left_out.as_deref() == Some(HAS_PASSWORD)
     }
 
-    /// Whether a password was left out only because of the user's second factor: an import without second factors adds it.
+    /// Whether a password was left out only because of the user's second factor. An import with [`ProxmoxTerms::without_second_factor`] adds the
+    /// password.
     pub fn needs_second_factor(&self) -> bool {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(NEEDS_FACTOR))
     }
@@ -101,7 +102,7 @@ impl Imported {
     }
 }
 
-/// The reason for which an existing record is left out.
+/// The reason for leaving out a record that already exists.
 pub(crate) const HERE: &str = "the record already exists in this store";
 
 /// The reason for leaving out a record of a cloud that was imported earlier and deleted here since.

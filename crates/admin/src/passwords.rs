@@ -18,11 +18,11 @@ pub struct PasswordRules {
     pub kinds_min: usize,
     /// How long a password is valid, in seconds; 0 is for ever.
     pub seconds_max: i64,
-    /// How long a user must keep a password at least, in seconds.
+    /// The minimum time between two changes of a password by its user, in seconds.
     pub seconds_min: i64,
     /// The number of last passwords, including the present one, that a user may not choose again.
     pub unlike_last: usize,
-    /// Whether a password that another person chose can only be used to set a new one.
+    /// Whether a user must change a password that another person chose: it can only be used to set a new password.
     pub change_given: bool,
     /// A regular expression that a password must match.
     pub regex: Option<PasswordRegex>,
@@ -300,7 +300,7 @@ mod tests {
         assert!(choose(&rules, "one", &by("two"), Some(&second), 2 * DAY).is_err());
         let third = choose(&rules, "three", &by("two"), Some(&second), 2 * DAY).unwrap();
         assert!(choose(&rules, "one", &by("three"), Some(&third), 3 * DAY).is_ok());
-        // Earlier passwords and the age are not checked if an administrator chooses.
+        // If an administrator chooses the password, earlier passwords and the age of the old password are not checked.
         assert!(choose(&rules, "three", &ChosenBy::Another, Some(&third), 2 * DAY).is_ok());
     }
 

@@ -161,8 +161,7 @@ fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
     })?
 }
 
-/// Creates a token in the files. The secret is written before the token, so that the token is never without a secret: then it would be refused, as in
-/// Proxmox.
+/// Creates a token in the files. The secret is written before the token, because a token without a secret would be refused, as in Proxmox.
 fn create_kept(
     ctx: &ChangeContext<'_>,
     tokenid: &Authid,

@@ -35,7 +35,7 @@ pub fn user_named(view: &enfilade_facts::View<'_>, userid: &Userid) -> Result<Op
 }
 
 /// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
-/// damaged. The error of a damaged record is ignored here, because it must cause the refusal only of logins with the name of that record.
+/// damaged. The error of a damaged record is ignored here, because a damaged record must cause refusals only of logins with its own name.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
@@ -193,8 +193,8 @@ impl AccountState {
         check(of_token, &[FileName::Users, FileName::Secrets])
     }
 
-    /// The last second in which the user is active and unexpired, and in which the token and the application credentials that created it are
-    /// unexpired.
+    /// The last second in which the account is valid: the user is active, and the user, the token and the application credentials that created the
+    /// token have not expired.
     pub(crate) fn last_second(&self) -> i64 {
         let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
         [self.user.expires, self.activity.inactive_from]

@@ -167,7 +167,7 @@ pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     Some(format!("{salt}{}", zero.repeat(replaced.len())))
 }
 
-/// Whether the hash is that of the secret. Slow on purpose; never call it on an async worker.
+/// Whether the hash was made of this secret. Slow on purpose; never call it on an async worker.
 pub fn matches(secret: &Secret, hash: &str) -> bool {
     let bytes = secret.reveal();
     match scheme(hash) {

@@ -1,6 +1,6 @@
 //! Fernet tokens in Keystone's form: their content ([`payload`]), the signed frame ([`frame`]), and the keys ([`KeyRing`]).
 //!
-//! Tokens are not stored. The content of a token was true when the token was issued. At each use, the token is judged on the current facts.
+//! Tokens are not stored. The content of a token says what was true when the token was issued. At each use, the token is judged on the current facts.
 
 pub mod frame;
 pub mod payload;
@@ -9,7 +9,7 @@ use aws_lc_rs::cipher::{AES_128, PaddedBlockDecryptingKey, PaddedBlockEncrypting
 use aws_lc_rs::hmac;
 use std::fmt;
 
-/// The bytes of a key: the first half signs, the second encrypts.
+/// The number of bytes of a key. The first half of the key signs, the second half encrypts.
 pub const KEY_BYTES: usize = 32;
 
 /// One key, ready for use.

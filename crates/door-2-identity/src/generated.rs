@@ -102,7 +102,7 @@ impl HashKey {
         check
     }
 
-    /// Whether the digest is that of the secret, in constant time.
+    /// Whether the digest is the keyed hash of the secret. The comparison takes constant time.
     pub fn matches(&self, credential: &CredentialId, secret: &[u8], digest: &[u8; 32]) -> bool {
         constant_time::verify_slices_are_equal(&self.digest(credential, secret), digest).is_ok()
     }

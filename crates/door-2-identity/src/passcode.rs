@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::{Authid, UserId};
 
 /// The length of a time step, in seconds.
 const STEP_SECONDS: i64 = 30;
-/// The number of possible passcodes: six digits.
+/// The number of possible passcodes, which have six digits.
 const PASSCODES: u32 = 1_000_000;
 
 /// A passcode that was right and that nobody had used before. It counts only after its use was committed.

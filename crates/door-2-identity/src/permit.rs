@@ -37,7 +37,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// The refusal of the password alone.
+    /// The refusal of a request with the password alone.
     pub fn refuse(&self) -> Refusal {
         let principal = &self.granted.principal;
         Refusal::MoreMethods { authid: principal.authid.clone(), user: Box::new(principal.user) }

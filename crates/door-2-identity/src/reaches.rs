@@ -77,7 +77,7 @@ pub fn lacks_secret(
 /// token. A token that has roles of its own, or that is for one project, does not count, because it does not have all rights of its user.
 ///
 /// # Errors
-/// The refusal of a login with the correct password, or that there is no password.
+/// [`Refusal::NoPassword`] if the user has no password, otherwise the refusal of a login with the correct password.
 pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -> Result<(), Refusal> {
     let own = View::new(view);
     let why = match standing::check_secret(view, now, user, None) {

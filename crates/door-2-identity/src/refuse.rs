@@ -94,7 +94,7 @@ pub enum Refusal {
     /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
     /// deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued: the session's revocation may already be deleted; set the clock, then log in again"
+        "the clock of this server is at least {seconds} s behind, so no session is issued: a session would expire so early that the record of its revocation may already be deleted; set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.

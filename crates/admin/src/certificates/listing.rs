@@ -76,7 +76,7 @@ pub(super) struct Listing {
     /// The names of the files, each once, in the order of the directory or the list.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
-    /// Lines that are valid but probably not intended.
+    /// Warnings about lines and files that are valid but probably not intended.
     pub(super) warnings: Vec<BadCertificate>,
     usual: Arc<Policy>,
 }

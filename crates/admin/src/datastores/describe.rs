@@ -29,7 +29,7 @@ pub struct DatastoreSummary {
     pub comment: Option<String>,
 }
 
-/// A datastore, with all that is known about it.
+/// The details of a datastore.
 #[derive(Clone, Debug)]
 pub struct DatastoreDetails {
     /// The section in `datastore.cfg`.

@@ -1,5 +1,5 @@
-//! Which datastores share files with a path that the server reserves. Every place where the server keeps or writes secrets is checked by these
-//! functions: the data directory, the directory of backups, the target of a backup or dump.
+//! Finds datastores that share files with a path that the server reserves. These functions check every place where the server keeps or writes
+//! secrets: the data directory, the directory of backups, the target of a backup or dump.
 
 use crate::error::Error;
 use enfilade_content::{Refusal, Reserved, ReservedPaths, Root};
@@ -43,8 +43,8 @@ pub fn roots_in_file(text: &[u8]) -> Vec<(DatastoreName, String)> {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The datastores that share files with a reserved path. The content that exists is compared as when it is served: by device and inode, and by the
-/// paths within its file system. Content that cannot be opened is compared by its path. A datastore whose file system does not answer is left out: its
-/// content cannot be read now, and is compared again when it is opened.
+/// paths within its file system. Content that cannot be opened is compared by its path. A datastore whose file system does not answer is left out:
+/// its content cannot be read now, and is compared again when it is opened.
 pub fn exposed(roots: impl IntoIterator<Item = (DatastoreName, String)>, reserved: Reserved) -> Vec<Exposed> {
     let reserved = Arc::new(ReservedPaths::new(reserved));
     let found = |(name, root): (DatastoreName, String)| {

@@ -150,7 +150,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             self.report.push(Imported::left(kind, authid.to_string(), at_line(FileName::Users, error)));
         }
         self.report.extend(users.problems.iter().map(|error| in_line("section", FileName::Users, error)));
-        // Only a new root@pam gets the role, because an existing root@pam may have lost the role here.
+        // Only a new root@pam gets the role Admin, because an existing root@pam may have lost this role here.
         if let (Some(root), Ok(everywhere)) = (self.users.get(&root), "/".parse())
             && self.view.get::<User>(root)?.is_none()
         {
@@ -164,7 +164,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
         let others = self.other_user()?;
-        // A line that cannot be read may take rights away that another line gives.
+        // A line that cannot be read may take rights away that another line gives. So roles of its user, token or group are imported only if they
+        // take rights away.
         let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
             let there = files_of_namespace(path);

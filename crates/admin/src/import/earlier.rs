@@ -108,7 +108,7 @@ fn name_of(key: &ExtraKey) -> String {
     String::from_utf8_lossy(&key.id).into_owned()
 }
 
-/// Whether the record of this result belongs into the list: the import added it, or it is a password and the user already has one.
+/// Whether the record of this result is put into the list: the import added it, or it is a password and the user already has one.
 pub(super) fn is_listed(item: &Imported) -> bool {
     let is_here = (item.left_out.is_none() && !item.is_remark) || item.has_password_here();
     is_here && LISTED.contains(&item.kind)

@@ -19,8 +19,8 @@ pub struct ProxmoxTerms {
     pub pretend: bool,
     /// Whether users with a second factor in the source get their password here, although second factors are not imported.
     pub without_second_factor: bool,
-    /// Whether, as the operator says, the users, tokens and datastores here that have names of the source come from an earlier import of the same
-    /// source.
+    /// Whether the operator says that an earlier import was from the same source. Then a user, token or datastore here is taken as the one of this
+    /// name in the source.
     pub same_source: bool,
 }
 
@@ -43,8 +43,8 @@ impl ProxmoxFiles {
     /// Reads the files. A file that does not exist counts as empty, but one of the four files that the server could follow must exist.
     ///
     /// # Errors
-    /// When the directory or a file cannot be read. If `tfa.json` cannot be read, it is unknown which users need a second factor, so this is an error,
-    /// too, unless `terms.without_second_factor` is set.
+    /// When the directory or a file cannot be read. If `tfa.json` cannot be read, it is unknown which users need a second factor, so this is an
+    /// error, too, unless `terms.without_second_factor` is set.
     pub fn read(from: &FileSet, terms: ProxmoxTerms) -> Result<Self, Error> {
         check_directory(from.directory())?;
         read(from, terms)

@@ -159,8 +159,8 @@ impl Stores {
         Some(self.new.iter().all(is_there))
     }
 
-    /// Why roles on this path would give rights on content that is not the content of the source; `None` if they do not. `is_same_source` means that,
-    /// as the operator says, an earlier import was from this source.
+    /// Why roles on this path would give rights on content that is not the content of the source; `None` if they would give no such rights.
+    /// `is_same_source` means that the operator says that an earlier import was from this source.
     pub(super) fn gives_more(&self, path: &RolePath, is_same_source: bool) -> Option<String> {
         const ALL_DATASTORES: [&str; 2] = ["/", "/datastore"];
         let doubtful = self.known.iter().filter(|_| !is_same_source);

@@ -33,7 +33,7 @@ impl StoredResource for Service {
         check_service(self)
     }
 
-    /// The endpoints of a service are deleted with it. A service with registered limits is not deleted.
+    /// A service is deleted together with its endpoints. A service with registered limits is not deleted.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ServiceId) -> Result<(), Error> {
         unless_limited(view, &format!("service {id}"), |row| row.service == *id)?;
         claim(view, change, id, self)?;

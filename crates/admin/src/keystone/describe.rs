@@ -84,8 +84,8 @@ pub struct CatalogEndpoint {
     pub url: String,
 }
 
-/// The enabled services, by type and name, with their enabled endpoints, and the enabled service providers. The catalog is built again when a service,
-/// an endpoint, a group of endpoints or a service provider changes.
+/// The enabled services, by type and name, with their enabled endpoints, and the enabled service providers. The catalog is built again when a
+/// service, an endpoint, a group of endpoints or a service provider changes.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     services: Arc<Vec<CatalogService>>,
@@ -113,7 +113,7 @@ impl Catalog {
         &self.providers
     }
 
-    /// The catalog for a scope. If filters of the project select endpoints, the catalog contains only those, and only services that have any of them.
+    /// The catalog for a scope. If filters of the project select endpoints, the catalog contains only these endpoints and their services.
     fn of(self, view: &View<'_>, scope: &Scope) -> Result<Self, SourceError> {
         let Some(project) = scope.project().filter(|_| self.has_filters) else { return Ok(self) };
         let mut selected = BTreeSet::new();

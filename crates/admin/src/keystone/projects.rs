@@ -329,7 +329,7 @@ pub fn list_projects(source: &dyn Source) -> Result<Vec<ProjectSummary>, Error> 
     })?
 }
 
-/// Binds a datastore to a project, so that users with a role on the project can mount it; or unbinds it.
+/// Binds a datastore to a project, so that users with a role on the project can mount the datastore. If `project` is `None`, ends the binding.
 ///
 /// # Errors
 /// When the datastore or the project does not exist, or the facts cannot be changed.

@@ -152,7 +152,7 @@ pub fn save<R: StoredResource>(
     save_with(ctx, id, build, &|_, _| Ok(()))
 }
 
-/// As [`save`], but first `first` adds to the same change.
+/// As [`save`], but before the record is saved, `first` adds other records to the same change.
 pub(super) fn save_with<R: StoredResource>(
     ctx: &ChangeContext<'_>,
     id: &RecordId<R::Key>,

@@ -119,7 +119,7 @@ fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());
     }
-    // From this commit on each new mark is indexed when it is set; the older marks are indexed below.
+    // After this commit, each new mark is indexed when it is set. The older marks are indexed below.
     let what = "index revocations by their ends";
     ctx.commit(what, |view, change| {
         let row = view.get::<Revocation>(&Revoked::Last)?;

@@ -34,7 +34,7 @@ impl StoredResource for NamedRole {
             && self.name == NEVER_IMPLIED
             && before.name != NEVER_IMPLIED
         {
-            // A role that begins to imply this one meanwhile claims it, too.
+            // If another role is changed to imply this role at the same time, that change claims this role, too, so the changes conflict.
             claim(at.view, at.change, at.id, before)?;
             let roles = at.view.list::<NamedRole>(&[])?;
             if let Some((_, prior)) = roles.iter().find(|(_, row)| row.implies.contains(at.id)) {
@@ -53,7 +53,7 @@ impl StoredResource for NamedRole {
 
     /// The role grants nothing from this change on; its assignments are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RoleId) -> Result<(), Error> {
-        // A role that begins to imply this one meanwhile claims it, too.
+        // If another role is changed to imply this role at the same time, that change claims this role, too, so the changes conflict.
         claim(view, change, id, self)?;
         change.remove::<NamedRole>(id);
         change.delete::<Name>(&NameKey::role_of(self.domain.as_ref(), &self.name));

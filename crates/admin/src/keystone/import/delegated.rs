@@ -68,7 +68,7 @@ impl Taking<'_, '_> {
         }))
     }
 
-    /// Imports an application credential. An existing one without a secret gets the secret of the source.
+    /// Imports an application credential. If an earlier import added it without a secret, it gets the secret of the source.
     pub(super) fn application_credential(
         &mut self,
         id: &CredentialId,
