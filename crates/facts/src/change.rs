@@ -97,7 +97,7 @@ pub(crate) type Settled = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 /// How a mark (a stored revocation) is set. The last second that the mark covers is known only at the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The mark covers everything that was issued until the commit.
+    /// The mark covers all sessions that were issued until the commit.
     Now,
     /// As for `Now`. All tokens that the mark covers expire at this second or earlier.
     Until(i64),

@@ -38,7 +38,7 @@ fixed! {
     /// Longest id of a region, in bytes. Keystone allows 255 characters of up to 4 bytes each, which is too long for a key of LMDB. The longest key
     /// with the id of a region is that of the policy of a service in a region: it also contains the id of the service.
     pub const REGION_ID_BYTES_MAX: usize = 490;
-    /// Longest id of an identity provider, protocol, mapping or service provider, in characters (Keystone's columns).
+    /// Longest id of an identity provider, protocol, mapping or service provider, in characters (the columns of Keystone's database).
     pub const FEDERATION_ID_CHARS_MAX: usize = 64;
     /// Longest id of an identity provider, protocol, mapping or service provider, in bytes. A key of LMDB contains up to two of these ids.
     pub const FEDERATION_ID_BYTES_MAX: usize = 250;

@@ -33,7 +33,7 @@ impl Accounts {
         Self::new(0, Arc::new(|_, _| true), None)
     }
 
-    /// Locks users with `lock` after `failures_max` failed logins (0: never), and sends the users who log in to `logins`.
+    /// Accounts that lock a user with `lock` after `failures_max` failed logins (0: never), and send each user who logs in to `logins`.
     pub fn new(failures_max: u32, lock: LockUser, logins: Option<SyncSender<UserId>>) -> Self {
         let (failures, failing) = (Mutex::default(), AtomicUsize::new(0));
         Accounts { failures_max, lock, logins, failures, failing }

@@ -1,9 +1,9 @@
-//! What a client presents to door 2.
+//! The credentials that clients present to door 2.
 
 use enfilade_facts::vocabulary::{Authid, Word, percent_decoded};
 use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 
-/// What a client presents.
+/// A credential that a client presents.
 #[derive(Debug)]
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.

@@ -44,11 +44,11 @@ pub struct DoorAnswer {
 pub struct Explanation {
     /// The answers, in the order of the walk.
     pub doors: Vec<DoorAnswer>,
-    /// What would help against the last refusal.
+    /// The remedy for the last refusal.
     pub remedy: Remedy,
 }
 
-/// What would help the principal against a refusal of door 4.
+/// The remedy for a refusal of door 4: what would give the principal the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Remedy {
     /// No other remedy than the one in the table of refusals.
@@ -255,7 +255,7 @@ impl Explaining<'_> {
     }
 }
 
-/// Who the principal is, in one line.
+/// A description of the principal, in one line.
 fn said_of(who: &Principal) -> String {
     let reach = match &who.reach {
         Reach::Everything => String::new(),
@@ -342,7 +342,7 @@ impl House {
         self.parts.source.read(found).ok()?.ok()?
     }
 
-    /// What would help against a refusal of door 4 about an object.
+    /// The remedy for a refusal of door 4 about an object.
     fn remedy(
         &self,
         who: &Principal,
@@ -372,7 +372,7 @@ fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> R
     }
 }
 
-/// What a request would act on.
+/// The object that a request would act on, or create.
 struct FoundOrNew {
     /// The object whose roles and ACL decided.
     judged: (StorePath, Subject),
@@ -508,7 +508,7 @@ impl Stay {
     }
 }
 
-/// What a refusal of door 4 says about the visitor's rights.
+/// What the visitor lacks, according to a refusal of door 4.
 ///
 /// # Errors
 /// A refusal that says nothing about the rights: of another door, or because the facts or the ACL could not be read.

@@ -202,7 +202,7 @@ impl Shared {
             };
             drop(state);
             self.computed.fetch_add(1, Ordering::Relaxed);
-            // If the hash library panics, only this computation fails, and the thread goes on.
+            // If the hash library panics, only this computation fails, and the thread continues.
             let outcome = catch_unwind(AssertUnwindSafe(|| job.work.run()));
             state = self.state();
             state.end(&job, outcome.map_or(Progress::Dropped, Progress::Done));

@@ -316,7 +316,7 @@ impl Listing {
 }
 
 impl AllMembers {
-    /// [`Listing::next_batch`].
+    /// Implements [`Listing::next_batch`].
     fn next_batch(
         &mut self,
         stay: &mut Stay,
@@ -356,7 +356,7 @@ impl AllMembers {
         Ok(Some(batch.shown()))
     }
 
-    /// [`Listing::all_cached`].
+    /// Implements [`Listing::all_cached`].
     fn all_cached(
         &mut self,
         stay: &mut Stay,

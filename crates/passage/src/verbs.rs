@@ -116,7 +116,8 @@ impl Stay {
         Ok(())
     }
 
-    /// Refuses to create an object under the name of a hidden one. The refusal is the same as for a visitor who does not have the right to create.
+    /// Refuses to create an object under the name of a hidden one. The refusal is the same as for a visitor who does not have the right to create the
+    /// object.
     pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
         let subject = existing.subject();
         if self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) }).is_err() {

@@ -119,7 +119,7 @@ impl WayMembers {
         Ok(Some(entries))
     }
 
-    /// Those of the entries that still lead to objects which the visitor may see.
+    /// The entries that still lead to objects which the visitor may see.
     pub(crate) fn still_seen(
         stay: &mut Stay,
         directory: &StorePath,
