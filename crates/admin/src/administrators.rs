@@ -52,7 +52,7 @@ impl Administers {
         }
     }
 
-    /// The users and groups that have the role of these administrators. Whether they really are administrators also depends on other roles.
+    /// The users and groups that have the role of these administrators. Other roles may take its rights away again ([`Self::has`]).
     fn grantees(self, view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
         match self {
             Self::Server => with_admin(view),

@@ -9,8 +9,7 @@ use enfilade_facts::vocabulary::{Authid, UserId};
 use enfilade_facts::{Change, Read, Source, SourceError, Table, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The kinds of records that [`is_listed`] puts into the list: records with which users can log in, and records that give rights. Datastores are put
-/// into the list by `stores.rs`.
+/// The kinds of records that are listed because of their result ([`is_listed`]). Datastores are listed by `stores.rs`.
 const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
 
 /// The value in the list for a record that was imported completely. The record may have been removed since.
