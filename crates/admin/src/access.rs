@@ -66,7 +66,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Checks that the way in works: that a client with the right secret is accepted.
+    /// Checks that the way in works, so that a client with the right secret would be accepted.
     ///
     /// # Errors
     /// The refusal that a client with the right secret gets.
@@ -244,12 +244,12 @@ fn given_by(
     Ok(gives + &created_with(view, delegation.by)?)
 }
 
-/// The application credential with which a record was created, for the end of a text. Empty if its user created it in person.
+/// The end of a text, which names the application credential with which a record was created. Empty if the user created the record in person.
 fn created_with(view: &View<'_>, by: Option<CredentialId>) -> Result<String, Error> {
     Ok(maker_of(view, by)?.map(|maker| format!("; created with {maker}")).unwrap_or_default())
 }
 
-/// The name of the application credential with which a record was created; `None` if its user created it in person.
+/// The name of the application credential with which a record was created; `None` if the user created the record in person.
 pub(crate) fn maker_of(view: &View<'_>, by: Option<CredentialId>) -> Result<Option<String>, Error> {
     let Some(by) = by else { return Ok(None) };
     let Some(row) = view.get::<Credential>(&by)? else { return Ok(Some(by.to_string())) };

@@ -65,7 +65,7 @@ impl ChangeContext<'_> {
         Err(conflict.map_or_else(|| Error::Invalid("the change was not attempted".into()), Error::Commit))
     }
 
-    /// Builds a change and judges it, but does not commit it: for a change that has to follow the change of a file.
+    /// Builds a change and checks it, but does not commit it. It is called before a file is changed, if the facts are changed after the file.
     pub(crate) fn check<R>(
         &self,
         what: &str,

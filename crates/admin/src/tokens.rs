@@ -16,7 +16,7 @@ use enfilade_facts::{At, Change, Effect, Read, View};
 use enfilade_identity::{HashKey, Upgrade};
 use enfilade_sources::files::user_cfg::{self, Entry};
 
-/// A token that was just made. The secret is shown only this once.
+/// A token that was just created, or that just got a new secret. The secret is never shown again.
 pub struct NewToken {
     /// The name of the token: `user@realm!name`.
     pub tokenid: Authid,
@@ -153,7 +153,7 @@ pub fn create_certificate_token(
     Ok(at)
 }
 
-/// Whether a user, and so the user's new tokens, are mirrored from `user.cfg`.
+/// Whether a user is mirrored from `user.cfg`. Then new tokens of the user are mirrored, too.
 fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
     ctx.facts.read(|view| {
         let user = view.get::<User>(&user_id(view, owner)?)?;

@@ -121,7 +121,7 @@ impl AccountState {
     }
 
     /// Checks that the files which define the account are valid, and that the account is enabled, active and not expired. The result is cached only
-    /// as part of a verdict, which contains its revision.
+    /// as part of a verdict, and a verdict is valid only at its revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_mirrored(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;

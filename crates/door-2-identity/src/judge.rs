@@ -1,4 +1,4 @@
-//! The judgement of a session on the facts: its user, its scope, its roles, and the revocations.
+//! Judges a session on the facts: its user, its scope, its roles, and the revocations.
 
 use crate::account::AccountState;
 use crate::principal::Reach;

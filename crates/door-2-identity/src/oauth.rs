@@ -108,7 +108,7 @@ pub fn prove(
             (row.and_then(|row| row.secret.text()), true, *id.bytes())
         }
     };
-    // The signature is computed for a consumer or token that does not exist, too, so that the time does not tell what exists.
+    // The signature is computed even if the consumer or the token does not exist, so that the time does not tell which ones exist.
     let is_signed = is_same(&signed(secret.as_deref(), token.as_deref(), &ask.text), &ask.signature);
     if secret.is_none() || token.is_none() || !is_verified || !is_signed {
         return Err(UNKNOWN);

@@ -15,8 +15,8 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
-/// The principal that `authid` has after a login with the correct secret: for explanations and reviews. If `project` is given, the principal of a
-/// session for the project that is issued after this login.
+/// The principal of a client that logged in as `authid` with the correct secret: for explanations and reviews. If `project` is given, the principal
+/// of a session for the project that is issued for this login.
 ///
 /// # Errors
 /// The refusals of a login with the correct secret, and of a session for the project. Whether a secret exists is not checked ([`lacks_secret`]).

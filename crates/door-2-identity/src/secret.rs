@@ -71,8 +71,8 @@ pub(crate) fn judge(
     Err(closed.unwrap_or(equalized))
 }
 
-/// For a refusal that does not depend on the secret, does the same work as for a wrong secret. The hash costs as much as the real one, and no secret
-/// matches it, so that no match is remembered.
+/// For a refusal that does not depend on the secret, does the same work as for a wrong secret. If this work is a slow hash, the hash costs as much as
+/// the real one, and no secret matches it. So no match is remembered.
 fn equalize_cost(
     now: Clocks,
     ask: &SecretAsk,

@@ -91,7 +91,7 @@ struct Lines {
     read: BTreeSet<PathBuf>,
 }
 
-/// The warning about a `.crt` file that contains its key, and that is not read.
+/// The warning about a `.crt` file that contains a private key but is not read.
 const PASSED_OVER: &str = "it is not served although it contains a private key: a `.crt` file is read only with a `.key` file next to it; give its name the \
                            ending `.pem`";
 

@@ -235,7 +235,7 @@ fn another_copy_of_followed_files_is_refused_with_what_it_would_bring_back() {
     assert!(why.contains("the differences cannot be listed: `") && why.contains("token.shadow"), "{why}");
 }
 
-/// An import of the copy would give a password only to a user who has none and lost none here.
+/// An import of the copy would give a password only to a user who has no password here, and whose password was never removed or revoked here.
 #[test]
 fn passwords_that_another_copy_of_followed_files_would_bring_back_are_named() {
     let world = World::new("passwords");

@@ -180,7 +180,7 @@ pub(crate) fn userid_of(view: &View<'_>, user: &UserId) -> Result<Option<Userid>
     Ok(Userid::new(&user.name, domain.name).ok())
 }
 
-/// A name that no user has, always the same for the same request.
+/// An authid that no user has. For the same request it is always the same.
 fn nobody(said: &str, is_credential: bool) -> Authid {
     let digest = KeyMaker::new(&MemoSeed(*b"enfilade nobody1"), "nobody").bytes(said.as_bytes()).key();
     let name = u128::from_be_bytes(digest.as_choice());

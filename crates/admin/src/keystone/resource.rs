@@ -187,7 +187,7 @@ pub(super) fn save_with<R: StoredResource>(
     Ok(saved)
 }
 
-/// The name of a record in the form in which it follows the id in the change log.
+/// The name of a record in brackets, for the change log, where it follows the id. Empty if the name is empty.
 pub(super) fn in_brackets(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" ({name})") }
 }

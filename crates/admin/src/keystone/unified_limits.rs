@@ -99,7 +99,7 @@ pub(super) fn is_for(
     (row.service, row.region.as_ref(), row.resource.as_str()) == (*service, region, resource)
 }
 
-/// A resource: its service, its region and its name. A resource has one registered limit.
+/// A resource: its service, its region and its name. Each resource has at most one registered limit.
 type Resource = (ServiceId, Option<RegionId>, String);
 
 fn resource_of(row: &RegisteredLimit) -> Resource {

@@ -224,7 +224,8 @@ impl Taking<'_, '_> {
             if !row.project.map_or(Ok(false), |project| self.claim::<Project>(&project))? {
                 return Ok(Err("the project of the key does not exist in this store".to_owned()));
             }
-            // The key must not give more rights than the application credential with which it was made.
+            // The key must not give more rights than the application credential with which it was made. So this application credential must exist
+            // here.
             if let Some(by) = &key.by
                 && !(self.ways.owner_of(by) == Some(row.user) && self.claim::<Credential>(by)?)
             {

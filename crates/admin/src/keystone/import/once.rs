@@ -10,7 +10,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{CredentialId, UserId};
 use enfilade_facts::{Change, SourceError, View};
 
-/// The value in the list for an application credential that came without its secret.
+/// The value in the list for an application credential that was imported without its secret.
 const WITHOUT_SECRET: &str = "{\"without_secret\":true}";
 
 /// The value in the list for the password of a user whose sessions were revoked before an import could give the password.
@@ -59,7 +59,7 @@ impl Taking<'_, '_> {
         self.change.put(key, &Extra(value.to_owned()));
     }
 
-    /// Notes in the list that an application credential came without a secret.
+    /// Notes in the list that an application credential was imported without a secret.
     pub(super) fn list_without_secret(&mut self, id: &CredentialId) {
         self.list(&key_of_record::<Credential>(id), WITHOUT_SECRET);
     }

@@ -56,7 +56,7 @@ pub fn taken_names(
     })?
 }
 
-/// Whether this store has a service of the same type and name that is not of the source.
+/// Whether this store has a service with the same type and name that does not come from the source.
 pub(super) fn has_other(
     view: &View<'_>,
     service: &Service,
