@@ -1,6 +1,5 @@
-//! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts, OAuth access
-//! tokens. The list also contains ways in that door 2
-//! refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
+//! Lists the roles and the ways in of a user: password, API tokens, application credentials, EC2 keys, trusts, OAuth access tokens. The list also
+//! contains ways in that door 2 refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
 use crate::change_context::random;
 use crate::error::Error;
@@ -50,7 +49,7 @@ pub(crate) enum WayRecord {
     AccessToken(AccessTokenId),
 }
 
-/// Something that a user can log in with, such as a password, an API token or a trust.
+/// A way in: anything with which a user, or another person or program that acts for the user, can log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// The kind of the way in.
@@ -67,7 +66,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Checks that the way in works: that a client with the right secret is accepted.
+    /// Checks that the way in works, so that a client with the right secret would be accepted.
     ///
     /// # Errors
     /// The refusal that a client with the right secret gets.
@@ -154,7 +153,7 @@ pub fn ways_for(view: &View<'_>, project: &ProjectId) -> Result<Vec<Way>, Error>
             ways.extend(by_access_token(view, &id)?);
         }
     }
-    // No index leads from a project to its EC2 keys, so all of them are read.
+    // No index lists the EC2 keys of a project, so all records of such credentials are read.
     for (id, row) in view.list::<Blob>(&[])?.into_iter().filter(|(_, row)| row.project == Some(*project)) {
         ways.extend(by_key(view, &id, &row)?);
     }
@@ -209,7 +208,8 @@ fn by_access_token(view: &View<'_>, id: &AccessTokenId) -> Result<Option<Way>, E
     Ok(Some(Way { kind, user: access.user, name, gives, expires: access.expires, record }))
 }
 
-/// What an application credential gives: of its roles only those that its owner still has, and nothing in datastores if it has access rules.
+/// The text about the rights of an application credential. It names only roles that the owner still has, and says that a credential with access rules
+/// gives no access to files.
 fn given_by(
     view: &View<'_>,
     owner: &UserId,
@@ -224,7 +224,7 @@ fn given_by(
     };
     let has = |role: &RoleId| held.iter().any(|held| held.id == *role);
     let (kept, lost): (Vec<RoleId>, Vec<RoleId>) = delegation.roles.iter().copied().partition(has);
-    // A role that is implied by a lost role may still be held.
+    // If the owner lost a role, the text lists all roles that are left, because the owner may still have a role that the lost role implies.
     let kept = if lost.is_empty() { kept } else { held.iter().map(|held| held.id).collect() };
     let mut gives = match kept.is_empty() {
         true => format!("no role on {}", name_of_scope(view, &GrantScope::Project(delegation.project))?),
@@ -244,12 +244,12 @@ fn given_by(
     Ok(gives + &created_with(view, delegation.by)?)
 }
 
-/// The application credential with which a record was created, for the end of a text. Empty if its user created it in person.
+/// The end of a text, which names the application credential with which a record was created. Empty if the user created the record in person.
 fn created_with(view: &View<'_>, by: Option<CredentialId>) -> Result<String, Error> {
     Ok(maker_of(view, by)?.map(|maker| format!("; created with {maker}")).unwrap_or_default())
 }
 
-/// The name of the application credential with which a record was created; `None` if its user created it in person.
+/// The name of the application credential with which a record was created; `None` if the user created the record in person.
 pub(crate) fn maker_of(view: &View<'_>, by: Option<CredentialId>) -> Result<Option<String>, Error> {
     let Some(by) = by else { return Ok(None) };
     let Some(row) = view.get::<Credential>(&by)? else { return Ok(Some(by.to_string())) };
@@ -280,7 +280,7 @@ pub struct HeldRole {
     pub on: String,
     /// The name of the role.
     pub role: String,
-    /// The user or group that it was assigned to.
+    /// The user or group to which the role is assigned.
     pub assigned_to: String,
 }
 
@@ -297,7 +297,7 @@ pub struct UserAccess {
     pub expires: i64,
     /// Every way in, whether it works or not.
     pub ways: Vec<Way>,
-    /// Every role that is assigned to the user or to a group of the user. The user is a member of the group directly, or through other groups.
+    /// Every role that is assigned to the user, or to a group of which the user is a member, directly or through other groups.
     pub roles: Vec<HeldRole>,
     /// The groups of the user that give no roles now, because their domain is disabled.
     pub groups_off: Vec<GroupName>,
@@ -375,7 +375,7 @@ fn full_name(ugid: &Ugid) -> String {
     }
 }
 
-/// The name of a user or group, as role assignments have it.
+/// The name of a user or group in the form of role assignments; `None` if the user or group does not exist.
 fn ugid_of(view: &View<'_>, grantee: &Grantee) -> Result<Option<Ugid>, Error> {
     let id = match grantee {
         Grantee::User(id) => return Ok(userid_of(view, id)?.map(|user| Ugid::Authid(user.into()))),

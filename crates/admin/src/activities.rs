@@ -1,8 +1,8 @@
 //! When users last logged in, and locks after failed logins.
 //!
-//! The second from which a user is inactive is stored, so that the doors need no configuration. A server brings the records in line with its
-//! configuration at its start and every hour ([`settle_activities`]): a user without a record counts as active on the day on which the server sees
-//! the user for the first time. A login is written at most once a day for each user.
+//! The second from which a user is inactive is stored, so that the doors need no configuration. At its start and every hour, a server brings the
+//! records in line with its configuration ([`settle_activities`]). If a user has no record then, the user gets a record as if the user had logged in
+//! on this day. A login is recorded at most once a day for each user.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 256;
 /// The maximum number of records that are read in one view.
 const PAGE: usize = 2_048;
 
-/// How a record changes: the record before, the user's profile, and the record after.
+/// Computes the new record from the old record and the user's profile.
 type Edit<'e> = &'e dyn Fn(Activity, &Profile) -> Activity;
 
 /// Locks a user after failed logins, unless an option of the user forbids it. A user who is locked already stays locked for the same time.
@@ -33,7 +33,7 @@ pub fn lock_user(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(), Error> {
     write(ctx, &format!("lock user {id} after failed logins"), &[*id], &lock)
 }
 
-/// Writes that these users logged in today, if it is not written yet.
+/// Records that these users logged in today, if that is not recorded yet.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -62,7 +62,7 @@ pub fn settle_activities(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Settles the records of the users that are the keys of a table.
+/// As [`settle_activities`], for the users whose ids are keys of the table `R`.
 fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     let edit = |before: Activity, profile: &Profile| settled(ctx, before, profile);
     let mut after: Option<UserId> = None;
@@ -86,12 +86,13 @@ fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error
     }
 }
 
-/// Whether the record was written while the clock was ahead. The clock of another server may be in the next day already.
+/// Whether the record was written while a clock was wrongly set to a later day. The next day is accepted, because the clock of another server may
+/// already be in the next day.
 fn is_ahead(record: Activity, today: i64) -> bool {
     today.saturating_add(1) < record.active_on
 }
 
-/// The record as the configuration wants it.
+/// The record in line with the configuration.
 fn settled(ctx: &ChangeContext<'_>, before: Activity, profile: &Profile) -> Activity {
     let (rules, now) = (ctx.passwords, ctx.now.unix_seconds);
     let is_locked = rules.lockout_failures != 0 && before.is_locked(now) && !profile.is_never_locked;
@@ -106,8 +107,8 @@ fn settled(ctx: &ChangeContext<'_>, before: Activity, profile: &Profile) -> Acti
     }
 }
 
-/// Adds to a change of a user that an administrator lets the user in again, or that the options of the user changed. Letting in ends a lock, and
-/// counts as a login.
+/// Adds the activity record of a user to a change of the user. `is_let_in` means that an administrator lets the user in again: that ends a lock, and
+/// counts as a login. Otherwise the existing record is adapted to the new options of the user.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -144,7 +145,7 @@ fn changed(view: &View<'_>, users: &[UserId], edit: Edit<'_>) -> Result<Vec<User
     Ok(found)
 }
 
-/// The record after the edit. The record of a user who was deleted goes.
+/// The record after the edit. For a deleted user it is the default record, which is not stored.
 fn edited(
     view: &View<'_>,
     id: &UserId,
@@ -172,7 +173,7 @@ fn write(ctx: &ChangeContext<'_>, what: &str, users: &[UserId], edit: Edit<'_>) 
     Ok(())
 }
 
-/// Adds a record to a change, if it differs. A record that says nothing is deleted.
+/// Adds the new record to a change, if it differs from the old one. If the new record is the default, the stored record is deleted.
 fn put(change: &mut Change, id: &UserId, before: Option<Activity>, after: Activity) {
     if before.unwrap_or_default() == after {
         return;

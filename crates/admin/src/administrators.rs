@@ -24,14 +24,14 @@ const MEMO_BYTES: usize = 1 << 12;
 /// What a user administers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Administers {
-    /// The server: the user has the role Admin on `/`, and no other role takes its rights away on the path of the roles.
+    /// The server: the user has the role Admin on `/`, and no other role takes the rights of Admin away on `/access/acl`.
     Server,
     /// The cloud: the user has the role `admin` on the system, on a domain or on a project.
     Cloud,
 }
 
 impl Administers {
-    /// All of them.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Server, Self::Cloud];
 
     /// The role of these administrators.
@@ -52,7 +52,7 @@ impl Administers {
         }
     }
 
-    /// The users and groups to which a role is assigned that can make an administrator.
+    /// The users and groups that have the role of these administrators. Other roles may take its rights away again ([`Self::has`]).
     fn grantees(self, view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
         match self {
             Self::Server => with_admin(view),
@@ -86,7 +86,7 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why the user cannot log in with all its roles. `None` if it can.
+    /// Why the user cannot log in with all roles of the user. `None` if the user can.
     pub refused: Option<Refusal>,
 }
 
@@ -192,12 +192,12 @@ fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The time of a search. `enfilade doctor` reports files that are stale, so here only the wall clock counts.
+/// The clocks for a search. The files that people edit count as current, because `enfilade doctor` reports stale files separately.
 fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
-/// Why nobody can log in as the user with all its roles; or, if `token` is given, with this API token of the user. `None` if it is possible.
+/// Why no client can log in with all roles of the user; or, if `token` is given, with this API token of the user. `None` if a client can.
 pub(crate) fn refused(
     view: &View<'_>,
     user: &UserId,
@@ -210,13 +210,13 @@ pub(crate) fn refused(
     };
     match checked {
         Err(Refusal::Facts(why)) => Err(why.into()),
-        // A lock ends by itself.
+        // A lock is no reason, because it ends by itself.
         Err(Refusal::Locked(_)) => Ok(None),
         checked => Ok(checked.err()),
     }
 }
 
-/// Why nobody can log in as the user, with its password or an API token that has all its roles. `None` if it is possible.
+/// Why no client can log in with all roles of the user: with the user's password, or with an API token. `None` if a client can.
 ///
 /// # Errors
 /// When the user does not exist, or the facts cannot be read.

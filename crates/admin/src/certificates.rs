@@ -95,7 +95,7 @@ pub struct Looked {
     pub certificates: Certificates,
     /// Unusable files.
     pub bad: Vec<BadCertificate>,
-    /// The examined files: `bad` has all unusable ones among them.
+    /// The files that were examined. If one of them is unusable, it is in `bad`.
     pub examined: Examined,
     /// Usable files that may cause problems for clients; known only for files that were read whole.
     pub warnings: Vec<BadCertificate>,
@@ -103,8 +103,8 @@ pub struct Looked {
     pub read: usize,
 }
 
-/// A file that changed within this time, in nanoseconds, may change again and keep its identity, because the time stamps of file systems
-/// have a coarse resolution.
+/// A time in nanoseconds. If the last change of a file is more recent than that, the file may change again and keep its identity, because the time
+/// stamps of file systems have a coarse resolution.
 const RACY_NANOS: u64 = 50_000_000;
 const NANOS: u64 = 1_000_000_000;
 
@@ -170,7 +170,8 @@ impl CertificateFiles {
         Ok(listing)
     }
 
-    /// Reads a certificate with its key and chain, and checks that it can be used. A file that does not exist may be a bundle of several files.
+    /// Reads a certificate with its key and chain, and checks that it can be used. The path of a file that does not exist may stand for a bundle of
+    /// several files.
     ///
     /// # Errors
     /// Why the certificate cannot be used.
@@ -183,8 +184,8 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the leaf certificate of every file, so that every name can be answered. The leaves of unchanged files are taken from `known`, the index
-    /// of an earlier start. `now` is in nanoseconds since the epoch.
+    /// Reads the leaf certificate of every file, so that the server has the certificate for each server name. The leaves of unchanged files are taken
+    /// from `known`, the index of an earlier start. `now` is in nanoseconds since the epoch.
     ///
     /// # Errors
     /// When the directory or the list cannot be read, or a line of the list is invalid.
@@ -369,8 +370,8 @@ impl CertificateFiles {
         rules: Rules,
         now: u64,
     ) -> io::Result<Looked> {
-        // If the list could not be used, any change may have repaired it, so it is read again. Until it can be used, files are followed by the
-        // earlier list.
+        // If the list could not be used at the last look, this change may have repaired it, so the list is read again. While the list cannot be used,
+        // changes of files are judged by the earlier list.
         if self.is_behind()
             && let Ok(looked) = self.look_again(before, rules, now)
         {
@@ -383,19 +384,19 @@ impl CertificateFiles {
                 listing
             }
             (CertificatePlace::List(_), _) => return self.look_again(before, rules, now),
-            // The names of the changed files are enough; the other files are not read.
+            // In a directory, only the changed files are examined.
             (CertificatePlace::Directory(_), _) => Arc::new(Listing::of_few(&self.place, paths, &self.terms)),
         };
         let (mut there, mut gone) = (Vec::new(), Vec::new());
         let bundles = paths.iter().flat_map(|path| bundles_of_companion(path)).filter(|path| path.exists());
         let examined: BTreeSet<PathBuf> = paths.iter().cloned().chain(bundles).collect();
         for path in &examined {
-            // A dangling link or a pipe is read, too: the reading finds out what is wrong.
+            // A dangling link or a pipe is read, too, so that the error is reported.
             let is_file = std::fs::symlink_metadata(path).is_ok() && !path.is_dir();
             let text = path.to_string_lossy();
             let is_known = before.at_path(&text, |_| true).is_some();
-            // A certificate on a line of the list stays in use while its file is missing, just as while its file is broken: to read the file finds out
-            // what is wrong.
+            // The certificate of a line of the list stays in use while its file is missing or broken. A missing file is read, too, so that the error
+            // is reported.
             match listing.has(path) && (is_file || (is_known && listing.is_of_lines())) {
                 true => there.push(path.clone().into_os_string()),
                 false if is_known && !listing.is_of_lines() => gone.push(FileChange::Remove(text.into())),
@@ -500,8 +501,8 @@ impl CertificateFiles {
         Ok(policy.ready(self.bundle(&whole, now)))
     }
 
-    /// Reads every file whole and checks that the key belongs to the certificate. Returns unusable files, and files that changed since they
-    /// were read. Files that did not change since their verification are not read again.
+    /// Reads every file whole and checks that the key belongs to the certificate. Returns unusable files, and files that changed since they were
+    /// read. Files that are already verified are not read again.
     pub fn verify(&self, certificates: &Certificates, threads: usize, done: &AtomicUsize) -> Verified {
         // A file that changed after the last look gets no identity: it may be a different file than the one in the snapshot, even if its
         // content is the same.
@@ -526,7 +527,8 @@ impl CertificateFiles {
                         file.verified_as(identity);
                     }
                     Err(why) => {
-                        // Without this certificate, another one answers for the same names. That is not allowed if the line of the file has options.
+                        // If this certificate is removed, another certificate is sent for its names. That is not allowed if the line of the file has
+                        // options, so then the certificate stays.
                         if !listing.as_ref().is_some_and(|listing| listing.is_bound(path)) {
                             found.out.push(FileChange::Remove(file.path.clone()));
                         }
@@ -568,7 +570,7 @@ pub struct Verified {
     pub out: Vec<FileChange>,
 }
 
-/// The path of a file as text. Most names are simply appended, because to join a million paths takes a second.
+/// The path of a file as text. Most names are simply appended to `base`, because it takes a second to join a million paths.
 fn path_of(base: &Path, name: &OsStr) -> String {
     match (base.to_str(), name.to_str()) {
         (Some(base), Some(name)) if !base.is_empty() && !base.ends_with('/') && !name.starts_with('/') => {

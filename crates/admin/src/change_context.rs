@@ -18,7 +18,7 @@ pub struct ChangeContext<'a> {
     pub files: &'a FileSet,
     /// The rules for passwords.
     pub passwords: &'a PasswordRules,
-    /// How limits of domains bind limits of projects.
+    /// Whether the limit of a project or domain bounds the limits of projects below it.
     pub limit_model: LimitModel,
     /// The reserved paths. No datastore may contain a reserved path or lie in a reserved path.
     pub reserved: &'a ReservedPaths,
@@ -30,8 +30,8 @@ pub struct ChangeContext<'a> {
     pub request: Option<RequestId>,
     /// Whether the changes are made with the rights of a user or of an administrator.
     pub requester: Requester,
-    /// Whether a change is refused that would leave no administrator who can log in. A command is careful like this unless it has `--force`. A client
-    /// of an API acts knowingly.
+    /// Whether a change is refused if no administrator could log in after it. This is set for commands without `--force`, and not for requests of API
+    /// clients.
     pub keeps_administrators: bool,
     /// The present time.
     pub now: Clocks,
@@ -65,7 +65,7 @@ impl ChangeContext<'_> {
         Err(conflict.map_or_else(|| Error::Invalid("the change was not attempted".into()), Error::Commit))
     }
 
-    /// Builds a change and judges it, but does not commit it: for a change that has to follow the change of a file.
+    /// Builds a change and checks it, but does not commit it. It is called before a file is changed, if the facts are changed after the file.
     pub(crate) fn check<R>(
         &self,
         what: &str,

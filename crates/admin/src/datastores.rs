@@ -46,7 +46,7 @@ pub enum DatastoreEdit {
     Remove,
 }
 
-/// Changes one section: first the file, under the lock of the file, then the facts. The change is in effect from the returned revision on.
+/// Changes one section: first in the file, while the file is locked, then in the facts. The change is in effect from the returned revision on.
 ///
 /// # Errors
 /// When the change is invalid, or the file cannot be changed; then nothing changes.
@@ -138,7 +138,7 @@ pub fn edit_profile(
                 format!("the mount point `{point}` does not contain the datastore's path; name the path itself or a directory above it");
             return Err(Error::Invalid(why));
         }
-        // A listing shows the attributes of every visible entry.
+        // A listing shows the attributes of every visible entry, so an entry must not be visible without the right to read its attributes.
         if !profile.access.visible.covers(AccessMask::READ_ATTRIBUTES) {
             let why = "the rights of `--visible-by` must include read-attributes";
             return Err(Error::Invalid(why.to_owned()));
@@ -182,7 +182,7 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
         .map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
-/// Why a datastore may not be created at this path, if the change is limited to some roots.
+/// The reason why a datastore may not be created at this path: the change is limited to some root directories, and the path is below none of them.
 fn outside(ctx: &ChangeContext<'_>, said: &Path, real: &Path) -> Option<String> {
     let roots = ctx.roots?;
     let is_beneath = |root: &PathBuf| {
@@ -231,7 +231,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let position =
         position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
     if matches!(edit, DatastoreEdit::Remove) {
-        // All sections of the name: otherwise, the path of another one would be served from now on.
+        // All sections with this name are removed. Otherwise the server would now serve the path of another section with the name.
         sections.retain(|section| section.id != name.as_str());
         return Ok(());
     }
@@ -252,7 +252,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
         DatastoreEdit::Set(changes) => {
             for (key, value) in changes {
                 match key.as_str() {
-                    // The path identifies the content: it never changes.
+                    // These properties determine which content the datastore has, so they never change.
                     "path" | "name" | "backing-device" => {
                         return Err(format!(
                             "`{key}` of a datastore cannot be changed; create another datastore"
@@ -285,7 +285,7 @@ fn check_section(section: &Section) -> Result<(), String> {
     datastore_cfg::read(section).map(|_| ()).map_err(|why| why.reason)
 }
 
-/// An unknown mode in the file closes the datastore; a change to an unknown mode is refused.
+/// Refuses a change to an unknown mode. (If the file contains an unknown mode, the datastore is closed.)
 fn check_mode(text: &str) -> Result<(), String> {
     match Maintenance::from_property(text).mode {
         MaintenanceMode::Unknown(mode) => Err(format!(
@@ -295,7 +295,7 @@ fn check_mode(text: &str) -> Result<(), String> {
     }
 }
 
-/// A datastore in the mode `delete` cannot leave it.
+/// Refuses to end the mode `delete`, which a datastore cannot leave.
 fn check_leaving(section: &Section, name: &DatastoreName, next: Option<&str>) -> Result<(), String> {
     let is_delete = |text: &str| Maintenance::from_property(text).mode == MaintenanceMode::Delete;
     let deleting =

@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DatastoreName, UserId, Us
 use enfilade_facts::{Read, Source, View};
 use std::ops::ControlFlow;
 
-/// The datastore of a first start.
+/// The name of the datastore that a first start creates.
 const FIRST_DATASTORE: &str = "main";
 /// The maximum number of records that are read to find examples.
 const LOOKED_AT_MAX: usize = 1_000;
@@ -55,7 +55,7 @@ pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Err
     })?
 }
 
-/// Existing datastores: that of a first start comes first, and those in maintenance come last.
+/// Existing datastores. The datastore of a first start is the first, and datastores in maintenance are the last.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -63,7 +63,7 @@ pub fn add_group(
     })
 }
 
-/// Removes a group, its memberships and its roles. A group made later under the same name inherits nothing.
+/// Removes a group, its memberships and its roles. If a group with the same name is created later, it has none of them.
 ///
 /// # Errors
 /// When the group does not exist, or the facts cannot be changed.

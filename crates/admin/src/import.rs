@@ -85,7 +85,8 @@ impl Imported {
         self.left_out.as_deref() == Some(HAS_PASSWORD)
     }
 
-    /// Whether a password was left out only because of the user's second factor: an import without second factors adds it.
+    /// Whether a password was left out only because of the user's second factor. An import with [`ProxmoxTerms::without_second_factor`] adds the
+    /// password.
     pub fn needs_second_factor(&self) -> bool {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(NEEDS_FACTOR))
     }
@@ -101,10 +102,10 @@ impl Imported {
     }
 }
 
-/// The reason for which an existing record is left out.
+/// The reason for leaving out a record that already exists.
 pub(crate) const HERE: &str = "the record already exists in this store";
 
-/// The reason for which a record of a cloud is left out that was deleted here.
+/// The reason for leaving out a record of a cloud that was imported earlier and deleted here since.
 pub(crate) const DELETED: &str = "an earlier import added it, and it was deleted, removed or revoked on this server since; to import it again, use --restore-deleted";
 
 /// How a user without a password differs from the source.
@@ -113,13 +114,13 @@ pub(crate) const WITHOUT_PASSWORD: &str = "without a password";
 /// How an application credential without a secret differs from the source.
 pub(crate) const WITHOUT_SECRET: &str = "without a secret";
 
-/// Why a user who has a password gets none.
+/// Why the password of a user is left out if the user already has a password.
 const HAS_PASSWORD: &str = "the user already has a password on this server";
 
-/// Why a user with a second factor gets no password: the beginning of the text.
+/// The beginning of the text that says why a user with a second factor gets no password.
 const NEEDS_FACTOR: &str = "the user needs a second factor in Proxmox";
 
-/// Why a user whose sessions were revoked gets no password: the beginning of the text.
+/// The beginning of the text that says why a user whose sessions were revoked gets no password.
 const REVOKED: &str = "the sessions of the user were revoked on this server";
 
 /// Why a user whose sessions were revoked gets no password, with the next step.
@@ -151,7 +152,7 @@ fn removed_realm(realm: &Realm) -> String {
     )
 }
 
-/// Why nothing is given to an existing record.
+/// Why an entry for an existing record is left out: the record is possibly not the same as in the source.
 fn existed(what: &str) -> String {
     format!(
         "{what} was on this server before the import, and is possibly not the same as in the source, so this entry was not imported; if an earlier \

@@ -18,7 +18,7 @@ pub struct KeyWatch {
 }
 
 enum State {
-    /// No keys since the server started.
+    /// The server has had no keys since its start.
     Never,
     /// The keys with this digest are in use.
     Good(MemoKey),
@@ -60,7 +60,7 @@ impl KeyWatch {
         matches!(self.state, State::Good(_))
     }
 
-    /// Takes the result of a reading of the directory. `tick_millis` is the time of the reading, in milliseconds since the machine started.
+    /// Processes the result of reading the directory. `tick_millis` is the time of the reading, in milliseconds since the machine started.
     pub fn look(&mut self, found: io::Result<Found>, tick_millis: u64) -> KeyLook {
         let why = match found {
             Ok(found) if !found.keys.is_empty() => return self.take(found),

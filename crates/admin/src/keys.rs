@@ -60,7 +60,8 @@ pub struct KeySummary {
     pub needed_until: Option<i64>,
 }
 
-/// Until when tokens of a former primary key are valid. The key stopped signing when the next key got its number.
+/// The time until which tokens that a former primary key signed can be used; `None` for other keys. The key stopped signing when the next key got its
+/// number.
 fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
     let (_, next) = found.keys.range(number.saturating_add(1)..).next()?;
     (number != STAGED)
@@ -134,7 +135,7 @@ fn span(seconds: i64) -> String {
     format!("{} {name}", seconds.saturating_add(unit - 1) / unit)
 }
 
-/// Refuses the deletion of a key that tokens may still need, with the reason.
+/// Refuses to delete keys that tokens may still need. The error is the reason.
 fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Result<(), String> {
     for number in drops {
         // The primary key still signs, so its newest token may have been issued just now.
@@ -194,7 +195,8 @@ pub fn rotate_due_keys(
     }
 }
 
-/// Makes the staged key the primary key and deletes excess keys. A key that tokens may still need stops the rotation, unless `force` is set.
+/// Makes the staged key the primary key and deletes excess keys. If tokens may still need one of the excess keys, nothing is changed, unless `force`
+/// is set.
 ///
 /// # Errors
 /// When a key is still needed, no key is staged, or a file cannot be written.
@@ -206,7 +208,7 @@ pub fn rotate_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) -
     rotated.map_err(|why| unchanged(keys, why))
 }
 
-/// Deletes excess keys. A key that tokens may still need stops the deletion, unless `force` is set.
+/// Deletes excess keys. If tokens may still need one of these keys, no key is deleted, unless `force` is set.
 ///
 /// # Errors
 /// As [`rotate_keys`].

@@ -1,5 +1,5 @@
-//! Checks which keys the facts need. Keys are not stored in the facts. So a key can be lost, or a restore can replace the key by another key. Then
-//! all tokens that need the lost key are refused as invalid.
+//! Checks whether the keys of this server are the keys that the facts need. Keys are not stored in the facts. So a key can be lost, or a restore can
+//! replace the key by another key. Then all tokens that need the lost key are refused as invalid.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -21,7 +21,7 @@ pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
 pub enum TokenKey {
     /// The key is the recorded one.
     Known,
-    /// No token needs another key, and this key is not recorded yet.
+    /// The key is not recorded, and no token is known to need another key.
     Unrecorded,
     /// Some tokens need another key.
     Lost {

@@ -1,4 +1,4 @@
-//! How limits of domains bind limits of projects: Keystone's enforcement models.
+//! Keystone's enforcement models: whether the limit of a project or domain bounds the limits of projects below it.
 
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 

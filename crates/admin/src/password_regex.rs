@@ -1,5 +1,5 @@
-//! The operator's regular expression for new passwords. It has the look-ahead that expressions from a Keystone use. So a match can need many steps,
-//! and the number of steps is limited.
+//! The operator's regular expression for new passwords. It can contain look-ahead, as the expressions for Keystone often do. A match of such an
+//! expression can need many steps, so the number of steps is limited.
 
 use enfilade_facts::vocabulary::Secret;
 use fancy_regex::{Regex, RegexBuilder};

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// The maximum of [`PasswordRules::unlike_last`]. When a user chooses a new password, a slow hash is computed for each earlier password.
 pub const PASSWORDS_KEPT_MAX: usize = 24;
 
-/// The configured rules. They are those of Keystone's `[security_compliance]`.
+/// The configured rules: the same as in Keystone's `[security_compliance]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordRules {
     /// The minimum number of characters.
@@ -18,11 +18,11 @@ pub struct PasswordRules {
     pub kinds_min: usize,
     /// How long a password is valid, in seconds; 0 is for ever.
     pub seconds_max: i64,
-    /// How long a user must keep a password at least, in seconds.
+    /// The minimum time between two changes of a password by its user, in seconds.
     pub seconds_min: i64,
     /// The number of last passwords, including the present one, that a user may not choose again.
     pub unlike_last: usize,
-    /// Whether a password that another person chose can only be used to set a new one.
+    /// Whether a user must change a password that another person chose: it can only be used to set a new password.
     pub change_given: bool,
     /// A regular expression that a password must match.
     pub regex: Option<PasswordRegex>,
@@ -41,7 +41,7 @@ pub struct PasswordRules {
 pub enum ChosenBy {
     /// The user of the password, with the present password as proof.
     User(Secret),
-    /// An administrator of users. If an administrator chooses the password, the age of the old password and the earlier passwords are not checked.
+    /// An administrator. Then neither the age of the old password nor the earlier passwords are checked.
     Another,
 }
 
@@ -103,7 +103,7 @@ impl PasswordRules {
         let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
         let is_given = matches!(choice.by, ChosenBy::Another);
         let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
-        // The number `unlike_last` includes the new password.
+        // `unlike_last` counts the new password, too.
         let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
         let mut password = Password { hash, set_at: choice.now, until: 0, is_given, before };
         password.until = self.until(&password, choice.profile);
@@ -157,9 +157,9 @@ impl PasswordRules {
         }
     }
 
-    /// A regular expression that every allowed password matches, for programs that check a new password before they send it: the configured one, else
-    /// one of the rule of the length. `None` without both. It does not contain the rule of the kinds, because programs disagree about which
-    /// characters are letters.
+    /// A regular expression that every allowed password matches, for programs that check a new password before they send it. It is the configured
+    /// expression; if none is configured, an expression for the minimum length; `None` if there is no minimum length either. The kinds of characters
+    /// are not in the expression, because programs disagree about which characters are letters.
     pub fn regex(&self) -> Option<String> {
         match &self.regex {
             Some(regex) => Some(regex.as_str().to_owned()),
@@ -300,7 +300,7 @@ mod tests {
         assert!(choose(&rules, "one", &by("two"), Some(&second), 2 * DAY).is_err());
         let third = choose(&rules, "three", &by("two"), Some(&second), 2 * DAY).unwrap();
         assert!(choose(&rules, "one", &by("three"), Some(&third), 3 * DAY).is_ok());
-        // Earlier passwords and the age are not checked if an administrator chooses.
+        // If an administrator chooses the password, earlier passwords and the age of the old password are not checked.
         assert!(choose(&rules, "three", &ChosenBy::Another, Some(&third), 2 * DAY).is_ok());
     }
 

@@ -24,7 +24,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The name of the target in `acl.cfg`; `None` if that file cannot name it.
+    /// The name of the target in `acl.cfg`; `None` if that file cannot contain the name.
     pub(crate) fn ugid(&self) -> Option<Ugid> {
         let ugid = match self {
             Target::Group(group) => Ugid::Group(group.clone()),
@@ -228,7 +228,7 @@ impl Names {
         }
     }
 
-    /// Replaces every SID of a user or group of this store in a text by the name.
+    /// Replaces every SID of a user or group of this store in a text by the name of the user or group.
     pub fn naming(&self, text: &str) -> String {
         let mut known: Vec<(String, &String)> =
             self.sids.iter().map(|(sid, name)| (sid.to_string(), name)).collect();

@@ -26,7 +26,8 @@ pub struct AssignmentSummary {
     pub fault: Option<String>,
 }
 
-/// The effect of an assignment or a removal of this role. NoAccess takes all other rights away.
+/// Whether the assignment or the removal of a role gives rights or takes rights away. A role gives rights, except NoAccess, which takes away all
+/// other rights.
 fn effect_of(role: Role, is_assigned: bool) -> Effect {
     if (role == Role::NoAccess) == is_assigned { Effect::Takes } else { Effect::Gives }
 }

@@ -16,13 +16,13 @@ use enfilade_facts::{At, Change, Effect, Read, View};
 use enfilade_identity::{HashKey, Upgrade};
 use enfilade_sources::files::user_cfg::{self, Entry};
 
-/// A token that was just made. The secret is shown only this once.
+/// A token that was just created, or that just got a new secret. The secret is never shown again.
 pub struct NewToken {
     /// The name of the token: `user@realm!name`.
     pub tokenid: Authid,
     /// The secret.
     pub value: String,
-    /// The revision from which on the token is valid.
+    /// The first revision at which the token is valid.
     pub at: At,
 }
 
@@ -153,7 +153,7 @@ pub fn create_certificate_token(
     Ok(at)
 }
 
-/// Whether a user, and so the user's new tokens, are mirrored from `user.cfg`.
+/// Whether a user is mirrored from `user.cfg`. Then new tokens of the user are mirrored, too.
 fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
     ctx.facts.read(|view| {
         let user = view.get::<User>(&user_id(view, owner)?)?;
@@ -161,7 +161,7 @@ fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
     })?
 }
 
-/// Creates a token in the files. The secret is written before the token: a token without a secret is refused, as in Proxmox.
+/// Creates a token in the files. The secret is written before the token, because a token without a secret would be refused, as in Proxmox.
 fn create_kept(
     ctx: &ChangeContext<'_>,
     tokenid: &Authid,
@@ -196,7 +196,7 @@ pub struct TokenEdit {
     pub expires: Option<i64>,
     /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,
-    /// Whether the replaced secret ends now.
+    /// Whether the previous secret, which is valid during the grace period, ends now.
     pub end_grace: bool,
     /// Whether the token has only the roles that are assigned to the token itself.
     pub own_roles: Option<bool>,
@@ -303,7 +303,7 @@ pub fn regenerate_token(
             after.verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
         }
         change.replace(&id, &before, &after);
-        // A holder of the old secret may have created records with it, so these are deleted.
+        // Records that were created with the token are deleted, because someone with the old secret may have created them.
         crate::keystone::forget_made(view, change, &id)?;
         Ok(before.mirrored.is_some())
     })?;
@@ -418,8 +418,8 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let what = format!("token delete {tokenid}");
     let is_mirrored = find(ctx, owner, name)?.mirrored.is_some();
-    // The files are changed before the facts, and the secret is removed first: after a power cut in between, the token has no secret
-    // and is refused.
+    // The files are changed before the facts, and the secret is removed first. So after a power cut in between, the token has no secret and is
+    // refused.
     let mut files = if is_mirrored { vec![FileName::Users, FileName::Secrets] } else { Vec::new() };
     if ctx.uses(FileName::Acl)? {
         files.push(FileName::Acl);
@@ -448,7 +448,8 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
             Ok(())
         })?;
     }
-    // If `user.cfg` has errors elsewhere, the token's record was only marked as stale, and is deleted here.
+    // Usually the token's record is deleted now, because its section is gone. If `user.cfg` has errors elsewhere, the record was only marked as
+    // stale, and is deleted below.
     if is_mirrored && find(ctx, owner, name).is_err() {
         return Ok(at);
     }

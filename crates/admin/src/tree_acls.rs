@@ -18,7 +18,7 @@ pub struct Propagated {
     pub changed: u64,
     /// The number of objects that had the ACL already.
     pub same: u64,
-    /// Protected objects: they and everything below them do not inherit.
+    /// Protected objects. They and everything below them inherit nothing from above, so they did not change.
     pub protected: Vec<String>,
     /// Objects that could not be changed, each with the reason.
     pub left: Vec<(String, String)>,
@@ -189,10 +189,10 @@ fn save_one(path: &str, node: &Node, each: &mut dyn FnMut(&str, Result<String, S
     }
 }
 
-/// Restores a saved ACL. Returns whether the ACL changed.
+/// Restores a saved ACL. Returns whether the ACL of the object changed. If the object has an invalid ACL, it is replaced.
 ///
 /// # Errors
-/// When the path no longer exists, or the ACL cannot be read or written.
+/// When the path does not exist or cannot be opened, `sddl` is malformed, or the ACL cannot be written.
 pub fn restore_acl(
     ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,

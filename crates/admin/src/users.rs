@@ -63,8 +63,8 @@ pub struct UserSave {
     pub comment: Option<String>,
     /// A new password, and whether the user or an administrator chose it.
     pub password: Option<(Secret, ChosenBy)>,
-    /// Whether an administrator explicitly lets the user in: that ends a lock, and the user is active again. A password from an administrator does
-    /// so, too.
+    /// Whether an administrator explicitly lets the user in. Then a lock ends, and an inactive user becomes active again. A password that an
+    /// administrator sets has the same effect.
     pub is_let_in: bool,
     /// The other attributes.
     pub attributes: UserAttributes,
@@ -73,7 +73,7 @@ pub struct UserSave {
 /// Changes a user by id, in effect from the next request. A new password ends the user's sessions, and so does disabling the user.
 ///
 /// # Errors
-/// When the user does not exist, the name is taken or mirrored from `user.cfg`, or the facts cannot be changed.
+/// When the user does not exist, the new name is taken, a user of `user.cfg` would get another name, or the facts cannot be changed.
 pub fn save_user(
     ctx: &ChangeContext<'_>,
     id: &UserId,
@@ -241,7 +241,7 @@ pub fn add_user(ctx: &ChangeContext<'_>, new: &NewUser) -> Result<(UserId, At), 
     check_comment(new.comment.as_deref())?;
     let first = |password: &Secret| ctx.passwords.first(password, ctx.now.unix_seconds);
     let password = new.password.as_ref().map(first).transpose()?;
-    // The file cannot express other names; those users are only in the facts.
+    // `user.cfg` can contain only plain names. A user with another name is stored only in the facts.
     if ctx.uses(FileName::Users)? && new.userid.is_plain() {
         return add_kept_user(ctx, new, password);
     }
@@ -271,7 +271,7 @@ pub fn add_user(ctx: &ChangeContext<'_>, new: &NewUser) -> Result<(UserId, At), 
     })
 }
 
-/// Writes the user's section in `user.cfg`, and the attributes that the file cannot hold into the facts.
+/// Adds the user's section to `user.cfg`, and stores the attributes that the file cannot contain in the facts.
 fn add_kept_user(
     ctx: &ChangeContext<'_>,
     new: &NewUser,
@@ -401,7 +401,8 @@ fn find(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<(UserId, User), Erro
     })?
 }
 
-/// Removes a user with all tokens, memberships and roles, also in the files. A later user of the same name inherits nothing.
+/// Removes a user with all tokens, memberships and roles, also in the files. If a user with the same name is created later, this user has none of
+/// them.
 ///
 /// # Errors
 /// When the user does not exist, or the facts or the files cannot be changed.
@@ -429,7 +430,7 @@ pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error
     let mut at = ctx.facts.at();
     if !in_use.is_empty() {
         ctx.check(&what, forget)?;
-        // Secrets are removed first: after a power cut in between, the remaining tokens have no secret and are refused.
+        // The secrets are removed first. So after a power cut in between, the remaining tokens have no secret and are refused.
         at = ctx.write_through(&what, Effect::Takes, &in_use, |files| {
             if in_use.contains(&FileName::Secrets) {
                 files.secrets(|secrets| secrets.remove_all_of(userid))?;
@@ -451,7 +452,8 @@ pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error
             Ok(())
         })?;
     }
-    // If `user.cfg` has errors elsewhere, the user's record was only marked as stale, and is deleted here.
+    // Usually the user's record is deleted now, because its section is gone. If `user.cfg` has errors elsewhere, the record was only marked as stale,
+    // and is deleted below.
     if is_mirrored && find(ctx, userid).is_err() {
         return Ok(at);
     }

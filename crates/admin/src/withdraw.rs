@@ -15,8 +15,8 @@ use enfilade_facts::{Read, View};
 /// attempt takes milliseconds.
 const ATTEMPTS: usize = 16;
 
-/// Deletes the record of a way in (API token, application credential, EC2 key, trust or OAuth access token), with all records that were made with it. If the way in is a
-/// password, removes the password. A record that no longer exists is no error.
+/// Deletes the record of a way in (API token, application credential, EC2 key, trust or OAuth access token), with all records that were made with it.
+/// If the way in is a password, removes the password. It is no error if the record no longer exists.
 ///
 /// # Errors
 /// When the facts or the files cannot be changed.
@@ -45,7 +45,7 @@ pub fn withdraw(ctx: &ChangeContext<'_>, way: &Way) -> Result<(), Error> {
     }
 }
 
-/// Takes back every way in of a user, until none is left.
+/// Deletes every way in of a user, until none is left.
 ///
 /// # Errors
 /// When the facts or the files cannot be changed, or a client creates new credentials all the time.
@@ -53,7 +53,7 @@ pub fn withdraw_from(ctx: &ChangeContext<'_>, user: &UserId) -> Result<(), Error
     withdraw_all(ctx, |view| ways_of(view, user))
 }
 
-/// Takes back every application credential, EC2 key, trust and OAuth access token for a project, until none is left.
+/// Deletes every application credential, EC2 key, trust and OAuth access token for a project, until none is left.
 ///
 /// # Errors
 /// As [`withdraw_from`].

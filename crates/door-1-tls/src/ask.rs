@@ -8,7 +8,7 @@ use rustls::server::ClientHello;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) name: Option<String>,
-    /// The address to which the client connected, if the client sent no name. Clients send no name for a URL with an IP address.
+    /// The address to which the client connected; `None` if the client sent a name. Clients send no name if the host of the URL is an IP address.
     pub(crate) address: Option<String>,
     pub(crate) takes_ecdsa: bool,
     pub(crate) takes_rsa: bool,

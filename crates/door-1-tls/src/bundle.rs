@@ -1,4 +1,5 @@
-//! A whole certificate file: the chain and the key. The file is read by the first handshake that needs it, and by the verification in the background.
+//! A whole certificate file: the chain and the key. The first handshake that needs the file reads it. A verification of all files in the background
+//! reads it, too.
 
 use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject, pem_fault};
@@ -12,7 +13,7 @@ use rustls::sign::CertifiedKey;
 pub struct Bundle {
     /// The fields of the leaf certificate.
     pub leaf: Leaf,
-    /// A defect that some clients reject, although the file can be served.
+    /// A defect of the bundle or its `.ocsp` file. The bundle can be served nevertheless, but some clients may refuse it.
     pub amiss: Option<String>,
     /// The last second in which the stapled OCSP response is valid, since the epoch; `None` if no response is stapled.
     pub stapled_until: Option<i64>,
@@ -87,17 +88,17 @@ impl Bundle {
     }
 }
 
-/// The problem of a bundle that consists of certificates alone.
+/// The reason why a bundle without a private key cannot be used.
 pub const WITHOUT_KEY: &str = "it holds no private key, and no `.key` file is next to it";
 
 fn unread(pem: &[u8], why: &pem::Error) -> String {
     let has = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);
     match is_encrypted(pem) {
-        true if has(FORMER) => "it is in OpenSSL's former encrypted form: `openssl pkey -in NAME.pem -out NAME.pem.key` writes it without its passphrase next to \
-                 the bundle; then remove it from the bundle"
+        true if has(FORMER) => "the key is in OpenSSL's former encrypted form: run `openssl pkey -in NAME.pem -out NAME.pem.key`, which writes the \
+                 key without its passphrase next to the bundle; then remove the key from the bundle"
             .to_owned(),
-        true => "it is encrypted: `enfilade certs add` installs it in a certificate directory; for a crt-list, `openssl pkey -in NAME.pem -out \
-                 NAME.pem.key` writes it without its passphrase next to the bundle"
+        true => "the key is encrypted: install the bundle in a certificate directory with `enfilade certs add`; for a crt-list, run `openssl pkey \
+                 -in NAME.pem -out NAME.pem.key`, which writes the key without its passphrase next to the bundle"
             .to_owned(),
         false => pem_fault(why),
     }
@@ -122,8 +123,8 @@ fn unfit(why: rustls::Error) -> String {
     }
 }
 
-/// A description of the first place in a chain where a certificate is not followed by its issuer's certificate. RFC 5246 section 7.4.2 requires this
-/// order. RFC 8446 section 4.4.2 only recommends it, but some clients need it.
+/// Describes the first place in a chain where a certificate is not followed by the certificate of its issuer. RFC 5246 section 7.4.2 requires that
+/// each issuer follows the certificate that it issued. RFC 8446 section 4.4.2 only recommends this order, but some clients need it.
 fn out_of_order(chain: &[CertificateDer<'_>]) -> Option<String> {
     let place = chain.windows(2).position(|pair| match pair {
         [one, next] => match (issuer_and_subject(one), issuer_and_subject(next)) {
@@ -200,7 +201,7 @@ mod tests {
                     "{one}-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"
                 ),
                 None,
-                "it is in OpenSSL's former encrypted form",
+                "the key is in OpenSSL's former encrypted form",
             ),
             (one.replace("-----END", ""), None, "a PEM block has no end"),
             (one.clone(), Some("nothing"), "the `.key` file"),
@@ -209,7 +210,7 @@ mod tests {
             (
                 one.clone(),
                 Some("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"),
-                "it is encrypted",
+                "the key is encrypted",
             ),
         ] {
             let said = read(&pem, key).unwrap_err();

@@ -131,7 +131,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
     if !line.excluded.is_empty() && !has_wildcard {
         warnings.push("the line excludes names, but contains no wildcard".to_owned());
     }
-    // A line with `*` alone is the default, and keeps the certificate's names.
+    // If `*` is the only name in a line, the file of the line is the default certificate, and keeps the names of its certificate.
     if line.is_default && line.excluded.is_empty() && line.names.as_ref().is_some_and(Vec::is_empty) {
         line.names = None;
     }
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(one("a.pem !x").names, Some(vec![]));
     }
 
-    /// Each line of any text is applied, reported, empty or a comment.
+    /// In any text, each line that is neither empty nor a comment is applied or reported.
     #[test]
     fn each_line_of_any_text_is_applied_or_reported() {
         const WORDS: [&str; 22] = [
@@ -328,6 +328,6 @@ mod tests {
             assert_eq!(list.lines.len() + list.bad.len(), meant, "{text:?}");
             (lines, told) = (lines + list.lines.len(), told + list.bad.len());
         }
-        assert!(lines > 5_000 && told > 5_000, "{lines} lines, {told} told of");
+        assert!(lines > 5_000 && told > 5_000, "{lines} lines applied, {told} lines reported");
     }
 }

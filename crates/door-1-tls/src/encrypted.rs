@@ -35,8 +35,8 @@ const AES_128_CBC: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x0
 const AES_192_CBC: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x16];
 const AES_256_CBC: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x2a];
 const DES_EDE3_CBC: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x03, 0x07];
-/// The object identifiers of pbeWithSHAAnd3-KeyTripleDES-CBC, pbeWithSHAAnd2-KeyTripleDES-CBC, pbeWithSHAAnd128BitRC2-CBC and
-/// pbeWithSHAAnd40BitRC2-CBC.
+/// The next four constants are the object identifiers of pbeWithSHAAnd3-KeyTripleDES-CBC, pbeWithSHAAnd2-KeyTripleDES-CBC, pbeWithSHAAnd128BitRC2-CBC
+/// and pbeWithSHAAnd40BitRC2-CBC.
 const SHA_3DES: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x03];
 const SHA_2DES: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x04];
 const SHA_RC2_128: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x05];
@@ -149,7 +149,7 @@ fn cbc_decrypt(decryptor: impl BlockModeDecrypt, content: &[u8]) -> Opened {
     Ok(room)
 }
 
-/// The key of 3DES with two different keys: the first 8 bytes are repeated as the third key.
+/// Makes a key of 24 bytes for 3DES from a key of 16 bytes: the first 8 bytes are also the third part.
 fn two_keys(key: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new([key, key.get(..8).unwrap_or_default()].concat())
 }

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 /// The fingerprint of the first certificate of a PEM file.
 ///
 /// # Errors
-/// When the file contains no certificate that can be read, or one that no handshake accepts.
+/// When the file contains no certificate that can be read, or the certificate cannot be the leaf of a handshake ([`Leaf::of_der`]).
 pub fn fingerprint(pem: &[u8]) -> Result<[u8; 32], String> {
     let certificate = CertificateDer::from_pem_slice(pem)
         .map_err(|why| format!("the file contains no readable PEM certificate: {why}"))?;

@@ -7,7 +7,7 @@ use rustls::pki_types::pem::PemObject;
 use std::collections::{HashMap, HashSet};
 use std::sync::{PoisonError, RwLock};
 
-/// A chain is completed up to this number of certificates.
+/// The greatest number of certificates in a completed chain.
 const CHAIN_MAX: usize = 8;
 
 /// The maximum number of CA certificates in the table that all bundles share. When the table is full, a bundle stores its own copy of a CA
@@ -19,7 +19,8 @@ const SHARED_MAX: usize = 1_024;
 pub struct Issuers {
     /// The authorities that complete chains, by their subject as encoded.
     known: HashMap<Vec<u8>, CertificateDer<'static>>,
-    /// Nearly all bundles have the same few certificates after their leaf. These certificates stay in memory until the process ends.
+    /// The certificates after the leaf of each bundle. Nearly all bundles have the same few of them, so each is stored only once. These certificates
+    /// stay in memory until the process ends.
     shared: RwLock<HashSet<&'static [u8]>>,
 }
 
@@ -44,7 +45,7 @@ impl Issuers {
         }
     }
 
-    /// Returns the chain, with its authorities (every certificate after the leaf) shared with other chains.
+    /// Returns the same chain. Every certificate after the leaf is a certificate of an authority, and its bytes are shared with other chains.
     pub(crate) fn share(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         let mut chain = chain.into_iter();
         chain.next().into_iter().chain(chain.map(|authority| self.shared(authority))).collect()
@@ -64,7 +65,8 @@ impl Issuers {
         CertificateDer::from(kept)
     }
 
-    /// Adds the known authorities to a chain that is only a leaf. The root, which signed itself, is left out, because clients have it.
+    /// If the chain consists of a leaf only, adds the known certificates of its issuers. The root, which is self-signed, is left out, because clients
+    /// have it.
     pub(crate) fn complete(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         if self.known.is_empty() || chain.len() != 1 {
             return chain;

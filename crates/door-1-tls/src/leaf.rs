@@ -1,7 +1,8 @@
 //! Reads the fields of a certificate that are needed before the first handshake: its names, its validity and its kind of key. Only the first
 //! certificate of the PEM is decoded, and only these fields are parsed. The first handshake reads everything else.
 //!
-//! Tests compare these fields with those that a full parser finds (`x509-parser`). A length that exceeds its container is an error.
+//! Tests compare these fields with the fields that a full parser finds (`x509-parser`). If the length of a DER value exceeds the value that contains
+//! it, the certificate cannot be read.
 
 use core::net::IpAddr;
 use enfilade_facts::vocabulary::days_of;
@@ -11,7 +12,8 @@ use std::io::BufRead as _;
 /// The fields of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Every DNS name and IP address of the alternative names and every common name, in lower case, each once.
+    /// The names of the certificate, in lower case, each once: the DNS names and IP addresses in its alternative names, and the common names that can
+    /// be server names.
     pub names: Vec<String>,
     /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
@@ -34,7 +36,7 @@ pub enum Algorithm {
     Other,
 }
 
-/// A buffer for the DER of one certificate, reused for the next.
+/// A buffer for the DER of a certificate. The buffer can be used again for the next certificate.
 #[derive(Default)]
 pub struct Room(Vec<u8>);
 
@@ -82,7 +84,7 @@ impl Leaf {
 
 const UNPARSED: &str = "the certificate cannot be parsed";
 
-/// Checks that a certificate of a chain can be parsed. Old root certificates have X.509 version 1.
+/// Checks that a certificate of a chain can be parsed. Every X.509 version is accepted, because old root certificates have version 1.
 pub(crate) fn check_of_chain(der: &[u8]) -> Result<(), &'static str> {
     walk(der).map(drop).ok_or(UNPARSED)
 }
@@ -284,7 +286,7 @@ impl<'d> Der<'d> {
     }
 }
 
-/// A readable text for an error of the PEM library, which itself prints the bytes of a damaged line as numbers.
+/// A readable text for an error of the PEM library. The library's own text shows the bytes of a damaged line as numbers.
 pub(crate) fn pem_fault(why: &pem::Error) -> String {
     match why {
         pem::Error::MissingSectionEnd { .. } => "a PEM block has no end; is the file truncated?".to_owned(),
@@ -293,7 +295,7 @@ pub(crate) fn pem_fault(why: &pem::Error) -> String {
     }
 }
 
-/// The issuer and the subject of a certificate as encoded. The issuer is the subject of the next certificate in the chain.
+/// The encoded issuer and the encoded subject of a certificate. In a chain, the issuer of a certificate is the subject of the next certificate.
 pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
@@ -305,7 +307,7 @@ pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((issuer, fields.expect(tag::SEQUENCE)?))
 }
 
-/// The public key of a certificate as encoded (SubjectPublicKeyInfo).
+/// The encoded public key of a certificate (SubjectPublicKeyInfo).
 pub(crate) fn public_key(der: &[u8]) -> Option<&[u8]> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
@@ -550,7 +552,8 @@ mod tests {
         }
     }
 
-    /// Bits are flipped, and bytes are removed and inserted. The parser does not panic, and finds only names that a full parser finds, too.
+    /// Random bits of a certificate are flipped, and random bytes are removed and inserted. The parser does not panic. If a full parser accepts the
+    /// certificate, too, this parser finds only names that the full parser finds.
     #[test]
     fn damaged_certificates_are_read_as_a_full_parser_reads_them_or_not_at_all() {
         let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);

@@ -1,7 +1,8 @@
 //! Keeps a bounded number of parsed certificates and keys that recent handshakes needed.
 //!
-//! When the memo is full, its entries are examined in order. An entry that was used since its last examination stays. The first unused entry is
-//! dropped. So a client that asks once for each of many thousand names displaces only its own entries. Entries that other clients use stay.
+//! When the memo is full and a new entry is added, the entries are examined in order. An entry that was used since its last examination stays. The
+//! first entry that was not used is dropped. So if a client asks once for each of many thousand names, it displaces only its own entries, and the
+//! entries that other clients use stay.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -11,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// Parsed certificate files, by path and version. Each has its private key.
+/// Parsed certificate files with their private keys, by path, version and policy.
 pub struct KeyMemo {
     hot: RwLock<Hot>,
     most: usize,
@@ -100,7 +101,7 @@ mod tests {
             assert_eq!(memo.len(), 4);
         }
         assert!(memo.get(key(0)).is_none());
-        // A key that is put again has one entry.
+        // If a key is put again, the memo still has only one entry for it.
         memo.put(key(1), ready());
         assert_eq!(memo.len(), 4);
     }

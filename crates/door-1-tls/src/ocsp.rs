@@ -1,5 +1,5 @@
-//! Checks of OCSP responses that are stapled to handshakes (RFC 6960): whether a response is about a certificate, and until when it is valid. The
-//! client checks the signature of the response.
+//! Checks OCSP responses (RFC 6960) before they are stapled to handshakes: whether a response is about the leaf certificate, and how long it is
+//! valid. The signature of the response is not checked here, because the client checks it.
 
 use crate::leaf::{Der, serial, tag, time};
 
@@ -103,7 +103,7 @@ pub(crate) mod tests {
         assert!(good_until(&[0x30, 3, ENUMERATED, 1, 6], leaf).unwrap_err().contains("error"));
         for end in 0..good.len() {
             assert!(good_until(&good[..end], leaf).is_err(), "{end}");
-            // Any result is right, as long as nothing panics: the client checks the signature.
+            // Every result is acceptable here, because the client checks the signature. Only a panic would be an error.
             for bit in 0..8 {
                 let mut bent = good.clone();
                 bent[end] ^= 1 << bit;

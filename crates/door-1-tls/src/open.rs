@@ -27,8 +27,8 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
 }
 
 impl TlsPermit {
-    /// Whether a request for this host is allowed on the connection: the host must have the policy under which the handshake was made. Otherwise a
-    /// client could connect to a name that asks for no certificate and then request a host that requires one.
+    /// Whether a request for this host is allowed on the connection: the policy of the host must be the policy under which the handshake was made.
+    /// Otherwise a client could connect to a name whose policy requires no client certificate, and then request a host whose policy requires one.
     pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
         if let Some(only) = view.only_policy() {
             return only.epoch() == self.file.policy.epoch();
@@ -63,7 +63,7 @@ impl<'v> Kinds<'v> {
         kinds
     }
 
-    /// These files. For a kind of key for which these files contain no file, `other` provides the file.
+    /// Returns `self`. For each kind of key for which `self` has no file, the file of `other` is used.
     fn or(self, other: Self) -> Self {
         Kinds {
             ecdsa: self.ecdsa.or(other.ecdsa),
@@ -72,7 +72,8 @@ impl<'v> Kinds<'v> {
         }
     }
 
-    /// The best file with a kind of key that the client accepts.
+    /// The best file with a kind of key that the client accepts. ECDSA is preferred to RSA, and RSA to other kinds. For other kinds, this function
+    /// does not check what the client accepts.
     fn fitting(self, ask: &Ask) -> Option<&'v Arc<CertificateFile>> {
         let ecdsa = self.ecdsa.filter(|_| ask.takes_ecdsa);
         ecdsa.or(self.rsa.filter(|_| ask.takes_rsa)).or(self.other)

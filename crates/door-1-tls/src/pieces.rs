@@ -46,7 +46,7 @@ pub struct Joined {
 }
 
 impl Pieces {
-    /// Adds the certificates and keys of a file; all of them, or none.
+    /// Adds the certificates and keys of a file. If one of them cannot be added, none is added.
     ///
     /// # Errors
     /// When the file is encrypted and the passphrase is missing or wrong, or when the file is in no known form.
@@ -171,11 +171,11 @@ impl Pieces {
         Ok(())
     }
 
-    /// Joins the added files into a bundle. The key selects the leaf, and each certificate is followed by its issuer. `now` is in seconds since the
-    /// epoch.
+    /// Joins the added files into a bundle. The leaf is the certificate to which the key belongs. Each certificate in the bundle is followed by the
+    /// certificate of its issuer. `now` is in seconds since the epoch.
     ///
     /// # Errors
-    /// When a part is missing or does not fit. The text says which part, and what to do.
+    /// When the files cannot be joined, for example because the key is missing or belongs to another certificate. The text says why, and what to do.
     pub fn join(self, now: i64) -> Result<Joined, String> {
         let Pieces { files, certificates, keys } = self;
         if certificates.is_empty() {
@@ -231,7 +231,7 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 /// The first line in the PEM block of a key that is encrypted in OpenSSL's traditional form (RFC 1421), which was the default before version 1.0.
 const OLD_ENCRYPTION: &[u8] = b"Proc-Type: 4,ENCRYPTED";
 const DAY: i64 = 24 * 3600;
-/// The operator is warned of a certificate that expires within this number of days.
+/// If a certificate expires within this number of days, the operator is warned.
 const SOON_DAYS: i64 = 14;
 
 fn is_pkcs7(file: &str, form: &str) -> PieceError {
@@ -264,7 +264,7 @@ fn listed(files: &[String]) -> String {
     names.join(", ")
 }
 
-/// The tag of the first value in a DER sequence. If this value contains values, also the tag of the first of them.
+/// The tag of the first value in a DER sequence, and the tag of the first value inside that value, if there is one.
 fn first_tags(der: &[u8]) -> Option<(u8, Option<u8>)> {
     let (tag, inside) = Der(Der(der).expect(tag::SEQUENCE)?).next()?;
     Some((tag, Der(inside).next().map(|(tag, _)| tag)))
@@ -272,8 +272,8 @@ fn first_tags(der: &[u8]) -> Option<(u8, Option<u8>)> {
 
 type Chain<'c> = Vec<&'c CertificateDer<'static>>;
 
-/// Returns the chain: the leaf, and then each issuer after the certificate that it issued. Also returns the files of the certificates outside the
-/// chain.
+/// Returns the chain: the leaf, and then each issuer after the certificate that it issued. Also returns, for each certificate that is not in the
+/// chain, the name of its file.
 fn in_order<'c>(
     certificates: &'c [(CertificateDer<'static>, String)],
     leaf: usize,
@@ -314,8 +314,8 @@ fn of_validity(leaf: &Leaf, now: i64) -> Option<String> {
 fn of_chain(chain: &[&CertificateDer<'static>]) -> Option<String> {
     let (issuer, subject) = chain.first().and_then(|leaf| issuer_and_subject(leaf))?;
     (chain.len() == 1 && issuer != subject).then(|| {
-        "the files hold no certificate of its issuer: clients that do not know the issuer refuse it; \
-         if you have its chain file, give that too"
+        "the files contain no certificate of the leaf's issuer: clients that do not know the issuer refuse the leaf; \
+         if you have the chain file, give this file, too"
             .to_owned()
     })
 }
@@ -429,7 +429,7 @@ mod tests {
             assert!(said.contains(why), "{said}");
         }
         let warned = |files: &[&str]| joined(files).unwrap().warnings.join("; ");
-        assert!(warned(&[&leaf, &key]).contains("no certificate of its issuer"));
+        assert!(warned(&[&leaf, &key]).contains("no certificate of the leaf's issuer"));
         assert!(warned(&[&leaf, &key, &middle, &root, &other]).contains("`f4.crt` is not an issuer"));
         assert!(
             warned(&[&leaf, &key, &middle, &other_key]).contains("the key in `f3.crt` belongs to another")

@@ -1,5 +1,5 @@
-//! Reads the certificates and keys in PKCS #12 (RFC 7292), the form of `.p12` and `.pfx` files. The digest over the whole file is not checked: the
-//! key must belong to the certificate anyway.
+//! Reads the certificates and keys in PKCS #12 (RFC 7292), the form of `.p12` and `.pfx` files. The MAC over the whole file is not checked, because
+//! [`crate::Pieces::join`] checks anyway that the key belongs to the certificate.
 
 use crate::encrypted::{Sealed, decrypt};
 use crate::leaf::{Der, tag};
@@ -47,7 +47,7 @@ pub(crate) fn read(der: &[u8], passphrase: &str) -> Result<Content, Sealed> {
             DATA => bags(Der(inside).expect(tag::OCTETS).ok_or(UNPARSED)?, passphrase, &mut content)?,
             ENCRYPTED_DATA => {
                 let (algorithm, sealed) = encrypted_data(inside).ok_or(UNPARSED)?;
-                // About one in 256 wrong passphrases results in valid padding. So content that cannot be parsed also means a wrong passphrase.
+                // With about one in 256 wrong passphrases, the padding is valid. So content that cannot be parsed also counts as a wrong passphrase.
                 bags(&decrypt(algorithm, sealed, passphrase)?, passphrase, &mut content)
                     .map_err(|why| if why == UNPARSED { Sealed::Wrong } else { why })?;
             }
@@ -103,7 +103,7 @@ fn certificate(value: &[u8]) -> Option<Option<Vec<u8>>> {
     Some(is_x509.then(|| der.to_vec()))
 }
 
-/// Decrypts an EncryptedPrivateKeyInfo (RFC 5958 §3); the key is in the form of PKCS #8.
+/// Decrypts an EncryptedPrivateKeyInfo (RFC 5958 §3). The result is a key in the form of PKCS #8.
 pub(crate) fn decrypt_key(der: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<u8>>, Sealed> {
     let parts = |der| {
         let mut info = Der(Der(der).expect(tag::SEQUENCE)?);
@@ -111,7 +111,7 @@ pub(crate) fn decrypt_key(der: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<
     };
     let (algorithm, sealed) = parts(der).ok_or(Sealed::Unsupported("the encrypted key cannot be parsed"))?;
     let key = decrypt(algorithm, sealed, passphrase)?;
-    // About one in 256 wrong passphrases results in valid padding. So content that cannot be parsed also means a wrong passphrase.
+    // With about one in 256 wrong passphrases, the padding is valid. So content that cannot be parsed also counts as a wrong passphrase.
     let mut whole = Der(&key);
     let is_key = whole.expect(tag::SEQUENCE).is_some_and(|key| Der(key).expect(tag::INTEGER).is_some());
     match is_key && whole.0.is_empty() {

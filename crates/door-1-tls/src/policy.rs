@@ -59,7 +59,7 @@ const CURVES: [(&str, &dyn SupportedKxGroup); 8] = [
     ("x25519", provider::kx_group::X25519),
 ];
 
-/// The server supports no version below 1.2, so a lower `ssl-min-ver` has no effect.
+/// The known values of `ssl-min-ver` and `ssl-max-ver`. The server supports no version below 1.2, so a lower `ssl-min-ver` has no effect.
 const VERSIONS: [(&str, u8); 5] =
     [("SSLv3", 0), ("TLSv1.0", 10), ("TLSv1.1", 11), ("TLSv1.2", 12), ("TLSv1.3", 13)];
 
@@ -79,7 +79,7 @@ impl Policy {
         })
     }
 
-    /// The policy of a line of a crt-list. `read` reads the files that its options name.
+    /// The policy of a line of a crt-list. `read` reads the files that the options name.
     ///
     /// # Errors
     /// When an option cannot be applied. The text names the option.
@@ -140,8 +140,8 @@ impl Policy {
         config.max_early_data_size = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let epoch: [u8; 32] = epoch.finish().as_ref().try_into().unwrap_or_default();
-        // If clients may present certificates, no tickets are issued, so that a certificate is checked in each handshake: it may have been revoked or
-        // have expired.
+        // If clients may present certificates, no tickets are issued. So each connection needs a full handshake, which checks the client's
+        // certificate again: it may have expired or been revoked since the last handshake.
         match options.verify {
             Verify::None => config.ticketer = tickets.under(epoch),
             _ => config.send_tls13_tickets = 0,
@@ -149,7 +149,8 @@ impl Policy {
         Ok(Policy { epoch, config, clients, revoked: lists })
     }
 
-    /// What is wrong with the revocation lists of this policy at this time, in seconds since the epoch; each problem once.
+    /// The problems of this policy's revocation lists at the time `now`, in seconds since the epoch. Each problem is returned once, even if several
+    /// lists have it.
     pub fn faults(&self, now: i64) -> Vec<&'static str> {
         let mut faults: Vec<_> = self.revoked.iter().filter_map(|list| list.fault(now)).collect();
         faults.sort_unstable();
@@ -157,8 +158,9 @@ impl Policy {
         faults
     }
 
-    /// Whether a handshake under this policy accepts the certificate of a client, the first one of a PEM file, at this time in seconds since the epoch.
-    /// `None` if clients are not asked for certificates.
+    /// Whether a handshake under this policy would accept the client certificate in `pem` at the time `now`, in seconds since the epoch. The client
+    /// certificate is the first certificate in `pem`, and the others are its chain. The error is the reason why the handshake would fail. `None` if
+    /// clients are not asked for certificates.
     pub fn accepts(&self, pem: &[u8], now: i64) -> Option<Result<(), String>> {
         let verifier = self.clients.as_ref()?;
         let mut chain = CertificateDer::pem_slice_iter(pem).flatten();
@@ -294,7 +296,8 @@ fn verifier(
         builder = builder.allow_unauthenticated();
     }
     if has_crls {
-        // Only leaf certificates are looked up in the revocation list. A list that has expired is not trusted.
+        // Only the leaf certificates of clients are looked up in the revocation lists. If the list of an authority has expired, every client
+        // certificate of this authority is refused.
         builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
     }
     let verifier = builder.build().map_err(|why| match (why, revoked) {
@@ -378,7 +381,7 @@ mod tests {
         assert!(said.contains("there is no revocation list in PEM form"), "{said}");
     }
 
-    /// A list that `openssl ca -gencrl` makes without `crlnumber` in its configuration.
+    /// A revocation list as `openssl ca -gencrl` makes it if its configuration contains no `crlnumber`.
     const OF_VERSION_1: &str = "-----BEGIN X509 CRL-----\n\
         MIGWMD4wCgYIKoZIzj0EAwIwEjEQMA4GA1UEAwwHY2xpZW50cxcNMjYxMTI2MDMx\n\
         NDQ2WhcNMjYxMjI2MDMxNDQ2WjAKBggqhkjOPQQDAgNIADBFAiA2Ux3rXxn2J+d8\n\

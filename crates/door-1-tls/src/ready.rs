@@ -16,7 +16,7 @@ impl ResolvesServerCert for Only {
     }
 }
 
-/// A placeholder without a certificate. [`Ready`] replaces it by [`Only`].
+/// A placeholder in the configuration of a policy, which has no certificate. [`Ready`] replaces the placeholder by [`Only`].
 #[derive(Debug)]
 pub(crate) struct Nothing;
 
@@ -31,7 +31,7 @@ impl ResolvesServerCert for Nothing {
 pub enum Ready {
     /// The file can be served.
     Serves {
-        /// The configuration of connections.
+        /// The TLS configuration of connections that get this certificate.
         config: Arc<ServerConfig>,
         /// The names of the certificate.
         names: Arc<[String]>,

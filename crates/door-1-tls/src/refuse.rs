@@ -1,4 +1,4 @@
-//! Why a connection gets no certificate.
+//! The reasons why a connection gets no certificate.
 
 use enfilade_facts::{Door, Fault, RefusalRow, Refuse};
 

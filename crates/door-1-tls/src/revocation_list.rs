@@ -1,5 +1,6 @@
-//! Reads from a certificate revocation list (RFC 5280 §5.1) until when it is valid and who issued it. The TLS library checks everything else, but it
-//! refuses an expired list only when a client presents a certificate.
+//! Reads how long a certificate revocation list (RFC 5280 §5.1) is valid, and whether a trusted authority issued it. With these fields the server
+//! warns of a list that is expired or useless. The TLS library checks everything else. It also refuses an expired list, but only when a client
+//! presents a certificate.
 
 use crate::leaf::{Der, issuer_and_subject, tag, time};
 use rustls::pki_types::CertificateDer;
@@ -7,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 /// The fields of a revocation list.
 #[derive(Debug)]
 pub(crate) struct RevocationList {
-    /// The last second in which the list is valid, since the epoch; `None` if the list does not say so.
+    /// The last second in which the list is valid, since the epoch; `None` if the list does not contain this time.
     until: Option<i64>,
     /// Whether none of the trusted authorities issued the list.
     is_foreign: bool,
@@ -29,7 +30,7 @@ impl RevocationList {
         Some(RevocationList { until, is_foreign: !trusted.iter().any(is_of) })
     }
 
-    /// Whether the list has extensions, such as its number. Only a list of version 2 has them, and the TLS library accepts no other list.
+    /// Whether the list has extensions, such as its number. Only a list of version 2 has extensions, and the TLS library accepts only such lists.
     pub(crate) fn has_extensions(der: &[u8]) -> bool {
         let fields = || {
             let mut list = Der(Der(der).expect(tag::SEQUENCE)?);
@@ -41,16 +42,16 @@ impl RevocationList {
             }
             last
         };
-        // The extensions have the same tag as the version of a certificate.
+        // The extensions of a list have the same tag as the version of a certificate, `[0]`, and are its last field.
         fields() == Some(tag::VERSION)
     }
 
-    /// What is wrong with the list at this time, in seconds since the epoch.
+    /// What is wrong with the list at the time `now`, in seconds since the epoch.
     pub(crate) fn fault(&self, now: i64) -> Option<&'static str> {
         match self {
             RevocationList { is_foreign: true, .. } => Some(
-                "a list in the `crl-file` is of no authority in the `ca-file` or `ca-verify-file`, so it revokes none of their certificates: install the \
-                 list of this authority",
+                "the `crl-file` contains a list that is of no authority in the `ca-file` or `ca-verify-file`, so this list revokes no certificate of \
+                 these authorities: install the list of the right authority",
             ),
             RevocationList { until: Some(until), .. } if *until < now => Some(
                 "a list in the `crl-file` has expired, so every client certificate of its authority is refused: install the current list",

@@ -12,11 +12,11 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 impl Ready {
-    /// The TLS configuration for the rest of the handshake. The certificate must contain the name that the permit is for. The certificate file may
-    /// have changed after its names were read.
+    /// The TLS configuration for the rest of the handshake. The certificate must contain the name that the permit is for. This is checked here,
+    /// because the certificate file may have changed after its names were read.
     ///
     /// # Errors
-    /// [`Refusal::Unusable`].
+    /// [`Refusal::Unusable`], if the file cannot be served, or its certificate no longer contains the name.
     pub fn config(&self, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let unusable = |why: String| Refusal::Unusable { file: permit.certificate().to_owned(), why };
         // If a line of a crt-list lists the names of the file, the certificate need not contain them.
@@ -31,6 +31,6 @@ impl Ready {
     }
 }
 
-/// The alert that is sent before a connection for an unknown name is closed: a fatal `unrecognized_name` (RFC 6066 §3, RFC 8446 §6). This alert does
-/// not depend on the certificates.
+/// The alert that is sent before a connection for an unknown name is closed: a fatal `unrecognized_name` (RFC 6066 §3, RFC 8446 §6). The bytes are
+/// always the same, so they reveal nothing about the certificates.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];

@@ -1,7 +1,7 @@
 //! TLS session tickets (RFC 8446 §4.6.1, RFC 5077). With a ticket a client resumes a TLS session, and no certificate is sent again.
 //!
 //! A ticket is valid only under the policy under which it was issued, because the key that seals the ticket is derived from the policy. So a ticket
-//! of a name with weak requirements cannot be used at a name with stronger ones. A change of a policy makes its tickets invalid.
+//! that was issued under a weak policy cannot be used for a name with a stronger policy. When a policy changes, its earlier tickets become invalid.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::{hmac, rand};

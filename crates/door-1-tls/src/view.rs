@@ -1,9 +1,9 @@
 //! The index from names to certificate files, as an immutable snapshot. After a change of some files, a new snapshot is made. The new snapshot shares
 //! the unchanged parts with the previous snapshot.
 //!
-//! A name is stored as 64 bits of a keyed digest with the number of its file. So the digests of a million certificates with five names each take less
-//! memory than the names themselves. Without the key of the digest, a client cannot find two names with equal digests. A handshake also compares the
-//! name itself when the file is loaded.
+//! Instead of a name, the index stores the first 64 bits of the name's keyed digest, with the number of the file. This needs less memory than the
+//! names themselves, also for a million certificates with five names each. Two names can have the same digest, but a client that does not know the
+//! key cannot find two such names. When a handshake has loaded the file, it also checks that the certificate contains the name itself.
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The index of names is divided into this number of parts. A change copies only the parts in which it changes an entry.
 const PARTS: usize = 4096;
-/// The minimum number of names or files for which the work is divided among several cores. For fewer of them, one core is faster.
+/// Work on at least this number of names or files is divided among several cores. For fewer names or files, one core is faster.
 const SHARED_MIN: usize = 65_536;
 /// The number of files in a chunk. A chunk is copied when one of its files changes.
 const CHUNK: usize = 256;
@@ -25,7 +25,7 @@ pub enum Match {
     /// A file with the name itself is preferred to a file with a wildcard that matches the name.
     #[default]
     ExactFirst,
-    /// As in HAProxy, the better kind of key is preferred: an ECDSA file with a wildcard wins over an RSA file with the name itself.
+    /// As in HAProxy, the better kind of key is preferred: an ECDSA file with a matching wildcard is preferred to an RSA file with the name itself.
     Haproxy,
 }
 
@@ -34,19 +34,19 @@ pub enum Match {
 pub struct Rules {
     /// Which file is preferred if several files have a name.
     pub matching: Match,
-    /// Whether a handshake for a name that no certificate has is refused. Otherwise it gets the default certificate.
+    /// Whether a handshake is refused if no certificate has the name. If this is false, the handshake gets the default certificate.
     pub strict: bool,
 }
 
-/// The data of a certificate file that is read before a handshake needs the file.
+/// The data of a certificate file that the server has in memory for every file, even if no handshake has needed the file yet.
 #[derive(Clone, Debug)]
 pub struct CertificateFile {
     /// The path of the file. Without a crt-list, files are ordered by path, and the first one is the default.
     pub path: Box<str>,
     /// The version number of the file's content. After each change of the file the number is different.
     pub version: u64,
-    /// The inode number, size, modification time and change time of the file. They are set when the file was verified and had not changed recently.
-    /// If one of them differs, the file was changed.
+    /// The inode number, size, modification time and change time that the file had when it was verified. The field is set when the file is verified,
+    /// unless the file changed only shortly before. If a value of the file differs from this field, the file was changed.
     pub identity: OnceLock<[u64; 4]>,
     /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
@@ -56,7 +56,7 @@ pub struct CertificateFile {
     pub algorithm: Algorithm,
     /// The policy of connections that get this certificate.
     pub policy: Arc<Policy>,
-    /// Digests of the certificate's names.
+    /// Digests of the names for which the file is served: those that its crt-list line lists, otherwise those of the certificate.
     names: Box<[u64]>,
     listed: Option<Box<Listed>>,
 }
@@ -116,7 +116,8 @@ impl Digest {
         DigestedLeaf { not_before, not_after, algorithm, names }
     }
 
-    /// The same file with the names of a line of a crt-list, under the line's policy.
+    /// Returns the file as a line of a crt-list serves it: with `policy`, with the names that the line excludes, and with the names that the line
+    /// lists. If the line lists no names, the file keeps the names of its certificate.
     pub fn listed(&self, file: CertificateFile, line: &Line, policy: Arc<Policy>) -> CertificateFile {
         let digests = |names: &[String]| names.iter().map(|name| self.name(name)).collect();
         let listed = Listed {
@@ -146,13 +147,13 @@ pub struct DigestedLeaf {
 /// A change of one file.
 #[derive(Clone, Debug)]
 pub enum FileChange {
-    /// The file is new, or replaces the one with the same path.
+    /// The file is new, or replaces the file at the same path.
     Put(CertificateFile),
     /// The file at this path was removed.
     Remove(Box<str>),
 }
 
-/// All certificates.
+/// A snapshot: all certificate files, and the index of their names and paths.
 #[derive(Clone)]
 pub struct Certificates {
     digest: Digest,
@@ -161,7 +162,7 @@ pub struct Certificates {
     files: Arc<[Chunk]>,
     free: Vec<u32>,
     default: Option<Arc<CertificateFile>>,
-    /// The policy, if all files have the same one.
+    /// The policy of all files; `None` if files have different policies, or had different policies before an earlier change.
     only: Option<Arc<Policy>>,
     count: usize,
     names: usize,
@@ -261,7 +262,7 @@ impl Certificates {
         entries(part, digest).iter().filter_map(|entry| self.file_at(entry.file))
     }
 
-    /// The policy of all files, if they have the same one.
+    /// The policy of all files. `None` if files have different policies, or had different policies before an earlier change.
     pub fn only_policy(&self) -> Option<&Arc<Policy>> {
         self.only.as_ref()
     }
@@ -271,7 +272,7 @@ impl Certificates {
         self.default.as_ref()
     }
 
-    /// A file at this path for which `fits` returns true. Several lines of a crt-list can have the same path.
+    /// A file at this path for which `fits` returns true. Several lines of a crt-list can name the same path.
     pub fn at_path<'s>(
         &'s self,
         path: &str,
@@ -328,7 +329,8 @@ impl CertificateFile {
         CertificateFile { path, version, identity, not_before, not_after, algorithm, policy, names, listed }
     }
 
-    /// The fields of the file's leaf. If a crt-list lists the names of the file, `names` is empty. The names in the certificate are not stored then.
+    /// The fields of the file's leaf. If a crt-list lists the names of the file, `names` is empty, because the names in the certificate are then not
+    /// stored.
     pub fn leaf(&self) -> DigestedLeaf {
         let CertificateFile { not_before, not_after, algorithm, .. } = *self;
         let names = if self.is_named() { Box::default() } else { self.names.clone() };
@@ -382,14 +384,14 @@ impl CertificateFile {
     }
 }
 
-/// Makes all parts of the index of names and paths, and counts the names. Each core distributes the names of some files to the parts, and then sorts
-/// some parts.
+/// Makes all parts of the index of names and paths, and counts the names. The work is divided among several cores: each core distributes the names of
+/// some of the files among the parts, and then sorts some of the parts.
 fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     let names = files.iter().map(|file| file.names.len()).sum::<usize>();
     let cores = cores(names);
     let numbered: Vec<(u32, &CertificateFile)> = (0..).zip(files).collect();
     let scattered: Vec<Vec<Vec<Entry>>> = shared(&numbered, cores, |files| {
-        // The parts get some more room than an even distribution needs, so that few of them are reallocated.
+        // Each part gets some more room than an even distribution needs, so that few parts are reallocated.
         let even = files.iter().map(|(_, file)| file.names.len() + 1).sum::<usize>() / PARTS;
         let mut parts: Vec<Vec<Entry>> = (0..PARTS).map(|_| Vec::with_capacity(even + even / 4)).collect();
         for (number, file) in files {
@@ -442,7 +444,8 @@ fn cores(count: usize) -> usize {
     }
 }
 
-/// The result of a thread. A panic of the thread is passed on, because without the thread's share the server would serve wrong certificates.
+/// Returns the result of a thread. If the thread panicked, the caller panics, too: without the result of the thread, the server would serve wrong
+/// certificates.
 fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
     one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
 }
@@ -513,7 +516,7 @@ impl<T: Clone> Edited<T> {
 }
 
 impl Draft {
-    /// The file at this path. If `order` is given, the line of the crt-list with this number must name the file.
+    /// Finds the file at this path, and its number in the index. If `order` is given, only the file of the crt-list line with this number is found.
     fn find(&self, digest: u64, path: &str, order: Option<u32>) -> Option<(u32, Arc<CertificateFile>)> {
         let part = self.parts.get(part_of(digest))?;
         entries(part.all(), digest).iter().find_map(|entry| {
@@ -591,7 +594,7 @@ mod tests {
         view.with_name(name).map(|file| (file.path.to_string(), file.version)).collect()
     }
 
-    /// Files are added, changed and removed at random. After each step the snapshot equals a plain table of the files.
+    /// Files are added, changed and removed at random. After each step, the snapshot gives the same answers as a plain table of the files.
     #[test]
     fn a_changed_snapshot_equals_a_new_one() {
         let mut state = 2_026_u64;
@@ -641,6 +644,6 @@ mod tests {
                 }
             }
         }
-        assert!(view.count() > 100 && view.files.len() <= 3, "places are used again");
+        assert!(view.count() > 100 && view.files.len() <= 3, "the places of removed files are used again");
     }
 }

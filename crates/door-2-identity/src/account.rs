@@ -35,7 +35,7 @@ pub fn user_named(view: &enfilade_facts::View<'_>, userid: &Userid) -> Result<Op
 }
 
 /// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
-/// damaged. A damaged record must refuse only logins with its own name.
+/// damaged. The error of a damaged record is ignored here, because a damaged record must cause refusals only of logins with its own name.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
@@ -65,7 +65,7 @@ fn makers(
     Ok(Some(found))
 }
 
-/// A stored user or API token, without a check of its secret.
+/// A stored user or API token. Its secret was not checked.
 pub(crate) struct AccountState {
     pub(crate) authid: Authid,
     pub(crate) id: UserId,
@@ -78,8 +78,8 @@ pub(crate) struct AccountState {
 }
 
 impl AccountState {
-    /// Reads the account by its id, because an account that was deleted and created again under the same name is another account. `None` if it does
-    /// not exist any more.
+    /// Reads the account by its id, because an account that was deleted and created again under the same name is another account. `None` if no
+    /// account has this id any more.
     pub(crate) fn of(
         view: &View<'_>,
         authid: &Authid,
@@ -121,7 +121,7 @@ impl AccountState {
     }
 
     /// Checks that the files which define the account are valid, and that the account is enabled, active and not expired. The result is cached only
-    /// as part of a verdict, which contains its revision.
+    /// as part of a verdict, and a verdict is valid only at its revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_mirrored(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
@@ -193,7 +193,8 @@ impl AccountState {
         check(of_token, &[FileName::Users, FileName::Secrets])
     }
 
-    /// The last second in which the user is active and neither the user nor any of the credentials has expired.
+    /// The last second in which the account is valid: the user is active, and the user, the token and the application credentials that created the
+    /// token have not expired.
     pub(crate) fn last_second(&self) -> i64 {
         let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
         [self.user.expires, self.activity.inactive_from]

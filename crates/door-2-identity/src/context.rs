@@ -20,7 +20,7 @@ pub struct Context<'a> {
     pub memo: &'a IdentityMemo,
 }
 
-/// The keys that sign and verify tokens, as they were last read, the index of revocations, and the nonces of OAuth requests.
+/// The keys of tokens (as they were when they were last read), the index of revocations, and the nonces of OAuth requests.
 pub struct SessionState {
     ring: RwLock<Option<Arc<Ring>>>,
     /// The generation of the ring; 0 when there is no ring. For a session whose verdict is cached, only the generation is read, without the lock of
@@ -39,7 +39,7 @@ pub struct SessionState {
 pub struct Ring {
     /// The keys.
     pub keys: KeyRing,
-    /// The generation of this ring: a number greater than 0. Each ring of a process has another number.
+    /// The generation of this ring: a number greater than 0. No two rings of a process have the same number.
     pub(crate) generation: u64,
 }
 
@@ -56,7 +56,7 @@ impl SessionState {
         let generation = self.readings.fetch_add(1, Ordering::Relaxed);
         let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));
         let mut current = self.ring.write().unwrap_or_else(PoisonError::into_inner);
-        // The keys are replaced before the number, because a thread that reads the new number must not find the old keys.
+        // The keys are replaced before the generation, because a thread that reads the new generation must not find the old keys.
         let generation = ring.as_ref().map_or(0, |ring| ring.generation);
         *current = ring;
         self.generation.store(generation, Ordering::Release);
@@ -67,7 +67,7 @@ impl SessionState {
         self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The number of the current reading of the keys; 0 when there are none.
+    /// The generation of the current ring; 0 when there is no ring.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }

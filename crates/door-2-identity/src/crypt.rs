@@ -167,13 +167,14 @@ pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     Some(format!("{salt}{}", zero.repeat(replaced.len())))
 }
 
-/// Whether the hash is that of the secret. Slow on purpose; never call it on an async worker.
+/// Whether the hash was made of this secret. Slow on purpose; never call it on an async worker.
 pub fn matches(secret: &Secret, hash: &str) -> bool {
     let bytes = secret.reveal();
     match scheme(hash) {
         Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Yescrypt) => Yescrypt::default().verify_password(bytes, hash).is_ok(),
-        // bcrypt reads only the first 72 bytes of a secret. Keystone cuts longer secrets, and those that it generates have 86 bytes.
+        // bcrypt reads only the first 72 bytes of a secret. Keystone cuts longer secrets before it hashes them, for example the secrets of 86 bytes
+        // that it generates.
         Ok(Scheme::Bcrypt) => {
             let read = bytes.get(..limits::BCRYPT_SECRET_BYTES_MAX).unwrap_or(bytes);
             bcrypt::verify(read, hash).unwrap_or(false)
@@ -188,7 +189,7 @@ pub fn matches(secret: &Secret, hash: &str) -> bool {
     }
 }
 
-/// Whether a match of the secret and the hash proves the whole secret. With bcrypt, the match of a long secret does not depend on its end.
+/// Whether a match proves that the whole secret is right. With bcrypt, a match does not depend on the end of a long secret.
 pub(crate) fn proves_whole(secret: &Secret, hash: &str) -> bool {
     scheme(hash) != Ok(Scheme::Bcrypt) || secret.reveal().len() < limits::BCRYPT_SECRET_BYTES_MAX
 }
@@ -354,7 +355,7 @@ mod tests {
         let digested = "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$QIvr4B17DSYH3J4owjiEc2vVzhhCM4i";
         for (hash, bytes, expected) in [
             (hash.as_str(), 71, true),
-            // The hash of a longer secret with this beginning is the same.
+            // A longer secret that begins with the same 72 bytes has the same hash.
             (hash.as_str(), 72, false),
             (hash.as_str(), 86, false),
             (digested, 86, true),
@@ -365,7 +366,7 @@ mod tests {
         }
     }
 
-    /// The hashes of secrets and settings by the system's libxcrypt, one line each (perl's `crypt` is crypt(3)).
+    /// The hashes that the system's libxcrypt computes for pairs of secret and setting, one line for each pair (perl's `crypt` is crypt(3)).
     fn libxcrypt(pairs: &[(String, String)]) -> Vec<String> {
         use std::io::Write as _;
         use std::process::{Command, Stdio};

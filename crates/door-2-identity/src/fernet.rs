@@ -1,6 +1,6 @@
 //! Fernet tokens in Keystone's form: their content ([`payload`]), the signed frame ([`frame`]), and the keys ([`KeyRing`]).
 //!
-//! Tokens are not stored. The content of a token was true when the token was issued. At each use, the token is judged on the current facts.
+//! Tokens are not stored. The content of a token says what was true when the token was issued. At each use, the token is judged on the current facts.
 
 pub mod frame;
 pub mod payload;
@@ -9,7 +9,7 @@ use aws_lc_rs::cipher::{AES_128, PaddedBlockDecryptingKey, PaddedBlockEncrypting
 use aws_lc_rs::hmac;
 use std::fmt;
 
-/// The bytes of a key: the first half signs, the second encrypts.
+/// The number of bytes of a key. The first half of the key signs, the second half encrypts.
 pub const KEY_BYTES: usize = 32;
 
 /// One key, ready for use.
@@ -71,7 +71,8 @@ impl KeyRing {
         if keys.is_empty() { Err(RingError::Empty) } else { Ok(KeyRing { keys, receipts: None }) }
     }
 
-    /// The keys of receipts. Each is derived from a key of tokens, so no receipt opens as a token, and no token as a receipt.
+    /// The keys of receipts. Each is derived from a key of tokens and differs from it, so a receipt is never accepted as a token, nor a token as a
+    /// receipt.
     pub fn receipts(&self) -> Option<&KeyRing> {
         self.receipts.as_deref()
     }

@@ -26,7 +26,7 @@ pub(crate) fn is_generated(secret: &[u8]) -> bool {
     is_ours(text) || is_uuid(text) || is_keystones(text)
 }
 
-/// The last of 86 digits has only two bits of the 64 bytes.
+/// Whether the text is 64 bytes in base64url: 86 characters. The last character encodes only two bits, so only four characters are possible there.
 fn is_keystones(text: &str) -> bool {
     text.len() == 86
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
@@ -83,7 +83,7 @@ impl HashKey {
         HashKey(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// The keyed hash of a secret, which is stored.
+    /// The keyed hash of a secret. The hash is stored instead of the secret.
     pub fn digest(&self, credential: &CredentialId, secret: &[u8]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(b"enfilade token secret 1\0");
@@ -102,7 +102,7 @@ impl HashKey {
         check
     }
 
-    /// Whether the digest is that of the secret, in constant time.
+    /// Whether the digest is the keyed hash of the secret. The comparison takes constant time.
     pub fn matches(&self, credential: &CredentialId, secret: &[u8], digest: &[u8; 32]) -> bool {
         constant_time::verify_slices_are_equal(&self.digest(credential, secret), digest).is_ok()
     }

@@ -20,8 +20,8 @@ use enfilade_facts::{Clocks, MemoKey};
 use std::iter;
 use std::sync::Arc;
 
-/// The verdict on a proven credential. A password alone is not enough for a user who needs further methods. An API token is a credential of its own:
-/// the rules of its user do not concern it.
+/// The verdict on a proven credential. If the credential is a password and the user needs further methods, the verdict is unfinished. The user's
+/// rules for multi-factor authentication do not concern API tokens.
 pub(crate) fn grant(
     view: &View<'_>,
     now: Clocks,
@@ -155,7 +155,7 @@ pub(crate) fn principal(
 }
 
 impl Proof {
-    /// Returns this proof with the verifier that replaces the old hash in the upgrade. `None` if there is no upgrade.
+    /// Returns the proof of the same secret for the fast hash that replaces the slow one. `None` if there is no upgrade.
     pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
         let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
         Some(Proof { credential: self.credential, verifier, upgrade: None })

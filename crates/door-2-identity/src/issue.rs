@@ -1,5 +1,5 @@
-//! Issues sessions: for the methods of a login, a signature, an OAuth access token, or another session. A session that is issued for another session
-//! cannot have more rights than the other session.
+//! Issues sessions: for the methods of a login, a signature, an OAuth access token, or another session. If a session is exchanged for a new session,
+//! the new session cannot have more rights.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -19,7 +19,8 @@ use enfilade_facts::vocabulary::TrustId;
 /// The scope that the client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// No particular scope: the project of the application credential, or the user's default project, or no scope.
+    /// The client named no scope. The session is for the project of the application credential, otherwise for the user's default project. If there is
+    /// neither, it is unscoped.
     Usual,
     /// This scope.
     Scope(Scope),
@@ -36,7 +37,7 @@ pub enum Basis<'a> {
     Receipt(&'a Login),
     /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about the signature.
     Signature(&'a SignatureAsk),
-    /// A request that an OAuth consumer signed with an access token, the receipt in it, and the scope that the consumer wants.
+    /// A request that an OAuth consumer signed with an access token, the receipt that the request contains, and the scope that the consumer wants.
     Access(&'a OAuthProof, Option<&'a Receipt>, Wanted),
 }
 
@@ -57,8 +58,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
 }
 
 /// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at this view
-/// ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most; `own` is its audit id, which is random.
-/// The session is issued later than the second of every mark that is not timeless (`Revoked::is_timeless`). So none of these marks ends the session.
+/// ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of its token, which
+/// the caller chose at random. The issue time of the session is later than the second of every mark that is not timeless (`Revoked::is_timeless`), so
+/// none of these marks ends the session.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -88,7 +90,7 @@ pub fn issue(
             judge_claim(view, now, &claim, revocations).map(until_the_account_ends)
         }
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
-        // An access token is for one project. A request that names another scope is refused, and not answered with a session for this project.
+        // An access token is for one project. If the request names another scope, it is refused.
         Basis::Access(proof, receipt, wanted) => {
             match (oauth::judge(view, now, issued_at, (proof, receipt), lifetime, own, revocations)?, wanted)
             {
@@ -99,8 +101,8 @@ pub fn issue(
         }
     };
     let judged = match judge(issuing.first) {
-        // All sessions of an EC2 key have the same audit chain. So a mark on such a chain ends only the sessions that were issued up to the second of
-        // the mark.
+        // A mark on the audit chain of an EC2 key is timeless, but it ends only the sessions that were issued up to the second of the mark. So the
+        // session is judged again, with an issue time after all marks.
         Err(Refusal::TokenRevoked { .. }) => judge(issuing.later),
         judged => judged,
     };
@@ -115,7 +117,7 @@ pub fn issue(
     }
 }
 
-/// The session, which lasts no longer than its account.
+/// Shortens the session so that it ends when its account expires.
 fn until_the_account_ends((account, mut session): (AccountState, Session)) -> Session {
     session.claim.expires_at = session.claim.expires_at.min(account.last_second().saturating_add(1));
     session
@@ -188,8 +190,8 @@ fn claims(
     }
 }
 
-/// Refuses to exchange the session of delegated rights, and a system-scoped session for one with another scope. In Keystone, a system-scoped session can
-/// be exchanged for an unscoped session, and the unscoped session for a session of any project.
+/// Refuses to exchange a lent session or a session of an EC2 key, and refuses to exchange a system-scoped session for a session with another scope.
+/// Keystone allows the exchange of a system-scoped session for an unscoped session, and of the unscoped session for a session of any project.
 fn may_exchange(before: &Claim, wanted: &Wanted) -> Result<(), Refusal> {
     let why = match before.lent {
         None if !before.methods.are_in_person() => {

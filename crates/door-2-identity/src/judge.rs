@@ -1,4 +1,4 @@
-//! The judgement of a session on the facts: its user, its scope, its roles, and the revocations.
+//! Judges a session on the facts: its user, its scope, its roles, and the revocations.
 
 use crate::account::AccountState;
 use crate::principal::Reach;
@@ -214,8 +214,8 @@ pub(crate) fn userid(name: &str, realm: &Realm) -> Option<Userid> {
     Userid::new(name, realm.clone()).ok()
 }
 
-/// The reach of the principal of a request with the secret of an application credential. A session of the same application credential would have the
-/// same reach.
+/// The reach of a client that presents the secret of an application credential. A session that is issued for the application credential has the same
+/// reach.
 pub(crate) fn reach_of(
     view: &View<'_>,
     user: &UserId,
@@ -244,7 +244,8 @@ pub(crate) fn is_open(view: &View<'_>, project: &ProjectId) -> Result<bool, Refu
     }
 }
 
-/// The roles of a user in a scope now, within an application credential if one is given. A scope without roles is refused (Keystone's rule).
+/// The roles that a user has in a scope now. If an application credential is given, the result contains only the roles that the credential also has.
+/// A scope in which no role remains is refused (Keystone's rule).
 pub(crate) fn roles_on(
     view: &View<'_>,
     user: &UserId,
@@ -258,7 +259,7 @@ pub(crate) fn roles_on(
         Scope::System => GrantScope::System,
     };
     let mut held = view.with_implied(view.granted(user, &on)?)?;
-    // The loop reads the credential, and each credential with which it was made. [`AccountState::of`] checked that they exist.
+    // The loop reads the credential, then the credential that created it, and so on. [`AccountState::of`] checked that all of them exist.
     let mut next = credential.copied();
     for _ in 0..=CREDENTIAL_CHAIN_MAX {
         let Some(id) = next else { break };

@@ -58,7 +58,7 @@ impl Receipt {
         }
     }
 
-    /// The user whose methods it proves.
+    /// The user of the receipt.
     pub fn user(&self) -> UserId {
         self.0.user
     }
@@ -137,30 +137,31 @@ impl Login {
         first.and(passcode).and(self.receipt.as_ref().map_or(Methods(0), |receipt| receipt.0.methods))
     }
 
-    /// The session that is exchanged.
+    /// The session, if the client logged in with a session in exchange for a new one.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.first.as_ref()?.session.as_deref()
     }
 
-    /// The API token.
+    /// The API token, if the client logged in with one.
     pub(crate) fn token(&self) -> Option<&CredentialId> {
         self.first.as_ref()?.proof.credential.as_ref()
     }
 
-    /// The first second in which a session for this login is not valid any more; `None` if none of its methods limits the session.
+    /// The first second in which a session for this login is no longer valid; `None` if nothing that was proven expires.
     pub(crate) fn end(&self) -> Option<i64> {
         self.first.as_ref()?.validity.last_second().map(|second| second.saturating_add(1))
     }
 
-    /// The expiry of the receipt that was used. A further receipt lasts no longer, so that no method counts for longer than one receipt.
+    /// When the receipt of this login expires; `i64::MAX` if it has none. A further receipt does not expire later, so that no method counts for
+    /// longer than the lifetime of one receipt.
     pub(crate) fn receipt_end(&self) -> i64 {
         self.receipt.as_ref().map_or(i64::MAX, |receipt| receipt.0.expires_at)
     }
 
-    /// Judges everything that was proven again, at the revision of the view.
+    /// Judges the credential, the passcode and the receipt again, at the revision of the view.
     ///
     /// # Errors
-    /// When one of the methods does not count any more, or the use of the passcode was not committed.
+    /// When the credential or the receipt is no longer valid, or the use of the passcode was not committed.
     pub fn again(
         &self,
         view: &enfilade_facts::View<'_>,
@@ -187,8 +188,8 @@ impl Login {
         mfa::check(view, &self.authid, self.user, self.methods())
     }
 
-    /// The rules that a further login with a receipt for this login can satisfy; `None` if no receipt is issued. A receipt says that its user was
-    /// there in person, so none is issued for an API token or a session.
+    /// The rules that a further login can satisfy if it presents a receipt for this login. `None` if no receipt is issued: a receipt proves that the
+    /// user authenticated in person, so none is issued for an API token or a session.
     ///
     /// # Errors
     /// When the facts cannot be read.

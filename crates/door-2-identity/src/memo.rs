@@ -4,7 +4,7 @@
 //!   credential replaces the earlier one, and commits do not fill the memo.
 //! - That a secret matches a hash. The key depends on the secret and on the hash, so the same secret with another hash has another entry.
 //!
-//! Only successes are remembered, so wrong credentials displace nothing.
+//! Only successes are remembered, so requests with wrong credentials do not push other entries out of the memo.
 
 use crate::ask::Ask;
 use crate::permit::Granted;
@@ -51,7 +51,8 @@ impl IdentityMemo {
         }
     }
 
-    /// Starts a memo key. `step` names the computation whose result is stored under the key. The key of the digest is random per process.
+    /// Starts a memo key. `step` names the computation whose result is stored under the key. The memo key is a keyed digest, and the key of the
+    /// digest is random for each process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }

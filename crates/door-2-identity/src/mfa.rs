@@ -5,9 +5,9 @@ use crate::session::Methods;
 use crate::view::View;
 use enfilade_facts::vocabulary::{Authid, UserId};
 
-/// The methods that a rule needs; `None` if the rule does not count. As in Keystone, words that are no method of this server are left out of a rule. If
-/// only the passcode is left, the rule also needs the password: a passcode is enough only if the rule contains nothing else, and a rule with a second
-/// factor must not become a rule without one.
+/// The methods that a rule needs. As in Keystone, words that are no method of this server are ignored, and a rule of only such words does not count
+/// (`None`). If the only method left is the passcode, the rule needs the password, too: otherwise a rule with two factors would become a rule with
+/// one.
 fn needed(rule: &[String]) -> Option<Methods> {
     let known = rule.iter().filter_map(|name| Methods::named(name));
     let needed = known.clone().reduce(Methods::and)?;
@@ -15,8 +15,8 @@ fn needed(rule: &[String]) -> Option<Methods> {
     Some(if needed == Methods::TOTP && !is_whole { needed.and(Methods::PASSWORD) } else { needed })
 }
 
-/// Whether a login with these methods satisfies the rules: it has all methods of one rule. Without rules that count, any method is enough but a
-/// passcode alone, because a passcode has only six digits.
+/// Whether a login with these methods satisfies the rules: it has all methods of one rule. If no rule counts, each method is enough, except a
+/// passcode, because a passcode has only six digits.
 pub(crate) fn suffice(rules: &[Vec<String>], given: Methods) -> bool {
     let mut all = rules.iter().filter_map(|rule| needed(rule)).peekable();
     match all.peek() {

@@ -1,4 +1,5 @@
-//! The nonces of OAuth 1.0a requests. A signed request is accepted once (RFC 5849 §3.3). So a request that somebody recorded cannot be sent again.
+//! The nonces of OAuth 1.0a requests. Each signed request is accepted only once (RFC 5849 §3.3), so that an attacker cannot record a request and send
+//! it again.
 //!
 //! The nonces are in the memory of a process. A request is accepted only if its time is near the time of this server, so a nonce is kept only as long
 //! as its request would be accepted.
@@ -11,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// The largest difference between the time of a request and the time of this server, in seconds.
 const REQUEST_SECONDS_MAX: i64 = 300;
-/// The most nonces of one consumer that are kept, so that no consumer uses up the room of the others.
+/// The most nonces of one consumer that are kept, so that one consumer cannot use up the space for all consumers.
 const OF_A_CONSUMER_MAX: usize = 16_384;
-/// The most nonces that are kept (about 20 MB): only consumers with a right signature add nonces.
+/// The most nonces that are kept (about 20 MB). Only requests with a correct signature add nonces.
 const NONCES_MAX: usize = 262_144;
 
 /// The nonces of the requests that were accepted.
@@ -26,7 +27,7 @@ struct Accepted {
     /// The number of nonces of each consumer, and of all.
     of: HashMap<ConsumerId, usize>,
     count: usize,
-    /// The first second whose nonces were not forgotten. A clock that is set back brings no forgotten second back.
+    /// The first second whose nonces were not forgotten. Requests with an earlier time are refused, even if the clock is set back.
     known_from: i64,
 }
 
@@ -42,8 +43,8 @@ pub(crate) enum Unfit {
 }
 
 impl Nonces {
-    /// Accepts a request with the time `second`, if it was not accepted before. `nonce` is a digest of the nonce and of all that the nonce is unique
-    /// for.
+    /// Accepts a request with the time `second`, if it was not accepted before. `nonce` is a digest of consumer, token and nonce, because a consumer
+    /// may use the same nonce with another token.
     pub(crate) fn accept(
         &self,
         now: Clocks,

@@ -1,5 +1,5 @@
-//! Requests that an OAuth 1.0a consumer signed (RFC 5849, HMAC-SHA1). A consumer is no principal. With an access token, it gets a session of
-//! the user who delegated roles to it.
+//! Requests that an OAuth 1.0a consumer signed (RFC 5849, HMAC-SHA1). A consumer is no principal. A consumer with an access token gets a session of
+//! the user who delegated roles to the consumer.
 
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
@@ -108,7 +108,7 @@ pub fn prove(
             (row.and_then(|row| row.secret.text()), true, *id.bytes())
         }
     };
-    // The signature is computed for a consumer or token that does not exist, too, so that the time does not tell what exists.
+    // The signature is computed even if the consumer or the token does not exist, so that the time does not tell which ones exist.
     let is_signed = is_same(&signed(secret.as_deref(), token.as_deref(), &ask.text), &ask.signature);
     if secret.is_none() || token.is_none() || !is_verified || !is_signed {
         return Err(UNKNOWN);
@@ -179,7 +179,7 @@ pub(crate) fn judge(
 mod tests {
     use super::*;
 
-    /// The example of RFC 5849 §1.2 (the request for a photo), whose secrets are not of the form of this server.
+    /// The example of RFC 5849 §1.2 (the request for a photo). Its secrets have another form than the secrets of this server.
     #[test]
     fn the_published_example_is_signed_alike() {
         let text = "GET&http%3A%2F%2Fphotos.example.net%2Fphotos&file%3Dvacation.jpg%26oauth_consumer_key%3Ddpf43f3p2l4k3l03%26\

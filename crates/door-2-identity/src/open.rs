@@ -1,7 +1,7 @@
 //! The decision of door 2. The entry functions are [`open`], [`validate`] and [`reopen`], and [`crate::issue`] for new sessions.
 //!
-//! [`open`] and [`validate`] share their code: a verdict of the newest revision comes from the memo; any other is judged on a view and then
-//! remembered.
+//! [`open`] and [`validate`] share their code. They use the verdict in the memo if it is of the newest revision. Otherwise they judge the credential
+//! on a view, and the memo remembers the verdict.
 
 use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};
@@ -33,7 +33,7 @@ pub fn open(
 }
 
 /// Judges the token of another client, for a service that asks about it. The token may have expired less than `expired_seconds` seconds ago. The
-/// result admits nobody.
+/// result is no permit.
 ///
 /// # Errors
 /// When the token was not signed with any of the keys, or is expired or revoked, or when its user or scope is no longer valid.
@@ -63,7 +63,7 @@ pub fn reopen(
     self::permit(granted).map_err(|unfinished| unfinished.refuse())
 }
 
-/// The verdict at the revision of the view.
+/// Returns the earlier verdict if it is still valid at the revision of the view. Otherwise judges the credential again.
 pub(crate) fn granted_again(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -80,7 +80,7 @@ pub(crate) fn granted_again(
     }))
 }
 
-/// The only place where an [`IdentityPermit`] is made. It is made from a verdict that counts now, of a login that needs no further method.
+/// Makes a permit from a verdict that is valid now, unless the login needs further methods. No other function makes an [`IdentityPermit`].
 fn permit(granted: Held<Granted>) -> Result<IdentityPermit, Unfinished> {
     match granted.is_unfinished {
         false => Ok(IdentityPermit { granted }),
@@ -88,7 +88,8 @@ fn permit(granted: Held<Granted>) -> Result<IdentityPermit, Unfinished> {
     }
 }
 
-/// The verdict of the newest revision, by one lookup in the memo. If the memo contains no verdict that is still valid, a view is opened.
+/// Returns the verdict on a credential at the newest revision. If the memo contains a valid verdict, one lookup is enough. Otherwise the credential
+/// is judged on a view.
 fn enter(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
@@ -161,7 +162,7 @@ fn renew(
     Ok(Some(granted))
 }
 
-/// Judges a certificate, which stands for an API token. The client proved in the handshake that it has the key of the certificate.
+/// Judges a certificate that is bound to an API token. The client proved in the handshake that it has the key of the certificate.
 fn judge_certificate(
     view: &View<'_>,
     now: Clocks,

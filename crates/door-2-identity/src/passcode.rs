@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::{Authid, UserId};
 
 /// The length of a time step, in seconds.
 const STEP_SECONDS: i64 = 30;
-/// The number of possible passcodes: six digits.
+/// The number of possible passcodes, which have six digits.
 const PASSCODES: u32 = 1_000_000;
 
 /// A passcode that was right and that nobody had used before. It counts only after its use was committed.
@@ -35,7 +35,8 @@ impl Passcode {
         &self.matched
     }
 
-    /// Checks that the use of the passcode was committed, and that the credentials were not deleted or changed since: that deletes the record.
+    /// Checks that the use of the passcode was committed, and that its record still exists. If a credential is deleted or changed, the record of its
+    /// last use is deleted, too.
     pub(crate) fn check_used(&self, view: &View<'_>) -> Result<(), Refusal> {
         for (id, step) in &self.matched {
             if view.used_step(id)?.is_none_or(|used| used < *step) {
@@ -88,7 +89,7 @@ pub fn check_passcode(
         matched.extend(right.into_iter().rfind(|step| used < Some(*step)).map(|step| (*id, step)));
     }
     if !is_usable {
-        // As much work as for a user with a credential, so that the time does not tell which users have one.
+        // This does as much work as for a user with a credential of type `totp`, so that the time does not tell which users have one.
         let _ = steps_of(&[0; 20], ask, step.saturating_sub(previous)..=step);
     }
     let account = account.ok_or_else(|| Refusal::Unknown(authid.clone()))?;

@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{At, Clocks, Held, MemoKey};
 use std::sync::Arc;
 
-/// The principal of the client, and how long the verdict counts. Made in one place, in `open.rs`.
+/// The principal of the client, and the conditions under which the verdict is valid. Only `open.rs` makes permits.
 #[derive(Clone, Debug)]
 pub struct IdentityPermit {
     pub(crate) granted: Held<Granted>,
@@ -26,7 +26,7 @@ pub(crate) struct Granted {
     pub(crate) proof: Proof,
     pub(crate) principal: Arc<Principal>,
     pub(crate) session: Option<Arc<Session>>,
-    /// Whether the user needs further methods, so that this verdict admits nobody.
+    /// Whether the user needs further methods. Then the door makes no permit from this verdict.
     pub(crate) is_unfinished: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// The refusal of the password alone.
+    /// The refusal of a request with the password alone.
     pub fn refuse(&self) -> Refusal {
         let principal = &self.granted.principal;
         Refusal::MoreMethods { authid: principal.authid.clone(), user: Box::new(principal.user) }
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Proof {
     }
 }
 
-/// The verdict on a session that a service asked about. It admits nobody.
+/// The verdict on a session that a service asked about. It is no permit.
 #[derive(Clone, Debug)]
 pub struct Validated {
     pub(crate) granted: Held<Granted>,
@@ -111,7 +111,7 @@ impl IdentityPermit {
         self.granted.validity.at
     }
 
-    /// How long the permit counts before the door must be asked again.
+    /// The conditions under which the permit is valid. If they no longer hold, the door must be asked again.
     pub fn validity(&self) -> &Validity {
         &self.granted.validity
     }

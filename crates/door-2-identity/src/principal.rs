@@ -39,7 +39,7 @@ pub struct Principal {
     pub narrowed_to: Option<CredentialId>,
     /// Where the roles of the principal grant rights.
     pub reach: Reach,
-    /// The user's own SID: the owner of files that this principal creates.
+    /// The user's own SID. It becomes the owner of files that this principal creates.
     pub sid: Sid,
     /// All groups of the principal, nested ones included, sorted.
     pub groups: Vec<GroupId>,

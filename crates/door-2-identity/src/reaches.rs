@@ -1,5 +1,5 @@
-//! Principals that presented no credential: for explanations, reviews, and locks whose owner is absent. A principal that this module returns gets no
-//! permit.
+//! Determines which principal a user or token would be, without a credential: for explanations, reviews, and locks whose owner makes no request now.
+//! The principals that this module returns get no permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;
@@ -15,8 +15,8 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
-/// The principal that `authid` has after a login with the correct secret: for explanations and reviews. If `project` is given, the principal of a
-/// session for the project that is issued after this login.
+/// The principal of a client that logged in as `authid` with the correct secret: for explanations and reviews. If `project` is given, the principal
+/// of a session for the project that is issued for this login.
 ///
 /// # Errors
 /// The refusals of a login with the correct secret, and of a session for the project. Whether a secret exists is not checked ([`lacks_secret`]).
@@ -43,9 +43,9 @@ pub fn who_would(
     Ok(Principal { reach, ..principal })
 }
 
-/// The refusal of every login as `authid`, if nobody can know a working secret for it: the refusal of [`check_login`] for a user, and of
-/// [`crate::check_secret`] for a token. If `with_password`, the user logs in with the password alone, and not for a session of Identity v3: then also
-/// the refusal of the password of a user who needs further methods.
+/// The refusal that every login as `authid` gets, if no login as `authid` can succeed: for a user the refusal of [`check_login`], for a token the
+/// refusal of [`crate::check_secret`]. If `with_password` is set, only logins with the password alone are considered, and no logins for a session of
+/// Identity v3. So a user who needs further methods gets [`Refusal::MoreMethods`].
 ///
 /// # Errors
 /// The refusals of [`who_would`], if the user or token is not valid at all.
@@ -73,11 +73,11 @@ pub fn lacks_secret(
     }
 }
 
-/// Checks that the user can log in with all its rights: with its password, with password and passcode for a session, or with an API token. Only a
-/// token without roles of its own, and which is not for one project, has the rights of its user.
+/// Checks that the user can log in and then has all rights of the user: with the password, with password and passcode for a session, or with an API
+/// token. A token that has roles of its own, or that is for one project, does not count, because it does not have all rights of its user.
 ///
 /// # Errors
-/// The refusal of a login with the correct password, or that there is no password.
+/// [`Refusal::NoPassword`] if the user has no password, otherwise the refusal of a login with the correct password.
 pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -> Result<(), Refusal> {
     let own = View::new(view);
     let why = match standing::check_secret(view, now, user, None) {

@@ -1,4 +1,4 @@
-//! Why the door refuses. Most refusals look alike to the client.
+//! Why door 2 refuses a request. The client gets the same answer for most refusals.
 
 use crate::fernet::payload::Unread;
 use enfilade_facts::tables::FileName;
@@ -20,7 +20,7 @@ pub enum Refusal {
     /// No such user or token.
     #[error("there is no user or token `{0}`")]
     Unknown(Authid),
-    /// A user without a password. The client gets the answer for an unknown user.
+    /// The user has no password. The client gets the same answer as for an unknown user.
     #[error("user `{0}` has no password on this server: set one with `enfilade user passwd`")]
     NoPassword(Authid),
     /// The secret or password does not match.
@@ -50,7 +50,7 @@ pub enum Refusal {
     BadHash {
         /// The user or token.
         authid: Authid,
-        /// The reason why the hash cannot be used. Refusals are returned by value, so they are kept small.
+        /// The reason why the hash cannot be used. It is in a box so that no refusal is large.
         why: Box<str>,
     },
     /// A file that defines the user or token has been unreadable or invalid for longer than the stale limit.
@@ -91,9 +91,10 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind: the revocations of sessions that would expire this early may already be deleted.
+    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
+    /// deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued: the session's revocation may already be deleted; set the clock, then log in again"
+        "the clock of this server is at least {seconds} s behind, so no session is issued: a session would expire so early that the record of its revocation may already be deleted; set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -110,13 +111,13 @@ pub enum Refusal {
     /// A scope that does not exist or is disabled, or in which the user has no role.
     #[error("the scope of the session is not available: {0}")]
     NoScope(&'static str),
-    /// A session that would exceed the credential it is issued for.
+    /// A session that would have more rights or a longer lifetime than the credential that it is issued for.
     #[error("{0}")]
     Delegated(&'static str),
     /// The signature was not made with the named key, or the key does not exist.
     #[error("the signature was not made with the named EC2 key, or the key does not exist")]
     WrongSignature,
-    /// An OAuth 1.0a request that is not proven: its signature, token, verifier, time or nonce.
+    /// An OAuth 1.0a request whose signature, token, verifier, time or nonce is not accepted.
     #[error("the OAuth request is not proven: {0}")]
     NotProven(&'static str),
     /// A change that was requested with a login ticket, but without the ticket's CSRF token.
@@ -151,7 +152,7 @@ pub enum Refusal {
     /// Methods of one login that are of different users.
     #[error("the methods of the login are of different users")]
     OtherUser,
-    /// No session can be issued without a key.
+    /// There is no key that can sign the token of a new session.
     #[error(
         "there is no Fernet key to sign tokens: restore `keys/` from the backup; run `enfilade keys init` only if the keys are lost or were never created"
     )]
@@ -177,7 +178,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason for a text that already says who cannot log in.
+    /// The reason of the refusal without the authid, for a text that already names the user or token.
     pub fn reason(&self) -> String {
         match self {
             Refusal::Disabled { what, .. } => format!("{what} is disabled"),
@@ -198,7 +199,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// What [`Refusal::Disabled`] names if the user is inactive.
+    /// The text that [`Refusal::Disabled`] has as `what` if the user is inactive.
     pub const INACTIVE: &'static str = "the user (it did not log in for longer than `[identity] inactive_days`; run `enfilade user enable USER`)";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";

@@ -1,5 +1,5 @@
-//! The index of revocations. A lookup takes a few probes, for any number of revocations. The index also has the revision of the last change that was
-//! not a revocation. While that revision is the same, a lookup alone decides whether a session is still valid.
+//! The index of revocations. A lookup takes only a few steps, even if there are millions of revocations. The index also stores the revision of the
+//! last change that was not a revocation. If a session was judged since that change, a lookup alone decides whether the session is still valid.
 
 use crate::session::{Methods, Session};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
@@ -8,7 +8,8 @@ use enfilade_facts::{Horizon, Index, IndexError, Indexed, LastMarks, Revision, S
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The fan-out of a tree of two levels. With a million marks, each part of the tree contains about 15 marks, and a change copies a few kilobytes.
+/// The number of children of each node in the tree, which has two levels. With a million marks, each part of the tree contains about 15 marks, and a
+/// change copies a few kilobytes.
 const FAN: usize = 256;
 
 /// The number of newest marks that are also kept in a list. If all marks since the last judgement of a session are in the list, the session is
@@ -22,7 +23,7 @@ pub struct Revocations {
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
-    /// The latest second up to which any stored or deleted mark ends sessions.
+    /// The latest second up to which any mark ends sessions. Marks that are already deleted count, too.
     last: LastMarks,
     horizon: Horizon,
     /// Marks of tokens that expire in this second or earlier may have been purged.
@@ -100,7 +101,8 @@ impl Shelf {
         Some(was)
     }
 
-    /// Adds marks. Those of long ids are not in the order of their digests.
+    /// Adds marks, and sorts the part. The marks can be unsorted, because the scan reads them in the order of their ids, and a long id is shortened
+    /// to a digest.
     fn add(&mut self, part: usize, marks: &[Entry]) -> Option<()> {
         let old = self.parts.get(part)?.as_deref().unwrap_or_default();
         let mut marks: Arc<[Entry]> = old.iter().chain(marks).copied().collect();
@@ -116,7 +118,7 @@ impl Shelf {
     }
 }
 
-/// What the refusal of a revoked session says of the mark.
+/// The text about the mark in the refusal of a revoked session.
 pub(crate) fn what_by(by: &Revoked) -> &'static str {
     match by {
         Revoked::Token(_) => "the token itself was revoked",
@@ -148,7 +150,8 @@ pub(crate) struct Look {
     pub(crate) others: Option<Revision>,
 }
 
-/// All marks that can revoke a session itself. For the marks of groups and roles see [`crate::view::View::of_session`].
+/// The marks of the session itself, its user, scope, trust and OAuth access token. The session can also be revoked by marks of the groups and roles
+/// it depends on: [`crate::view::View::of_session`] checks these.
 fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
@@ -170,9 +173,9 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     always.into_iter().chain(others.into_iter().flatten()).chain(by_trust)
 }
 
-/// The last second of issue that a mark covers. A mark of a token, chain, trust, consumer or access token covers every second. The chain of an EC2 key is an exception,
-/// because sessions that are issued for a new secret of the key have the same chain. A mark on this chain covers only sessions that were issued up to
-/// the second of the mark.
+/// A mark covers the sessions that were issued up to the second that this function returns. A mark of a token, chain, trust, consumer or access token
+/// covers all sessions. The chain of an EC2 key is an exception, because sessions that are issued for a new secret of the key have the same chain. A
+/// mark on this chain covers only sessions that were issued up to the second of the mark.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
@@ -201,9 +204,10 @@ pub(crate) fn is_set(
 /// The times that limit a new session.
 pub(crate) struct Issuing {
     pub(crate) horizon: Horizon,
-    /// The earliest time at which a new session may be issued: the second after the last mark that is not timeless, but not before `now`.
+    /// The earliest issue time of a new session: `now`, or the second after the last mark that is not timeless (`Revoked::is_timeless`), if that is
+    /// later.
     pub(crate) first: i64,
-    /// Like `first`, but with every mark: the second after the last mark of any kind, but not before `now`.
+    /// Like `first`, but timeless marks count, too: `now`, or the second after the last mark of any kind, if that is later.
     pub(crate) later: i64,
     /// A session that expires in this second or earlier is refused, because its marks may have been purged.
     pub(crate) purged: i64,
@@ -230,7 +234,7 @@ pub(crate) fn issuing(
     }
 }
 
-/// The second up to which marks of expired tokens may have been purged, in the view.
+/// Reads from the view the second `purged`: marks of tokens that expire in this second or earlier may have been purged.
 fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
     Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
 }
@@ -383,7 +387,8 @@ fn count(view: &View<'_>) -> Result<u64, SourceError> {
     Ok(count)
 }
 
-/// A tree under construction. Marks are added in the order of their keys, so most marks of one kind that belong to the same part follow each other.
+/// A tree under construction. Marks are added in the order of their keys, so most marks of the same part follow each other. Each such run of marks is
+/// added to the part at once.
 struct Shelves {
     top: Vec<Shelf>,
     run: Vec<Entry>,

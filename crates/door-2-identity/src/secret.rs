@@ -71,8 +71,8 @@ pub(crate) fn judge(
     Err(closed.unwrap_or(equalized))
 }
 
-/// For a refusal that does not depend on the secret, does the same work as for a wrong secret. The hash costs as much as the real one, and no secret
-/// matches it, so that no match is remembered.
+/// For a refusal that does not depend on the secret, does the same work as for a wrong secret. If this work is a slow hash, the hash costs as much as
+/// the real one, and no secret matches it. So no match is remembered.
 fn equalize_cost(
     now: Clocks,
     ask: &SecretAsk,
@@ -153,7 +153,7 @@ fn known_match(
     let key = memo.key("crypt").bytes(ask.secret.reveal()).bytes(hash.as_bytes()).key();
     let is_password = ask.authid.token.is_none();
     let until = match memo.matched_at(key) {
-        // A password can be guessed, so its fast digest does not stay in memory for long.
+        // A password could be guessed from its fast digest, so the digest does not stay in memory for long.
         Some(at) if is_password => Some(at.saturating_add(PASSWORD_MEMO_MILLIS)),
         Some(_) => Some(u64::MAX),
         None => None,

@@ -1,5 +1,5 @@
-//! Sessions: what a Fernet token claims. Nothing of a session is stored. Each request with the token is judged on the facts ([`crate::judge`]), so
-//! a right that was taken away ends with the next request.
+//! Sessions, and the claims that Fernet tokens contain. No session is stored. Each request with a token is judged on the current facts
+//! ([`crate::judge`]). So if a right is taken away from a user, the next request no longer has it.
 
 use crate::ask::SessionAsk;
 use crate::fernet::payload::{Audit, AuditId, Id, Payload, Scope as PayloadScope, Unread};
@@ -11,7 +11,7 @@ use enfilade_facts::tables::{AccessToken, Delegation, Trust};
 use enfilade_facts::vocabulary::{AccessTokenId, CredentialId, DomainId, ProjectId, RoleId, TrustId, UserId};
 use enfilade_facts::{Horizon, Revision};
 
-/// How a user authenticated: a bit for each method, in the default order of Keystone 30.
+/// How a user authenticated: one bit for each method. The bits are in the default order of Keystone 30.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Methods(pub u64);
 
@@ -26,11 +26,10 @@ impl Methods {
     pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
     /// By a request that was signed with an EC2 key.
     pub const EC2_KEY: Methods = Methods(1 << 6);
-    /// By a passcode. Keystone has no default bit for it; the bit of EC2 keys was taken first.
+    /// By a passcode. Keystone has no default bit for this method, so it has the bit after [`Methods::EC2_KEY`].
     pub const TOTP: Methods = Methods(1 << 7);
 
-    /// `external`, `password`, `token`, `mapped` and `totp`: the user authenticated in person. A token without methods does not prove that the user
-    /// authenticated in person.
+    /// The methods with which a user authenticates in person: `external`, `password`, `token`, `mapped` and `totp`.
     const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 7;
 
     /// The methods with which a client can log in to this server.
@@ -66,12 +65,12 @@ impl Methods {
         Methods(self.0 | other.0)
     }
 
-    /// Whether the user authenticated in person, and not by a credential that acts for the user.
+    /// Whether the user authenticated in person, and not by a credential that acts for the user. A token without methods does not prove that.
     pub fn are_in_person(self) -> bool {
         self.0 != 0 && self.0 & !Self::IN_PERSON == 0
     }
 
-    /// The names of the methods, as Keystone has them.
+    /// Keystone's names of the methods.
     pub fn names(self) -> Vec<&'static str> {
         let has = |(bit, _): &(usize, &&str)| self.0 & (1 << bit) != 0;
         Self::NAMES.iter().enumerate().filter(has).map(|(_, name)| *name).collect()
@@ -81,7 +80,7 @@ impl Methods {
 /// The scope of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// No scope: at other services, the session can only be exchanged for another one.
+    /// No scope: the session has no roles. A client can exchange it for a session with a scope.
     Unscoped,
     /// A project.
     Project(ProjectId),
@@ -120,7 +119,7 @@ pub enum Lent {
     AccessToken(AccessTokenId),
 }
 
-/// The content of a token. The content was true when the token was issued.
+/// The content of a token. It says what was true when the token was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The user.
@@ -165,7 +164,7 @@ pub struct Session {
     pub trusted: Option<Box<Trusted>>,
     /// The OAuth access token for which the session was issued.
     pub access: Option<Box<AccessToken>>,
-    /// When the session was judged, this was the revision of the last change that was not a revocation; `None` if that was not known.
+    /// The revision of the last change that was not a revocation, at the time when the session was judged; `None` if that revision was not known.
     pub(crate) rests_on: Option<Revision>,
 }
 
@@ -196,8 +195,8 @@ impl Session {
         }
     }
 
-    /// When the session was judged, this was the revision of the last change that was not a revocation. While that revision is the same, every answer
-    /// about the session is the same.
+    /// The revision of the last change that was not a revocation, at the time when the session was judged. Two judgements with the same revision give
+    /// the same answers about the session, unless a revocation ended the session.
     pub fn rests_on(&self) -> Option<Revision> {
         self.rests_on
     }
@@ -225,10 +224,11 @@ impl Session {
 
     /// Where the roles of the session grant rights on paths and datastores of this server. A session for a project reaches the datastores that are
     /// bound to the project. An unscoped session that was issued for a password, with or without a passcode, reaches what its user reaches. The roles
-    /// of any other session grant no rights on paths and datastores, because a session that was issued for another token must not exceed that token.
+    /// of any other session grant no rights on paths and datastores. For example, an unscoped session that was issued for another token grants none,
+    /// because it must not have more rights than that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {
-            // Access rules name requests of other services and do not define access to files.
+            // Access rules list requests to other services. They never allow access to files.
             _ if self.has_rules() => Reach::Nothing,
             Scope::Project(project) => {
                 Reach::Project { project, roles: self.roles.iter().map(|role| role.name.clone()).collect() }
@@ -243,7 +243,7 @@ impl Session {
     }
 }
 
-/// The user of a token. The id of 64 digits of a user of an LDAP directory is text, as in Keystone's tokens.
+/// The user of a token. A user of an LDAP directory has an id of 64 digits, which is text in the token, as in Keystone's tokens.
 fn user_of(id: Id<'_>) -> Option<UserId> {
     match id {
         Id::Uuid(bytes) => Some(UserId::from_bytes(bytes)),
@@ -284,7 +284,7 @@ impl Claim {
     /// Opens a token and reads its claim.
     ///
     /// # Errors
-    /// When none of the keys signed the token, or its content is not supported.
+    /// When none of the keys signed the token, the content of the token is not supported, or the token lasts too long.
     pub fn read(ring: &KeyRing, ask: &SessionAsk) -> Result<Claim, Refusal> {
         let text = std::str::from_utf8(ask.token.reveal()).map_err(|_| Refusal::NotOurs)?;
         let mut room = frame::Room::default();
@@ -320,7 +320,7 @@ impl Claim {
             scope,
             lent,
             issued_at: i64::try_from(opened.issued_at).map_err(|_| foreign())?,
-            // The time is rounded up to a full second; an infinite time becomes the last second.
+            // The time is rounded up to a full second. A time outside the range of `i64` becomes the nearest value in the range.
             expires_at: payload.expires.ceil() as i64,
             audit: payload.audit,
         };
@@ -331,9 +331,9 @@ impl Claim {
         }
     }
 
-    /// The first second in which the session is valid. Tokens of this store have an issue time up to the horizon, and are valid immediately. A token
-    /// with an issue time after the horizon is not valid before its issue time. Otherwise a revocation could miss tokens of a server whose clock is
-    /// ahead. A small difference of clocks is tolerated.
+    /// The first second in which the session is valid. The servers of this store issue tokens only with issue times up to the horizon, so such a
+    /// token is valid immediately. A token with a later issue time comes from a server of another store. It is not valid before its issue time, less
+    /// the tolerated difference of clocks. Otherwise a revocation on this store could miss tokens of a server whose clock is ahead.
     pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
         match horizon.allows(self.issued_at) {
             true => i64::MIN,
@@ -363,7 +363,7 @@ impl Claim {
         let digits;
         let user = match <[u8; 16]>::try_from(self.user.bytes()) {
             Ok(uuid) => Id::Uuid(uuid),
-            // Keystone packs each id that is no UUID as text.
+            // As in Keystone, an id that is no UUID is text.
             Err(_) => {
                 digits = self.user.to_string();
                 Id::Text(&digits)

@@ -1,5 +1,5 @@
 //! Requests to other services that were signed with an EC2 key. The service asks about the signature and gets a session of the key's user for the
-//! key's project. A key is no credential of this server: only a service with permission can ask.
+//! key's project. An EC2 key is no credential for requests to this server: only a service that has the permission can ask about a signature.
 
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
@@ -123,7 +123,7 @@ pub(crate) fn judge(
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let found = view.blob(&ask.key)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
-    // The signature is computed for a key that does not exist, too, so that the time does not tell whether the key exists.
+    // The signature is computed even if the key does not exist, so that the time does not tell whether the key exists.
     let is_right = ask.is_by(found.as_ref().map_or(b"", |(.., key)| key.secret.as_bytes()));
     let is_good = is_right && ask.is_for_now(now);
     let (user, project, key) = found.filter(|_| is_good).ok_or(Refusal::WrongSignature)?;

@@ -1,5 +1,5 @@
-//! What the door would accept now if the secret is correct. Commands use these functions to list a user's ways in, and to report which ways in a
-//! revocation ended. These functions grant no permit.
+//! Checks whether the door would accept a credential now if its secret is correct. Commands use these functions to list a user's ways in, and to
+//! report which ways in a revocation ended. These functions grant no permit.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -92,11 +92,11 @@ pub enum Opener {
     AccessToken(AccessTokenId),
 }
 
-/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. As for an issued session, it is random: a
-/// fixed id could be the id of a mark.
+/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. The caller chooses it at random, as for
+/// an issued session, because a fixed id could have a mark.
 ///
 /// # Errors
-/// The refusal of the session.
+/// The refusal that the issue of the session would get.
 pub fn check_opener(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -140,15 +140,16 @@ pub fn check_opener(
     };
     let (account, _) = judge_claim(view, now, &claim, revocations)?;
     match opener {
-        // The rules of the user concern the login of the consumer. A client with an application credential can also use it without a session.
+        // The user's rules for multi-factor authentication concern a session that a consumer gets. They are not checked for an application
+        // credential, because a client can also use it without a session.
         Opener::AccessToken(_) if can_complete(view, &user, methods)? => Ok(()),
         Opener::AccessToken(_) => mfa::check(view, &account.authid, user, methods),
         Opener::Credential(_) | Opener::Trust(_) | Opener::Key(_) => Ok(()),
     }
 }
 
-/// Whether these methods satisfy the rules of the user together with a receipt. The user gets a receipt for a password or a passcode that does not
-/// satisfy the rules alone.
+/// Whether these methods satisfy the rules of the user together with the methods of a receipt. The user can get a receipt for a password, a passcode
+/// or both, if they do not satisfy the rules alone.
 fn can_complete(view: &View<'_>, user: &UserId, methods: Methods) -> Result<bool, Refusal> {
     let rules = view.mfa_rules(user)?;
     let has_password = view.user(user)?.is_some_and(|row| row.password.is_some());

@@ -26,7 +26,7 @@ impl fmt::Debug for Upgrade {
 
 impl Upgrade {
     /// The upgrade of a token whose secret was just proven. `None` unless an administrator requested the upgrade, the secret has the form of a
-    /// generated secret, and the hash proves the whole secret: otherwise the new hash could be that of a wrong secret.
+    /// generated secret, and the hash proves the whole secret: otherwise the new hash could be the hash of a wrong secret.
     pub(crate) fn of(
         (id, credential): (&CredentialId, &Credential),
         proven: &Verifier,

@@ -12,7 +12,7 @@ pub struct Validity {
     pub(crate) first_second: i64,
     /// The last second in which the verdict counts; `i64::MAX` if nothing that it depends on expires.
     pub(crate) last_second: i64,
-    /// The tick until which the secret need not be proven again.
+    /// The tick (milliseconds of the monotonic clock) until which the secret need not be proven again.
     pub(crate) proven_until: u64,
     /// Whether files that people edit define a part of the account.
     pub(crate) of_files: bool,
@@ -53,7 +53,7 @@ mod tests {
 
     const AT: At = At { store: StoreId(1), revision: Revision(5) };
 
-    /// A verdict that everything can end: keys of the reading 3, valid from second 100 to 200, proven until tick 1,000.
+    /// A verdict that has every condition: keys of generation 3, valid from second 100 to 200, proven until tick 1,000.
     const BOUND: Validity = Validity {
         at: AT,
         first_second: 100,

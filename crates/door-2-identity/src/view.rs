@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 pub(crate) struct View<'a> {
     pub(crate) facts: &'a enfilade_facts::View<'a>,
     session: Option<(i64, &'a Index<Revocations>)>,
-    /// A mark that ends the session.
+    /// The first mark that was found to end the session.
     over: Cell<Option<Revoked>>,
 }
 
@@ -46,8 +46,8 @@ impl View<'_> {
         self.facts.at()
     }
 
-    /// Notes that the session depends on a record. If a mark on that record covers the time at which the session was issued, the session has ended
-    /// (`facts::tables::Ends`).
+    /// Called for each record that the session depends on. If a mark on this record covers the time at which the session was issued, the session has
+    /// ended (`facts::tables::Ends`).
     pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
         if let Some((issued_at, revocations)) = self.session
             && self.over.get().is_none()
@@ -58,7 +58,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Refuses a session that depends on a record that was removed since the issue of the session, even if the record was added again.
+    /// Refuses the session if it depends on a record that was removed after the session was issued, even if the record was added again.
     pub(crate) fn check_over(&self, authid: &Authid) -> Result<(), Refusal> {
         match self.over.get() {
             Some(by) => Err(Refusal::TokenRevoked { authid: authid.clone(), by: revocations::what_by(&by) }),
@@ -128,7 +128,8 @@ impl View<'_> {
         Ok(self.facts.get::<Profile>(user)?.map(|profile| profile.mfa_rules).unwrap_or_default())
     }
 
-    /// The first credentials of type `totp` among the user's first credentials, so that a login does bounded work.
+    /// The credentials of type `totp` of a user. The function reads at most `CREDENTIALS_OF_LOGIN_MAX` credentials and returns at most
+    /// `TOTP_CREDENTIALS_MAX`, so that the work for a login is bounded.
     pub(crate) fn totp_credentials(&self, user: &UserId) -> Result<Vec<(BlobId, String)>, SourceError> {
         let (mut ids, mut found) = (Vec::new(), Vec::new());
         self.facts.scan::<Reverse>(&ReverseKey::blobs_of(user), |key, _| {
@@ -185,7 +186,7 @@ impl View<'_> {
         Ok(self.facts.get::<Profile>(id)?.and_then(|profile| profile.default_project))
     }
 
-    /// The roles of a user on a scope, assigned to the user or to a group, on the scope itself or above it. Groups of a disabled domain give no
+    /// The roles that are assigned to a user or to the user's groups, on the scope itself or on a scope above it. Groups of a disabled domain give no
     /// roles.
     pub(crate) fn granted(&self, user: &UserId, scope: &GrantScope) -> Result<BTreeSet<RoleId>, Refusal> {
         let scopes = self.scopes_for(scope)?;
@@ -262,7 +263,7 @@ impl View<'_> {
         Ok(held)
     }
 
-    /// The error of a whole file that people edit, if it has one.
+    /// The error because of which a file that people edit is invalid as a whole; `None` if there is no such error.
     pub(crate) fn fault_of(&self, file: FileName) -> Result<Option<FileFault>, SourceError> {
         Ok(self.facts.get::<MirroredFile>(&file)?.and_then(|mirrored| mirrored.fault))
     }
@@ -275,8 +276,9 @@ impl View<'_> {
         self.facts.any_near(&CredentialId::from_bytes(by))
     }
 
-    /// An existing user, selected by the bytes in `by`. The long ids follow all short ones in the store, so each kind gets half of the choices:
-    /// otherwise nearly all choices would be users with short ids, and the time of an answer would tell which users come from a directory.
+    /// An existing user, selected by the bytes in `by`. Half of all values of `by` select a user with a short id, the other half a user with a long
+    /// id (of an LDAP directory). In the store, all long ids follow the short ids, so a search from `by` alone would nearly always find a user with a
+    /// short id. Then the time of an answer would tell which users come from a directory.
     pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
         let mut twice = [0; 32];
         twice.iter_mut().zip(by.iter().cycle()).for_each(|(to, from)| *to = *from);
@@ -293,8 +295,9 @@ impl View<'_> {
         Ok(None)
     }
 
-    /// All groups of the user, nested ones included. A cycle of groups does no harm. A user is refused if the groups are nested too deep or are too
-    /// many, because an ACL might deny something to a group that would be left out. Deleted groups, and groups of deleted domains, do not count.
+    /// All groups of the user, nested ones included. Groups may contain each other in a cycle. If the groups are nested too deep or are too many, the
+    /// user is refused. Otherwise some groups would be left out, and an ACL entry that denies a right to such a group would have no effect. Deleted
+    /// groups, and groups of deleted domains, do not count.
     pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {
         let (mut found, mut domains) = (BTreeMap::new(), BTreeMap::new());
         let mut edge = vec![Member::User(*user)];
@@ -381,7 +384,8 @@ mod tests {
         (all, long)
     }
 
-    /// An unknown user costs the password check of an existing one: were it nearly always of one kind, the time would tell the users of the other kind.
+    /// For an unknown user, the password check of an existing user is done. If that user nearly always had the same kind of id, the time would tell
+    /// which users have the other kind.
     #[test]
     fn users_with_both_kinds_of_ids_are_selected() {
         let short: Vec<_> = (0..4).map(|n| UserId::from_bytes([60 * n; 16])).collect();

@@ -35,8 +35,8 @@ impl<R: Into<Refusal>> From<R> for Closed {
     }
 }
 
-/// Slow hashes that are computed one after the other until one matches: the hash of the present secret, and during a grace period the hash of the
-/// previous secret.
+/// Slow hashes that are computed one after the other until the secret matches one: the stored hash of the present secret and, during a grace period,
+/// the stored hash of the previous secret.
 #[derive(Clone)]
 pub struct Work {
     pub(crate) secret: Secret,

@@ -1,6 +1,6 @@
 //! Door 3: does the datastore exist, and is it open for this kind of operation?
 //!
-//! no memo: a lookup is one probe of an index. Only handles are remembered, and a handle is not a verdict.
+//! no memo: a lookup is one probe of an index. Only the handles of datastores are remembered, and a handle is no verdict.
 
 mod ask;
 mod view;

@@ -41,8 +41,8 @@ pub fn open(
     Ok(DatastorePermit { known: Arc::clone(known), kind: ask.kind, at: record.at, mirror: now.mirror })
 }
 
-/// If a section is broken, its last valid record stays valid until the stale limit. After that the datastore is refused, because its section is
-/// unknown.
+/// If a section is broken, its last valid record stays valid until the stale limit. After that, every operation is refused, because the valid content
+/// of the section is unknown.
 fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     match fault.refuses {
         false => Ok(()),

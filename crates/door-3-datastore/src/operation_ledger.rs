@@ -1,10 +1,10 @@
-//! Active operations of each datastore: readers and writers of every process of the machine.
+//! Counts the active operations of each datastore: its readers and writers in every process of the machine.
 //!
 //! An operation is counted first, and then the state of the datastore is read for it. A maintenance change is committed first, and then the ledger is
 //! read. So the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
-//! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the
-//! process ends, however it ends. An operation that begins adds to the count, and one that ends subtracts from it; neither step can fail.
+//! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the process ends,
+//! even if the process was killed. An operation adds to the count when it begins, and subtracts from the count when it ends. Neither step can fail.
 //!
 //! ```text
 //! word 0        magic and version; written last when the ledger is created
@@ -12,10 +12,13 @@
 //! word 2        when the process began, seconds since the epoch
 //! word 3        the number of datastores that have a place
 //! word 4        the newest revision for which the process closed all roots that no operation used
-//! word 5        shards
-//! from 64       a name in four words, padded with zeros, for each place
-//! after that    for each shard and place a cache line: readers in the low half and writers in the high half; when the count last rose
-//!               from zero, seconds since the epoch; the numbers of lookups, reads and writes so far; the rest is reserved
+//! word 5        the number of shards
+//! from 64       for each place four words: the name of the datastore, padded with zeros
+//! after that    for each shard and place a cache line of eight words:
+//!               word 0: the count of active readers in the low half, and of active writers in the high half
+//!               word 1: the time when word 0 last rose from zero, in seconds since the epoch
+//!               words 2 to 4: the numbers of lookups, reads and writes since the process began
+//!               words 5 to 7: reserved
 //! ```
 //! Each place belongs to one name until the process ends. Each thread counts in its own shard, so that two threads in one datastore do not share a
 //! cache line.
@@ -103,7 +106,7 @@ pub struct Active {
     pub readers: u64,
     /// The number of running writes.
     pub writers: u64,
-    /// When the count last rose from zero, seconds since the epoch; the operations that run now may have begun later. 0 if none runs.
+    /// When the count last rose from zero, seconds since the epoch; the operations that run now may have begun later. 0 if no operation runs.
     pub since: i64,
 }
 
@@ -254,7 +257,7 @@ impl Ledger {
         Ok(number)
     }
 
-    /// Records that all roots that had to be closed up to this revision are closed.
+    /// Records the newest revision for which this process has closed all roots that no operation used.
     pub fn closed_up_to(&self, revision: Revision) {
         self.words.words().iter().skip(4).take(1).for_each(|word| word.store(revision.0, Ordering::SeqCst));
     }
@@ -351,7 +354,7 @@ trait Count {
     fn come_in(&self, unit: u64) -> u64;
     /// Subtracts from the count, after everything else that the operation did.
     fn go(&self, unit: u64);
-    /// Reads the count, after everything the caller did.
+    /// Reads the count, after everything that the caller did before this call.
     fn look(&self) -> u64;
 }
 
@@ -546,7 +549,7 @@ mod tests {
                         let (store, place) = (&stores[(n + thread) % 3], LedgerSlot::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
                         let guard = ledger.enter(store, &place, kind, NOW).unwrap();
-                        // Sometimes the guard is dropped by another thread than the one that entered.
+                        // Sometimes the guard is dropped by a thread other than the one that entered.
                         if n % 100 == 0 {
                             std::thread::spawn(move || drop(guard)).join().unwrap();
                         }
@@ -604,15 +607,15 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// In the wrong order (judged before counted) an operation can miss the change without being counted. This shows that the test above can
-        /// fail.
+        /// If an operation judged the datastore before it is counted, it could miss the change although the ledger does not show it. This test shows
+        /// that the test above can fail.
         #[test]
         #[should_panic(expected = "assertion")]
         fn whoever_looks_before_entering_is_missed() {
             change_beside_operation(false);
         }
 
-        /// Two operations are in one count, and each is subtracted by another thread than the one that added it. In the end the count is zero.
+        /// Two operations are in one count. Each operation is subtracted by a thread other than the one that added it. In the end the count is zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

@@ -8,7 +8,7 @@ use enfilade_facts::{At, Indexed, SourceError, View};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The number of parts: a change copies one part.
+/// The number of parts of the index. A change of one datastore copies only one part.
 const PARTS: usize = 1024;
 
 /// All datastores at one revision, each with a handle `H`, for state that is expensive to rebuild. A handle is kept as long as the path of the
@@ -60,7 +60,7 @@ impl<H> Stores<H> {
     }
 }
 
-/// A plain hash suffices: names are short, and only users who may create datastores choose them.
+/// A simple hash without a key suffices, because names are short, and only users who may create datastores choose them.
 fn part_of(name: &DatastoreName) -> usize {
     let fnv = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = name.as_str().bytes().fold(0x811c_9dc5, fnv);

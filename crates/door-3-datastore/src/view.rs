@@ -5,11 +5,12 @@ use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
 use std::sync::Arc;
 
-/// A datastore and the path of its content. Fields are ordered so that a request to a plain datastore reads one cache line.
+/// A datastore, with the path of its content and its settings. The order of the fields lets a request to a plain datastore read only one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
-    /// The datastore has no maintenance mode, no mount point and no error in its section, so it is always open.
+    /// The datastore has no maintenance mode, no mount point and no error in its section. So only an error of `datastore.cfg` as a whole can close
+    /// it.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,

@@ -6,7 +6,7 @@ use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 /// The resources that a call is about, as far as rules need them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
-    /// The domain of the resource; if the resource is a domain, that domain.
+    /// The domain of the resource. If the resource is a domain, its own id.
     pub domain: Option<&'a DomainId>,
     /// The project.
     pub project: Option<&'a ProjectId>,
@@ -16,12 +16,12 @@ pub struct About<'a> {
     pub other_user: Option<&'a UserId>,
     /// The project and roles that the call would delegate with the trust, key or credential that it creates.
     pub lends: Option<Lends<'a>>,
-    /// For a call about one credential: the application credential itself, and the application credentials by which it was made. Empty if no
-    /// application credential is recorded.
+    /// For a call about one credential: the application credentials with which it was created, and the credential itself if it is an application
+    /// credential. Empty if no application credential is recorded. `None` if the call is not about one existing credential.
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group.
     pub other: Other<'a>,
-    /// The role of an assignment; [`Other::None`] also for a role that is in no domain.
+    /// The role of an assignment. [`Other::None`] if the call is about no role, or the role is in no domain.
     pub role: Other<'a>,
     /// Whether the call is about a role that a domain's manager may not give ([`crate::manager_gives`]).
     pub high_role: bool,
@@ -29,8 +29,8 @@ pub struct About<'a> {
     pub changes: &'a [Party<'a>],
 }
 
-/// The domain of a second user or group, or of a role, that a call is about. For a domain's reader or manager, an absent one looks like one of another
-/// domain.
+/// The domain of a second user or group, or of a role, that a call is about. A reader or manager of a domain gets the same answer for a user, group
+/// or role that does not exist as for one of another domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
     /// The call is about no second user or group, and about no role of a domain.

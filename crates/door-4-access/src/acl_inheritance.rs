@@ -25,8 +25,8 @@ pub struct Inheritance {
     pub owner: Option<Owner>,
 }
 
-/// The ACL and owner that a new child gets from its directory. If the directory has no ACL, or the child inherits no entry, the creator owns the
-/// child and has all rights, and no other user has any.
+/// The ACL and owner of a new child of this directory. The creator becomes the owner. If the directory has no ACL, or the child inherits no entry,
+/// the child's ACL grants all rights to the creator, and no right to any other user.
 ///
 /// # Errors
 /// When the dialect cannot express the creator or an inherited entry.
@@ -57,7 +57,8 @@ pub fn inherited(
     let group = parent.and_then(|parent| parent.group);
     let child =
         SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited), is_protected: false };
-    // One entry becomes at most two. If the list gets too long, the child's ACL grants everything to the creator alone.
+    // One entry of the directory becomes at most two entries of the child. If the list gets too long, the child's ACL grants everything to the
+    // creator alone.
     let alone = SecurityDescriptor { dacl: Some(vec![own]), group: None, ..child.clone() };
     let acl = child.written(dialect, of).or_else(|_| alone.written(dialect, of)).map_err(Refusal::NoAcl)?;
     Ok(Inheritance { acl, owner })
@@ -76,7 +77,7 @@ pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
 }
 
 /// The ACL of an existing object after the ACL of its directory was changed (MS-DTYP §2.5.3.4). The object keeps its own entries. Its inherited
-/// entries are those that it would inherit now. `None` if the object is protected from inheritance.
+/// entries are replaced by the entries that a new child would inherit now. `None` if the object is protected from inheritance.
 pub fn propagated(
     parent: &SecurityDescriptor,
     child: Option<&SecurityDescriptor>,
@@ -88,7 +89,7 @@ pub fn propagated(
     }
     after.owner = after.owner.or(parent.owner);
     after.group = after.group.or(parent.group);
-    // Entries for the creator become entries for the owner, because it is not recorded who made the object.
+    // An entry for the creator becomes an entry for the owner, because the creator of the object is not recorded.
     let creator = after.owner.unwrap_or(Sid::ADMINISTRATORS);
     let own =
         after.dacl.take().unwrap_or_default().into_iter().filter(|ace| !ace.flags.has(AceFlags::INHERITED));
@@ -107,8 +108,8 @@ fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
 #[derive(Clone, Copy)]
 struct Maker {
     owner: Sid,
-    /// The group that CREATOR GROUP stands for. `None` if the child's ACL does not use the file's own group, because a principal has no primary
-    /// group.
+    /// The UNIX group that CREATOR GROUP stands for. `None` if the child's ACL has no UNIX group, because a principal has no primary group. Then an
+    /// entry for CREATOR GROUP does not apply to the child itself.
     group: Option<Sid>,
 }
 
@@ -123,7 +124,7 @@ fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     };
     let further = kind == NodeKind::Directory && !once && (files || directories);
     let passing = ace.flags.0 & (AceFlags::FILES | AceFlags::DIRECTORIES);
-    // These flags of an audit entry select successes, failures, or both.
+    // The `AUDITED` flags of an audit entry select successes, failures, or both.
     let inherited = AceFlags::INHERITED | ace.flags.0 & AceFlags::AUDITED;
     // CREATOR OWNER stands for the maker of the child. The entry that applies to the child gets the SID of the maker. The entry that is inherited
     // further keeps CREATOR OWNER.
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn flags_as_the_table_has_them() {
-        // parent flags → flags on a new file, flags on a new directory; None: nothing is inherited
+        // Columns: the flags of the directory's entry, of the entry on a new file, and of the entry on a new directory. `None`: nothing is inherited.
         for (parent, file, directory) in [
             (0, None, None),
             (FI, Some(ID), Some(ID | FI | IO)),

@@ -90,7 +90,7 @@ pub fn parse_line(line: &str, resolve: &dyn Fn(&str) -> Result<Sid, String>) -> 
 fn parse_flags(list: &str) -> Result<u8, String> {
     list.split(',').try_fold(0, |flags, word| {
         let known = FLAGS.iter().find(|(name, _)| *name == word).map(|(_, flag)| *flag);
-        // Success and failure bits of audit entries have no name.
+        // Success and failure bits of audit entries have no name: they are written as a number.
         let number = || word.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok());
         let flag = known.or_else(number);
         flag.map(|flag| flags | flag).ok_or_else(|| format!("`{word}`: expected files, dirs, only or once"))

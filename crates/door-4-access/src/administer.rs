@@ -18,16 +18,16 @@ const DATASTORES: &str = "/datastore";
 pub struct AdminAsk<'a> {
     /// The path on which the privileges are needed.
     pub path: &'a RolePath,
-    /// The privileges that are needed on the path, all of them.
+    /// All privileges that are needed on the path.
     pub needed: Privileges,
     /// The kind of call, which determines whether a delegated credential may make the call.
     pub lending: Lending,
-    /// The user whose own record the call is about: this user needs no privileges. An API token of the user needs them, because a token does not
-    /// administer its owner.
+    /// The user whose own record the call is about. This user needs no privileges for the call. An API token of the user needs the privileges,
+    /// because a token may not administer its owner.
     pub own: Option<&'a Userid>,
 }
 
-/// Judges a call of the visitor, at this revision. This is the only place where an [`AdminPermit`] is made.
+/// Judges a call of the visitor, at the revision of `view`. This is the only place where an [`AdminPermit`] is made.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`] if a privilege is missing, or [`Refusal::Facts`] if the stored facts cannot be read.
@@ -40,7 +40,7 @@ pub fn administer(
     lends(identity, ask.lending)?;
     let principal = identity.principal();
     let authid = &principal.authid;
-    // A session for a project counts only in the datastores that are bound to the project.
+    // A session or token that is limited to a project has privileges only on datastores.
     if principal.reach != Reach::Everything && !ask.path.as_str().starts_with(DATASTORES) {
         let missing = "a session or token that is not limited to a project".to_owned();
         return Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing });

@@ -45,13 +45,14 @@ pub enum StoredAcl {
 /// kernel guarantees that every change of the ACL changes the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// The state is the time of the last change. The file system stamps every change with its time.
+    /// The state is the time of the last change, with which the file system stamps the object.
     Stamped {
         /// The dialect of the ACL that decides. An object may have ACLs of both dialects at the same time.
         acls: AclDialect,
         /// The id of the file system.
         file_system: u64,
-        /// How many times the wall clock had been set when this state was read. File systems stamp changes with the time of this clock.
+        /// How many times the wall clock had been set when this state was read. File systems stamp changes with the time of this clock, so after the
+        /// clock was set back, two states of an object could have the same time.
         clock: u64,
         /// When anything about the object was changed last, in seconds and nanoseconds.
         changed: (i64, u32),
@@ -80,14 +81,14 @@ pub struct Subject {
     pub gid: u32,
     /// The mode bits.
     pub mode: u32,
-    /// The state of the object, if the state determines which ACL the object has.
+    /// The state of the object. `None` if a change of the ACL might not change the state.
     pub version: Option<Version>,
     /// The ACL of the object.
     pub acl: StoredAcl,
 }
 
 impl StoredAcl {
-    /// The ACL that was read in this dialect.
+    /// The ACL with these bytes in this dialect.
     pub fn of(dialect: AclDialect, blob: Vec<u8>) -> Self {
         match dialect {
             AclDialect::Ntacl => StoredAcl::Ntacl(blob),
@@ -96,13 +97,15 @@ impl StoredAcl {
     }
 }
 
-/// The state of an object, as two groups of words. Most objects of a directory have the same `shared` words. Each object has other `own` words.
+/// The state of an object, as two groups of 64-bit words. Most objects of a directory have the same `shared` words. The `own` words differ from
+/// object to object.
 struct State {
     shared: [u64; 4],
     own: [u64; 2],
 }
 
-/// Marks the words of a [`Version::Watched`]. No dialect of ACLs has this number.
+/// Added to the first word of a [`Version::Watched`], so that the words differ from those of a [`Version::Stamped`]. The number of every dialect of
+/// ACLs is smaller.
 const WATCHED: u64 = 1 << 32;
 
 /// Computes memo keys from the states of objects.
@@ -222,7 +225,8 @@ impl SecurityDescriptor {
 /// What is wanted of a target.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// These rights on the target. An empty mask means: only to see the target. A target that may not be seen looks absent.
+    /// The rights of this mask on the target. If the mask is empty, the visitor wants only to see the target. If the visitor may not see the target,
+    /// it looks absent.
     On(AccessMask),
     /// To traverse the target, which is a directory. The visitor need not be allowed to see it.
     Passing,
@@ -287,7 +291,7 @@ mod tests {
         }
     }
 
-    /// An nfs4 ACL has the owner and group of its file, also before it has entries.
+    /// In the nfs4 dialect, an object without an ACL has a descriptor with the object's owner and group.
     #[test]
     fn what_has_no_acl_inherits_into_one_with_its_owner_where_the_dialect_has_one() {
         let of = |acl| Subject { uid: 7, gid: 8, ..subject(NodeKind::File, acl) };

@@ -1,6 +1,6 @@
-//! The users and groups that a manager of a domain may change. The manager must be allowed to grant every right of such a user or group. A manager
-//! who sets the password of a user, or puts a user into a group, can use the rights of that user or group. So the user or group must not have a right
-//! beyond the domain. Keystone's default policy does not check this.
+//! The users and groups that a manager of a domain may change. The manager must be allowed to grant every right of such a user or group. The reason:
+//! a manager who sets the password of a user, or puts a user into a group, can then use the rights of that user or group. Keystone's default policy
+//! does not check this.
 
 use crate::view::View;
 use enfilade_facts::tables::{GrantScope, Member, NamedRole};
@@ -15,9 +15,9 @@ pub enum Party<'a> {
     User(&'a UserId),
     /// A group.
     Group(&'a GroupId),
-    /// The user who gets this name. `acl.cfg` gives roles to names, even to names that no user has yet.
+    /// A user who will get this name. `acl.cfg` assigns roles to names, even to names that no user has yet.
     UserNamed(&'a str),
-    /// The group that gets this name.
+    /// A group that will get this name.
     GroupNamed(&'a str),
 }
 
@@ -140,7 +140,8 @@ enum Named<'a> {
     Group(&'a str),
 }
 
-/// Describes a role that `acl.cfg` assigns to a name. While the content of the file is not known, any role is assumed.
+/// Describes a role that `acl.cfg` assigns to a name. While the content of the file is not known, every name that the file can contain counts as
+/// having a role.
 fn in_acl_cfg(
     view: &View<'_>,
     now: Clocks,

@@ -35,7 +35,7 @@ pub fn see(
     check.see(directory, children)
 }
 
-/// The decision of the roles about the children of a directory.
+/// Which children of a directory the roles make visible, and whether the roles skip the ACLs.
 struct Shown {
     files: bool,
     directories: bool,
@@ -70,7 +70,7 @@ const LATELY: usize = 64;
 
 impl Lately {
     fn sight(&mut self, id: AclId, kind: NodeKind, judge: impl FnOnce() -> Sight) -> Sight {
-        // No ACL has the number 0.
+        // No ACL has the id 0, so a place with the key 0 is empty.
         let key = id.0 << 1 | u64::from(kind == NodeKind::Directory);
         let Some(place) = self.0.get_mut(key as usize % LATELY) else { return judge() };
         if place.0 != key {
@@ -125,7 +125,7 @@ impl AccessCheck<'_> {
         let each = children.iter().zip(acls).map(|((name, subject), known)| {
             let own = shown_alone(name)?;
             let shown = own.as_ref().unwrap_or(same);
-            // If no role shows the entry, its ACL does not matter. Some roles skip the ACL.
+            // If the roles do not make the entry visible, its ACL does not matter. The ACL does not matter either if the roles skip the ACL.
             if !shown.kind(subject.kind) {
                 return Ok(Sight::Hidden);
             }
@@ -144,7 +144,8 @@ impl AccessCheck<'_> {
         sights
     }
 
-    /// The decision of the roles about one child; `None` if there is no assignment on this child.
+    /// Which kinds of objects the roles make visible at the path of one child. `None` if there is no role assignment on this child, so that it has
+    /// the same roles as the other children.
     fn shown_alone(&self, directory: &StorePath, name: &str) -> Result<Option<Shown>, Refusal> {
         let Ok(path) = directory.join(name) else { return Ok(None) };
         let child = RolePath::of(self.datastore, &path);
@@ -185,10 +186,10 @@ impl AccessCheck<'_> {
     }
 }
 
-/// The number to remember for the ACL of an object, if there is one.
+/// The id to remember for the ACL of an object. `None` if the ACL may change without a change of the object's state.
 fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
     match subject.acl {
-        // The mode bits decide, and they were not read.
+        // The mode bits decide, but a watched state does not contain the mode bits.
         StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
         StoredAcl::Absent => Some(AclId::NONE),
         // An ACL that cannot be read now may be readable later, in the same state.

@@ -1,5 +1,5 @@
-//! Evaluates an ACL. The entries are read in stored order, and the first matching entry that contains a right settles it (MS-DTYP §2.5.3.2; RFC 8881
-//! §6.2.1).
+//! Evaluates an ACL. The entries are read in stored order, and the first matching entry that contains a right decides whether the right is granted
+//! (MS-DTYP §2.5.3.2; RFC 8881 §6.2.1).
 
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
@@ -41,7 +41,7 @@ pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
     if owns && !replaced { AccessMask::READ_ACL | AccessMask::WRITE_ACL } else { AccessMask::NONE }
 }
 
-/// The rights that an entry grants or denies to the principals it applies to. The caller removes the rights that an earlier entry settled.
+/// The rights that an entry grants or denies to the principals it applies to. The caller removes the rights that an earlier entry granted or denied.
 pub(crate) fn settles(ace: &Ace) -> AccessMask {
     match ace.kind {
         AceType::Allow | AceType::Deny => map_generic(ace.mask) & AccessMask::ALL,
@@ -57,8 +57,8 @@ pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
     if ace.sid == Sid::OWNER_RIGHTS { owns } else { matches(&ace.sid, principal) }
 }
 
-/// CREATOR OWNER and CREATOR GROUP stand for the creator of a child, and OWNER RIGHTS for the owner of the object: none of them is the SID of a
-/// user, even if a record says so.
+/// Whether a SID is one of the principal's. CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders, so they match no principal, even if a
+/// record gives a user such a SID.
 fn matches(sid: &Sid, principal: &Principal) -> bool {
     let stands_for_another = [Sid::CREATOR_OWNER, Sid::CREATOR_GROUP, Sid::OWNER_RIGHTS].contains(sid);
     !stands_for_another && principal.has(sid)

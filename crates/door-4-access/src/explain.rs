@@ -85,7 +85,8 @@ pub fn rights(
     Ok(granted)
 }
 
-/// The names, of the principal's user and token, to which NoAccess is assigned on this path itself. Another role on the path has no effect for them.
+/// The names of the principal's user and token to which NoAccess is assigned on this path itself. Another role on the path gives no right to such a
+/// user or token.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -99,7 +100,7 @@ pub fn barred(
     roles::barred(&View(view), now, principal, RolePath::of(datastore, path).as_str())
 }
 
-/// The names that a principal knows for the SIDs in an ACL: its own name, and those of its groups.
+/// The names that a principal knows for the SIDs in an ACL: the name of its user, and the names of its groups.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -118,7 +119,7 @@ pub fn known_names(
 /// What is granted on a target, and why.
 #[derive(Clone, Debug)]
 pub struct Judgement {
-    /// The roles that decided, their grantees, and where they were given.
+    /// The roles that decided, their grantees, and the path on which they are assigned.
     pub roles: GivenRoles,
     /// The rights that the roles grant.
     pub rights: AccessMask,

@@ -2,8 +2,8 @@
 //! trust. Only this module decides about lent credentials, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
 //! ([`crate::administer`]). The code states the [`Lending`] of each call; there is no default.
 //!
-//! A lent credential can use only the rights that were delegated with it. A lent credential cannot change an account, group or role. A credential
-//! that it makes has no rights beyond those of the lent credential, and ends with it.
+//! A lent credential can use only the rights that were delegated with it. A lent credential cannot change an account, group or role. If a lent
+//! credential creates another credential, the new credential has no rights beyond those of the lent one, and ends when the lent one ends.
 
 use crate::about::{About, Lends};
 use enfilade_facts::vocabulary::{CredentialId, RoleId};

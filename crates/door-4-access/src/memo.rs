@@ -10,7 +10,8 @@
 //! - Which nodes of a path have role assignments, at a revision of the facts.
 //! - The roles on a node or below it, whether a principal has a role in a datastore, and on which nodes in it. The key has the revision of the facts,
 //!   whether the mirror is current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of
-//!   groups, but the principal may be from an older revision. With the `SetId` in the key, such a principal cannot change the results for others.
+//!   groups, but the principal may be from an older revision. With the `SetId` in the key, the results for such a principal are not used for
+//!   principals of the newest revision.
 
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
@@ -54,10 +55,10 @@ impl Word for AclId {
     }
 }
 
-/// Where there are role assignments.
+/// Whether there are role assignments on a node and below it.
 #[derive(Clone, Copy)]
 pub(crate) struct Assigned {
-    /// On a node.
+    /// On the node.
     pub(crate) on: bool,
     /// Strictly below the node.
     pub(crate) below: bool,

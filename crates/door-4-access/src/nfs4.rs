@@ -1,7 +1,7 @@
 //! The `security.nfs4acl_xdr` attribute, as Samba's `vfs_nfs4acl_xattr` lays it out (source3/modules/nfs41acl.x): XDR, words of 32 bits, big-endian.
-//! First come the list's flags and the number of entries. Then come, for each entry, its type, its flags, whether the principal is a special one, the
-//! rights, and the principal (RFC 8881 §6.2.1). Principals are uids and gids. The owner and group of the ACL are those of the file, so a list is read
-//! and written together with them.
+//! First come the list's flags and the number of entries. Then come, for each entry, its type, its flags, whether the principal is a special one such
+//! as OWNER@, the rights, and the principal (RFC 8881 §6.2.1). All other principals are uids and gids. The owner and group of the ACL are those of
+//! the file, so the functions that read and write a list need the owner and group of the file.
 //!
 //! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit an OWNER@ entry for their own owners. So the inheritable part of
 //! an OWNER@ entry is read as an entry for CREATOR OWNER.
@@ -240,7 +240,7 @@ mod tests {
                 ace(FI | DI | IO | AceFlags::INHERITED, Sid::CREATOR_GROUP, 7)
             ]
         );
-        // An entry for a named user stays one for that user, even if the user is the owner.
+        // An entry for a named user stays an entry for that user, even if the user is the owner.
         assert_eq!(read(&[[0, fd, 0, 7, 1000]]), [ace(FI | DI, owner, 7)]);
     }
 

@@ -1,6 +1,6 @@
-//! The `security.NTACL` attribute, as Samba's `vfs_acl_xattr` lays it out (librpc/idl/xattr.idl): NDR, little-endian;
-//! a version and a union level, a referent pointer, and a self-relative security descriptor whose offsets count from the
-//! start of the blob. Versions 1 to 4 are read; version 1 is written.
+//! The `security.NTACL` attribute, as Samba's `vfs_acl_xattr` lays it out (librpc/idl/xattr.idl). The encoding is NDR, little-endian. The blob
+//! consists of a version, the same number as union level, a referent pointer, and a self-relative security descriptor. The offsets in the descriptor
+//! count from the start of the blob. Versions 1 to 4 are read; version 1 is written.
 
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::limits::{ACE_COUNT_MAX, ACL_BYTES_MAX};
@@ -42,7 +42,7 @@ impl SecurityDescriptor {
         if u16_at(blob, 2)? != version || u32_at(blob, 4)? == 0 {
             return bad("the header is not an NTACL header");
         }
-        // In versions 2 to 4, the descriptor comes after a pointer to it, hashes, and other data about its origin.
+        // In versions 2 to 4, a pointer, hashes and other data come before the descriptor.
         let descriptor = match version {
             1 => 8,
             2 => 8 + 4 + 16,
@@ -118,7 +118,8 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
         // reads them as an empty list. This server reads them as Samba does, which also grants less.
         (false, None) => Some(Vec::new()),
         (true, Some(at)) => Some(read_dacl(blob, at)?),
-        // The absence of a list grants everything, so one bit must not decide between a list and none.
+        // The descriptor contains a list, but its flag says that there is none. The ACL is refused, because one bit must not decide whether the list
+        // counts.
         (false, Some(_)) => return bad("the ACL contains a list, but the flag DACL_PRESENT is not set"),
     };
     let is_protected = control & DACL_PROTECTED != 0;
@@ -149,7 +150,7 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
         entries.extend(read_ace(entry)?);
         at += size;
     }
-    // Bytes after the last counted entry could be one more entry, and it could deny something.
+    // Bytes after the last counted entry could be one more entry, which could deny a right.
     if at != bytes {
         return bad("the list of entries is longer than its entries");
     }
@@ -224,8 +225,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Packed by Samba 4.17: owner …-1000, group …-513, allow …-1001 0x1200a9 for files and directories, deny everyone
-    /// WRITE_DAC; in version 3 and 4 with a hash of 0xaa and 0xbb bytes.
+    /// Packed by Samba 4.17: owner …-1000, group …-513, allow …-1001 0x1200a9 for files and directories, deny everyone WRITE_DAC. The blobs have the
+    /// versions 1 to 4. The hashes in versions 2 to 4 consist of the bytes 0xaa or 0xbb.
     fn from_samba() -> [Vec<u8>; 4] {
         SAMBA.map(hex)
     }
@@ -325,7 +326,7 @@ mod tests {
                 assert_eq!(read.dacl.map(|entries| entries.len()), Some(count));
             }
         }
-        // The size is 28 bytes, plus 8 for the list, plus 16 for each entry and 4 for each number of its SID.
+        // The size is 28 bytes, plus 8 for the list, plus 16 for each entry and 4 for each sub-authority of its SID.
         for (wide, bytes) in [(374, 65_532), (375, 65_536), (376, 65_540)] {
             let entries = [vec![entry(13); wide], vec![entry(12); 1_000 - wide]].concat();
             let written = of(entries).to_ntacl();
@@ -351,7 +352,8 @@ mod tests {
         assert!(why.contains("type 9"), "{why}");
     }
 
-    /// The parts of the first fixture: descriptor 8, list 84, first entry 92 of 36 bytes, second entry 128 of 20.
+    /// Reads the first fixture after `alter` changed it. In the fixture, the descriptor begins at 8, the list at 84, the first entry (36 bytes) at
+    /// 92, and the second entry (20 bytes) at 128.
     fn altered(alter: impl FnOnce(&mut Vec<u8>)) -> Result<SecurityDescriptor, BadAcl> {
         let mut blob = from_samba()[0].clone();
         alter(&mut blob);
@@ -394,9 +396,8 @@ mod tests {
         assert_eq!(kinds(altered(|blob| blob[92] = 0x11)), [AceType::Deny]);
     }
 
-    /// Packed by Samba 4.17 from `…D:PAI(A;OICIIO;GA;;;CO)(A;ID;FA;;;BA)S:(AU;SAFA;FA;;;WD)`, then without a list
-    /// (`O:G:` only), with an empty one (`D:`), with neither owner nor group, and with an object entry (`OA`).
-    /// What it calls `FA` is 0x1ff.
+    /// ACLs that Samba 4.17 packed: from `…D:PAI(A;OICIIO;GA;;;CO)(A;ID;FA;;;BA)S:(AU;SAFA;FA;;;WD)`; without a list (`O:G:` only); with an empty
+    /// list (`D:`); with neither owner nor group; and with an object entry (`OA`). In these ACLs, `FA` is 0x1ff.
     #[test]
     fn what_else_samba_writes() {
         let system_list = "0100010000000200010014941c0000003800000054000000700000000105000000000005150000000100000002000000\

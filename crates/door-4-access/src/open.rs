@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath,
 use enfilade_facts::{Clocks, Held, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
 
-/// Judges what the visitor wants of a target, at this revision.
+/// Judges what the visitor wants of a target, at the revision of `view`.
 ///
 /// # Errors
 /// A [`Refusal`], which names the role or entry that decided.
@@ -121,19 +121,19 @@ pub fn knows_roles(
     Ok(knows)
 }
 
-/// One principal in one datastore at one revision and time.
+/// Checks the rights of one principal in one datastore, at one revision and time.
 pub(crate) struct AccessCheck<'c> {
     pub(crate) view: View<'c>,
     pub(crate) now: Clocks,
     pub(crate) principal: &'c Principal,
     pub(crate) datastore: &'c DatastoreName,
-    /// The rights that make an object visible.
+    /// The rights that a principal must have on an object to see it.
     pub(crate) visible: AccessMask,
     pub(crate) memo: &'c AccessMemo,
 }
 
-/// The node of a path whose role assignments decide. Everything beneath it without an assignment of its own has the same roles, so the roles are
-/// resolved and remembered once.
+/// The node of a path whose role assignments decide. Every object below that node has the same roles, unless a deeper node on its path has a role
+/// assignment. So the roles are resolved once for all these objects, and remembered.
 pub(crate) struct EffectiveNode<'p> {
     /// The last node with a role assignment, or the node of the datastore.
     pub(crate) node: &'p str,
@@ -142,7 +142,7 @@ pub(crate) struct EffectiveNode<'p> {
 }
 
 impl AccessCheck<'_> {
-    /// Everything granted on the target of `ask`, if it includes the wanted rights.
+    /// All rights that are granted on the target of `ask`. Refuses if a wanted right is not among them.
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
             Err(damaged @ Refusal::AclDamaged { .. }) => {
@@ -174,9 +174,9 @@ impl AccessCheck<'_> {
         Err(self.refuse(ask, granted, wanted))
     }
 
-    /// Whether the ACL of the directory grants DELETE_CHILD, which replaces DELETE on the target (RFC 8881 §6.2.1.3.2). The roles on the target's own
-    /// path still have to grant DELETE. If the directory has no ACL and its mode has the sticky bit, the principal also has to own the target or the
-    /// directory (POSIX.1-2024, `unlink` and `rename`).
+    /// Whether the ACL of the directory grants DELETE_CHILD, so that the ACL of the target need not grant DELETE (RFC 8881 §6.2.1.3.2). The roles on
+    /// the target's own path still have to grant DELETE. If the directory has no ACL and its mode has the sticky bit, the principal also has to own
+    /// the target or the directory (POSIX.1-2024, `unlink` and `rename`).
     pub(crate) fn directory_lets_delete(&self, ask: &Ask<'_>, parent: &Subject) -> Result<bool, Refusal> {
         let Some((directory, _)) = ask.path.split() else { return Ok(false) };
         let roles = self.roles(&RolePath::of(self.datastore, ask.path))?;
@@ -246,9 +246,10 @@ impl AccessCheck<'_> {
     /// The node whose role assignments apply on a path.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
-        // The node is never above the node of the datastore, because a session for a project has roles only in datastores of the project.
+        // The node is never above the node of the datastore, because the roles of a session for a project differ between datastores: the session has
+        // roles only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
-            // An assignment that cannot be read refuses only requests whose path contains its node.
+            // If an assignment cannot be read, only requests whose path contains the node of the assignment are refused.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
             if assigned.on || depth == 0 {
                 effective_node.node = node;
@@ -297,7 +298,7 @@ impl AccessCheck<'_> {
         Ok(admitted)
     }
 
-    /// Everything the target's own ACL grants, or its mode bits if it has no ACL.
+    /// All rights that the target's own ACL grants. If the target has no ACL, all rights that its mode bits grant.
     pub(crate) fn acl(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
         self.acl_of(path, target, self.memo.id_of(target))
     }

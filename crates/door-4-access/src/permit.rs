@@ -28,8 +28,8 @@ impl AdminPermit {
         &self.who
     }
 
-    /// Whether changes count as an administrator's or as a user's. Changes count as a user's if the call is about the user's own record and no role
-    /// grants the privileges.
+    /// Whether changes with this permit count as an administrator's or as a user's. They count as a user's if the call is about the user's own record
+    /// and no role grants the privileges.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -57,13 +57,13 @@ impl ApiPermit {
         self.by == Who::Admin
     }
 
-    /// Whether the call is permitted to every session, and the caller is permitted nothing more. A list then contains only the caller's own resources.
+    /// Whether the caller may make the call only because every session may. Then a list contains only the caller's own resources.
     pub fn is_for_anybody(&self) -> bool {
         self.by == Who::Anybody
     }
 
-    /// Whether changes count as an administrator's or as a user's. A manager of a domain counts as a user, because the domains of tenants have
-    /// managers.
+    /// Whether changes with this permit count as an administrator's or as a user's. The changes of a domain's manager count as a user's, because
+    /// tenants manage their own domains.
     pub fn requester(&self) -> Requester {
         if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }

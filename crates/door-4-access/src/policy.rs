@@ -1,5 +1,5 @@
 //! The rules of Identity v3: one table with the content of Keystone's default policies (oslo.policy of release 30). The checks, the page in `docs/`
-//! and the tests all come from it.
+//! and the tests all use this table.
 
 use crate::about::{About, Other};
 use crate::lending::{Lending, lends};
@@ -23,7 +23,7 @@ pub enum Who {
     BoundedManager,
     /// Role `reader` on the domain that the call is about.
     DomainReader,
-    /// Role `manager` on any domain. If the call is about one role, a manager may give this role.
+    /// Role `manager` on any domain. If the call is about a role, the role must be one that a manager may give.
     AnyDomainManager,
     /// Role `reader` on any domain: lists then contain only the resources of that domain.
     AnyDomainReader,
@@ -77,15 +77,17 @@ pub struct Rule {
     pub lending: Lending,
     /// The sessions that can use the rule, by their scope. All other sessions are refused, also with the role `admin`.
     pub scopes: ScopeTypes,
-    /// The sessions that are told that a record is absent although the rule refuses them, if Keystone looks for the record before it judges the session.
-    /// Other refused sessions get one answer for an absent record and for a hidden one.
+    /// The sessions that are told that a record does not exist, although the rule refuses them. Keystone tells them where it looks up the record
+    /// before it judges the session. All other refused sessions get the same answer for a record that does not exist and for a record that they may
+    /// not see.
     pub known_to: Option<KnownTo>,
 }
 
 /// The sessions that may know whether a record of a kind exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownTo {
-    /// The sessions for which this rule shows any record of the kind. They could tell by reading that there is no such record, so they learn nothing.
+    /// The sessions that may read every record of the kind, by the rule with this name. They could learn by reading that a record does not exist, so
+    /// the answer tells them nothing new.
     Readers(&'static str),
     /// Every session: the ids of roles and domains are in the tokens and rules of all services of a cloud, and are no secret.
     Everybody,
@@ -114,22 +116,22 @@ impl ScopeTypes {
 }
 
 impl Rule {
-    /// The rule, for sessions for a domain, too.
+    /// The same rule, but sessions for a domain can use it, too.
     const fn in_domain(self) -> Rule {
         Rule { scopes: ScopeTypes::Any, ..self }
     }
 
-    /// The rule, only for sessions for a project.
+    /// The same rule, but only sessions for a project can use it.
     const fn in_project(self) -> Rule {
         Rule { scopes: ScopeTypes::Project, ..self }
     }
 
-    /// The rule, for records that another rule shows.
+    /// The same rule, but sessions that may read every record of the kind by `rule` are told if the record does not exist.
     const fn seen_by(self, rule: &'static str) -> Rule {
         Rule { known_to: Some(KnownTo::Readers(rule)), ..self }
     }
 
-    /// The rule, for records whose ids are no secret.
+    /// The same rule, but every session is told if the record does not exist.
     const fn told(self) -> Rule {
         Rule { known_to: Some(KnownTo::Everybody), ..self }
     }
@@ -209,7 +211,7 @@ pub static POLICY: &[Rule] = &[
     reads("get_domain_config", READS),
     reads("get_domain_config_default", READS),
     reads("get_security_compliance_domain_config", &[Who::Anybody]).in_domain(),
-    // The configuration of a domain decides where its users come from.
+    // The configuration of a domain decides where its users come from, so it counts as part of the accounts.
     people("create_domain_config", ADMIN),
     people("update_domain_config", ADMIN),
     people("delete_domain_config", ADMIN),
@@ -327,7 +329,7 @@ pub static POLICY: &[Rule] = &[
     manages("remove_endpoint_from_project", ADMIN),
     reads("get_identity_provider", READS),
     reads("list_identity_providers", READS),
-    // Identity providers, their protocols and mappings decide where users come from.
+    // Identity providers, their protocols and mappings decide where users come from, so they count as part of the accounts.
     people("create_identity_provider", ADMIN),
     people("update_identity_provider", ADMIN),
     people("delete_identity_provider", ADMIN),
@@ -393,15 +395,15 @@ impl Rule {
         who.filter(|_| lends(principal, session, self.lending, about))
     }
 
-    /// The domain that a list is limited to, for a session that the alternative `who` permits. As in Keystone, a list that readers of a domain can
-    /// request contains only resources of the domain in every session for a domain, also in an administrator's.
+    /// The domain that a list is limited to, for a session that the alternative `who` permits. As in Keystone, if readers of a domain may request the
+    /// list, every session for a domain gets only the resources of that domain, even an administrator's session.
     pub(crate) fn only_domain(&self, who: Who, session: &Session) -> Option<DomainId> {
         let reads_domain = |who: &Who| matches!(who, Who::DomainReader | Who::AnyDomainReader);
         let is_limited = reads_domain(&who) || who == Who::Admin && self.who.iter().any(reads_domain);
         session.claim.scope.domain().filter(|_| is_limited)
     }
 
-    /// Whether the rule needs the facts, for the rights of the users and groups that the call changes.
+    /// Whether door 4 must read facts to judge the rule: the rights of the users and groups that the call changes.
     pub fn is_bounded(&self) -> bool {
         self.who.contains(&Who::BoundedManager)
     }

@@ -309,7 +309,7 @@ mod tests {
             let principal = principal(sids);
             let before = granted(&descriptor, &principal);
             let Some(entries) = descriptor.dacl.clone() else { return Ok(()) };
-            // An entry for OWNER RIGHTS changes what the owner implies, which is its purpose.
+            // An entry for OWNER RIGHTS also ends the rights that an owner has without an entry. So the test uses an entry for everyone instead.
             let deny = if deny.sid == Sid::OWNER_RIGHTS { Ace { sid: Sid::EVERYONE, ..deny } } else { deny };
             let mut denied = entries.clone();
             denied.insert(at.index(denied.len() + 1), Ace { kind: AceType::Deny, ..deny });

@@ -11,7 +11,7 @@ use enfilade_identity::{Principal, Reach};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The set of roles that counts, and where it comes from.
+/// The roles that count for a principal on a path, and where they are assigned.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Resolved {
     /// The roles; empty if none are assigned.
@@ -105,7 +105,7 @@ impl Resolved {
     }
 }
 
-/// The roles that decided, their grantees, and the node they were given on.
+/// The roles that decided, their grantees, and the node on which they are assigned.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct GivenRoles {
     /// The roles; empty if none are assigned.
@@ -119,7 +119,7 @@ pub struct GivenRoles {
 }
 
 impl GivenRoles {
-    /// The roles of the token, if they alone are the reason that these rights are missing: the owner's roles grant them.
+    /// The roles of the token, if only they withhold these rights, because the owner's roles grant them.
     pub fn limited_by_token(&self, missing: AccessMask, kind: NodeKind) -> Option<&[Role]> {
         let of_token = self.of_token.as_deref()?;
         let rights = self.roles.iter().fold(AccessMask::NONE, |rights, role| rights | rights_of(*role, kind));
@@ -161,7 +161,7 @@ fn rights_of(role: Role, kind: NodeKind) -> AccessMask {
     }
 }
 
-/// The rights that a role on a project gives in addition to those of its role in the datastore.
+/// The rights that a role on a project gives in addition to the rights of the role that it gives in the datastore (`OF_PROJECT`).
 fn more_of(name: &str) -> AccessMask {
     if name == MANAGER { AccessMask::WRITE_ACL } else { AccessMask::NONE }
 }
@@ -179,7 +179,8 @@ pub fn least_role_on_project(missing: AccessMask, kind: NodeKind) -> &'static st
     OF_PROJECT.into_iter().find(grants).map_or("admin", |(name, _)| name)
 }
 
-/// The names to which NoAccess is assigned on this node itself: the user, the token, or both. Another role on the node has no effect for them.
+/// The names to which NoAccess is assigned on this node itself: the user, the token, or both. Another role on the node gives no right to such a user
+/// or token.
 pub(crate) fn barred(
     view: &View<'_>,
     now: Clocks,
@@ -231,7 +232,7 @@ pub(crate) fn resolve_below(
     walk(view, now, principal, directory, |_| false)
 }
 
-/// The kind of grantee of a record.
+/// The kind of grantee of a role assignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaks {
     User,
@@ -239,8 +240,8 @@ enum Speaks {
     Token,
 }
 
-/// Whether an assignment applies to this principal, and for which kind of grantee. An assignment to a token that has its owner's roles does not
-/// count.
+/// Whether an assignment applies to this principal, and for which kind of grantee. An assignment to a token counts only if the token has roles of its
+/// own.
 fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Speaks>, SourceError> {
     let speaks = match who {
         Who::User(user) => (*user == principal.user).then_some(Speaks::User),
@@ -268,7 +269,7 @@ pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl
     matches!(key.who, Who::Named(_)) && refuses
 }
 
-/// The roles of an assignment. An assignment of `acl.cfg` that is not known might be NoAccess, so it counts as NoAccess.
+/// The roles of an assignment. While the content of `acl.cfg` is not known, an assignment of the file might be NoAccess, so it counts as NoAccess.
 fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> Vec<(Role, bool)> {
     match is_unknown(key, assignment, knows_acl_cfg) {
         true => vec![(Role::NoAccess, true)],
@@ -374,8 +375,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// The nodes strictly below a path on which roles let this principal in, without those below another one of them; at most `most`, in the order of their
-/// paths.
+/// The nodes strictly below a path on which roles let this principal in, in the order of their paths, at most `most`. A node below another such node
+/// is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,

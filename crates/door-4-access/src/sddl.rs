@@ -73,7 +73,7 @@ const RIGHTS: [(&str, u32); 21] = [
     ("CR", 0x100),
 ];
 
-/// There is no list, which grants everything.
+/// The flag of an ACL without a list. Such an ACL grants everything.
 const NO_LIST: &str = "NO_ACCESS_CONTROL";
 
 /// Writes an ACL. Rights are written as numbers, because `FA` does not mean the same in all programs.
@@ -163,7 +163,7 @@ fn list(text: &str) -> Result<List, String> {
     let (mut flags, mut rest) = text.split_at_checked(entries).unwrap_or((text, ""));
     let (mut is_protected, mut is_none) = (false, false);
     while !flags.is_empty() {
-        // The flags `AR` and `AI` tell how the list was inherited. This server ignores `AR` and `AI`, because it does not inherit the list again.
+        // The flags `AR` and `AI` tell how the list was inherited. They do not change the rights that the list grants, so this server ignores them.
         let word = [NO_LIST, "AR", "AI", "P"].into_iter().find(|word| flags.starts_with(word));
         let word = word.ok_or_else(|| format!("`{flags}`: expected `P`, `AI`, `AR` or `(`"))?;
         is_protected |= word == "P";
@@ -250,7 +250,7 @@ mod tests {
         Ace { kind, flags: AceFlags(flags), mask: AccessMask(mask), sid }
     }
 
-    /// The line that Samba packed in the tests of NTACL, and others of Windows.
+    /// Reads the line that Samba packed for the tests in `ntacl.rs`, and lines from Windows.
     #[test]
     fn lines_of_others() {
         let text = "O:S-1-5-21-1-2-3-1000G:S-1-5-21-1-2-3-513D:PAI(A;OICIIO;GA;;;CO)(A;ID;FA;;;BA)S:(AU;SAFA;FA;;;WD)";
@@ -268,7 +268,7 @@ mod tests {
         );
         assert_eq!(from_sddl("D:").unwrap().dacl, Some(Vec::new()), "an empty list grants nothing");
         assert_eq!(from_sddl("D:NO_ACCESS_CONTROL").unwrap().dacl, None, "no list grants everything");
-        // A system list may have texts of its own in brackets; what looks like a mark there is none.
+        // A system list may contain texts in brackets. Characters in such a text that look like `D:` or `S:` do not begin a part.
         let attributes = r#"D:(A;;FA;;;WD)S:(RA;;;;;WD;("Drive",TS,0,"D:","S:"))O:BA"#;
         let read = from_sddl(attributes).unwrap();
         assert_eq!((read.owner, read.dacl.unwrap().len()), (Some(Sid::ADMINISTRATORS), 1));
@@ -307,7 +307,7 @@ mod tests {
 
     fn any_ace() -> impl Strategy<Value = Ace> {
         let kind = prop_oneof![Just(AceType::Allow), Just(AceType::Deny), Just(AceType::Audit)];
-        // One bit of the flags has no letters, and no meaning.
+        // One bit of the flags (0x20) has no meaning, and no letters in SDDL.
         (kind, any::<u8>(), any::<u32>(), any_sid())
             .prop_map(|(kind, flags, mask, sid)| ace(kind, flags & !0x20, mask, sid))
     }

@@ -9,7 +9,7 @@ pub enum AceType {
     Allow,
     /// Denies.
     Deny,
-    /// Asks for a record (audit or alarm). This server stores the entry, and it decides nothing.
+    /// Requests an audit record or an alarm. This server stores such an entry, but the entry grants and denies nothing.
     Audit,
 }
 

@@ -87,7 +87,7 @@ impl Facts {
         self.put(&key, &Assignment { roles: roles.to_vec(), fault: None });
     }
 
-    /// The same records in another store, so that no memo entry of one store serves the other.
+    /// The same records in another store, so that memo entries of one store are not used for the other.
     pub(crate) fn in_store(mut self, n: u128) -> Facts {
         self.at.store = StoreId(n);
         self

@@ -1,5 +1,5 @@
-//! The way through directories that no role makes visible to the objects on which a principal has a role. It consists only of names in paths on which
-//! the principal itself, or a group of it, has a role: nothing that is on the disk is asked.
+//! Ways: how a principal gets to the objects on which the principal has a role, through directories that no role makes visible. The names on a way
+//! come only from the paths on which roles are assigned to the principal or its groups. The disk is not read.
 
 use crate::memo::{AccessMemo, Ends};
 use crate::open::AccessCheck;
@@ -17,14 +17,15 @@ const ENDS_MAX: usize = 1_000;
 /// The objects to which ways lead from a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// The paths on which roles let the principal in, in the order of the paths, without those below another one of them.
+    /// The paths on which roles let the principal in, in the order of the paths. A path below another of these paths is left out.
     pub ends: Vec<StorePath>,
     /// Whether there are more ends below the directory.
     pub is_cut: bool,
 }
 
-/// Whether there can be ways from a directory. Not if a role makes the directory itself visible, and not if the datastore checks traverse: without a
-/// role on the directory, nothing below it can be reached then. Takes the time of a few lookups in the memo.
+/// Whether there can be ways from a directory. There are none if a role makes the directory itself visible. There are also none if the datastore
+/// checks traverse, because then a principal without a role on the directory can reach nothing below it. The check takes the time of a few lookups in
+/// the memo.
 ///
 /// # Errors
 /// [`Refusal::Facts`] if the stored facts cannot be read.
@@ -84,12 +85,12 @@ impl AccessCheck<'_> {
             return Ok(Ways::default());
         }
         let root = RolePath::of(self.datastore, &StorePath::root());
-        // Resolved once for the whole datastore, because it reads all of its assignments.
+        // The ends are resolved once for the whole datastore, because that reads all role assignments in the datastore.
         let key = self.memo.ends_key((self.view.at(), self.now), self.principal, root.as_str());
         let all = match self.memo.ends.get(key) {
             Some(all) => all,
             None => {
-                // One end more shows that the others are not all.
+                // One end more than `ENDS_MAX` shows that some ends are left out.
                 let all = admitted_below(&self.view, self.now, self.principal, root.as_str(), ENDS_MAX + 1)?;
                 self.memo.ends.put(key, Ends(all))
             }

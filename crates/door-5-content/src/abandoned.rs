@@ -112,11 +112,12 @@ fn is_in_use(file: &OwnedFd) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
-/// Refuses a directory that contains anything but served and abandoned objects. Abandoned objects are moved or deleted together with the directory.
+/// Refuses a directory that contains an object that is never listed, or an upload or copy of a running process. Abandoned objects do not count,
+/// because they are moved or deleted together with the directory.
 ///
 /// # Refuses
 /// [`Refusal::NotEmpty`] when there is something that is never listed: a link, a socket, a name that no request can contain. [`Refusal::Uploading`]
-/// when a running process writes into the directory; [`Refusal::Io`] when it cannot be read.
+/// when a running process writes into the directory; [`Refusal::Io`] when the directory cannot be read.
 pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     let mut is_written = false;
     let has_others = any_entry(node, |name, kind| match std::str::from_utf8(name) {

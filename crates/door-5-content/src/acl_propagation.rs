@@ -1,8 +1,8 @@
 //! Propagates ACLs through a tree: for `acl set --recursive`, and for MOVE in a datastore with `--moves inherit`.
 //!
 //! Each object keeps its explicit entries. Its inherited entries are replaced by the entries that the object now inherits from its directory
-//! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. An object that may not or cannot be
-//! changed, and everything beneath it, also keep their ACLs.
+//! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. An object that the caller may not change,
+//! or whose ACL cannot be written, also keeps its ACL, and so does everything beneath it.
 
 use crate::acl_write::{self, Properties};
 use crate::node::Node;
@@ -143,8 +143,8 @@ fn change<P, A: Propagator<P>>(
     let permit = by.permit(path, &subject).map_err(Outcome::Refused)?;
     let has_that = subject.descriptor().map_err(Outcome::Damaged)?.as_ref() == Some(&after);
     let gets_none = subject.acl == StoredAcl::Absent && after.dacl.as_ref().is_none_or(Vec::is_empty);
-    // An object without an ACL that inherits no entry gets no ACL, so its mode bits still decide. Only a propagation by the operator adds an ACL to
-    // an object without one, because the operator wants ACLs to decide.
+    // When a user moves an object without an ACL, and the object inherits no entry, it gets no ACL, so its mode bits still decide. When the operator
+    // propagates ACLs, such an object gets an ACL without entries, because the operator wants ACLs to decide.
     if has_that || gets_none && !permit.is_operators() {
         return Ok((Outcome::Same, permit, after));
     }

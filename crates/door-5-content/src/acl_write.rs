@@ -22,8 +22,8 @@ use std::path::Path;
 /// Writes a node's ACL.
 ///
 /// # Refuses
-/// [`Refusal::AclNotWritable`] when the file system or the process's rights do not allow it, [`Refusal::ChangedMeanwhile`] when the node lost its
-/// last name while the ACL was written.
+/// [`Refusal::AclNotWritable`] when the file system or the process's rights do not allow the change, [`Refusal::ChangedMeanwhile`] when the node lost
+/// its last name while the ACL was written.
 pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     node.covered(permit, AccessMask::WRITE_ACL)?;
     change(node, acl)

@@ -5,7 +5,8 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::{self, Errno};
 
-/// Room for the usual ACL, so that one system call reads it. It is not larger, because the kernel clears a buffer of this size at each call.
+/// The size of the first buffer for a value: large enough for a usual ACL, so that one system call reads the ACL. The buffer is not larger, because
+/// the kernel clears a buffer of this size at each call.
 pub(crate) const USUAL_BYTES: usize = 1024;
 
 /// An extended attribute; `None` if the file does not have it or the file system has no attributes; [`Errno::RANGE`] if it is longer than

@@ -11,9 +11,9 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory with this name, ACL and owner; it is never visible without ACL and owner. `judge` is the caller's last check; it runs under the
-/// mutex for name changes, before the directory gets its name. `still_there` is called under the same mutex, after the directory got its name. If
-/// `still_there` refuses, the directory loses its name again.
+/// Makes a directory with this name, ACL and owner. The directory is never visible without its ACL and owner. `judge` is the caller's last check; it
+/// runs under the mutex for name changes, before the directory gets its name. `still_there` is called under the same mutex, after the directory got
+/// its name. If `still_there` refuses, the directory loses its name again.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and the refusals of `judge` and
@@ -111,7 +111,7 @@ fn remove_entry<E: From<Refusal>>(
     }))
 }
 
-/// Removes an object that has a reserved name already, with everything in it: no request can reach it any more.
+/// Removes an object with everything in it. The object already has a reserved name, so no request can reach it.
 pub(crate) fn removal_of_tree(temporary: Temporary, node: &Node) -> Result<(), Refusal> {
     if node.kind() == NodeKind::Directory {
         empty(node.fd()).map_err(|errno| Refusal::io(errno, "removing the content of", &node.label()))?;

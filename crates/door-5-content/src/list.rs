@@ -21,7 +21,8 @@ use std::ops::ControlFlow;
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
-    /// The mount, if the kernel reports changes in it. The outer `None` means that the kernel was not yet asked to report changes.
+    /// The mount, if the kernel reports changes in it. The outer `None` means that the kernel was not yet asked to report changes, the inner `None`
+    /// that it does not report them.
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,

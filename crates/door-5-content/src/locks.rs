@@ -155,7 +155,7 @@ const BENEATH: u8 = b'b';
 #[derive(Clone, Copy)]
 pub struct Locks<'s> {
     store: &'s dyn LockStore,
-    /// The wall clock, in seconds since the epoch. A lock that ended before counts as absent.
+    /// The wall clock, in seconds since the epoch. A lock that ended before this time counts as absent.
     now: i64,
     limits: Limits,
 }

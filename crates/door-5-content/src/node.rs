@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimest
 use rustix::io::{self, Errno};
 use std::sync::Arc;
 
-/// An open file or directory, never anything else. A clone is the same descriptor.
+/// An open file or directory, never anything else. A clone has the same descriptor.
 #[derive(Clone, Debug)]
 pub struct Node {
     file: Arc<OwnedFd>,
@@ -114,8 +114,8 @@ fn push_hex(to: &mut String, number: u64) {
     }
 }
 
-/// The last step of splitmix64. The function is one-to-one, so two inode numbers never have the same result. The validator contains the result
-/// instead of the inode number.
+/// Scrambles an inode number with one step of the generator splitmix64, whose state is the inode number. The function is one-to-one, so two inode
+/// numbers never have the same result. The validator contains the result instead of the inode number.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

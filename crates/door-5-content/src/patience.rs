@@ -21,7 +21,7 @@ pub trait Patience: Copy {
         next: impl FnOnce(T) -> Result<Self::Of<U>, E>,
     ) -> Result<Self::Of<U>, E>;
 
-    /// Calls `blocking`, or `cached`, which returns [`Cached::WouldWait`] if it would have to wait.
+    /// Calls `blocking` if a call may wait, otherwise `cached`. `cached` returns [`Cached::WouldWait`] if it would have to wait.
     ///
     /// # Errors
     /// The errors of the function that is called.

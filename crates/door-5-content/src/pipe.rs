@@ -22,7 +22,7 @@ impl Pipe {
     /// A new pipe; `None` if no descriptors are left.
     pub fn new() -> Option<Pipe> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        // If the user has too many large pipes already, the pipe keeps its default capacity.
+        // If the user of this process already has too many large pipes, the pipe keeps its default capacity.
         let room = ROOM_BYTES.iter().find_map(|room| fcntl_setpipe_size(&into, *room).ok());
         let room = room.unwrap_or(64 * 1024);
         Some(Pipe { out, into, room })

@@ -1,4 +1,4 @@
-//! The metadata that a file keeps when its content is replaced: owner, rights, and the attributes that clients and people have set.
+//! The metadata that a file keeps when its content is replaced: its owner, rights and extended attributes.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -89,7 +89,8 @@ impl Preserved {
         Ok(false)
     }
 
-    /// Sets the POSIX ACL, or removes the one that the directory's default has given to the new file; returns whether that was possible.
+    /// Gives the file the stored POSIX ACL. If there is none, removes the POSIX ACL that the new file inherited from its directory. Returns whether
+    /// this was possible.
     fn give_posix(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let given = match &self.posix {
             Some(acl) => set_attribute(fd, POSIX_ACL, acl),

@@ -1,5 +1,5 @@
-//! Dead properties (RFC 4918 §4.1): what clients store with a file or directory and get back unchanged. All properties of an object are in one
-//! extended attribute, so that they change together or not at all, and move with the object.
+//! Dead properties (RFC 4918 §4.1): values that clients store with a file or directory, and that they get back unchanged. All properties of an object
+//! are in one extended attribute, so that they change together or not at all, and move with the object.
 
 use crate::attributes::{attribute, set_attribute};
 use crate::node::Node;

@@ -42,8 +42,8 @@ pub struct Relocated {
 }
 
 impl Relocated {
-    /// The result of a check right after the object got its name: whether the directory of that name was still at its path. Always `Ok` for a change
-    /// that cannot be undone: it replaced a file, or removed one of two names of the same file.
+    /// The result of a check right after the object got its name: whether the directory of that name was still at its path. The result is always `Ok`
+    /// if the change cannot be undone, because it replaced a file, or removed one of two names of the same file.
     ///
     /// # Refuses
     /// The refusal of the check, if the directory was no longer at its path.
@@ -51,7 +51,8 @@ impl Relocated {
         self.still_there.clone()
     }
 
-    /// Removes the replaced object, with everything in it. If it cannot be removed, it keeps its reserved name, and is removed later.
+    /// Removes the replaced object, with everything in it. If it cannot be removed, it keeps its reserved name, and is removed later as an abandoned
+    /// object.
     pub fn complete(self) {
         drop(self.reserved);
         if let Some((temporary, replaced)) = self.replaced {

@@ -46,8 +46,8 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reserved path that contains `path`, equals it or lies in it; links in both are resolved as far as they exist. The caller uses this
-    /// method for a directory that does not exist yet. [`crate::Root::open`] checks the directory again once it exists.
+    /// The first reserved path that contains `path`, equals it or lies in it; links in both paths are resolved as far as the paths exist. The caller
+    /// uses this method for a directory that does not exist yet. [`crate::Root::open`] checks the directory again once it exists.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
         let is_free = |path: &Path, above: &Path| {

@@ -61,7 +61,8 @@ impl Temporary {
         let mut tries = 1;
         loop {
             let (temporary, opened) = make()?;
-            // On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
+            // Other errors of `flock` are ignored. On a file system without locks, the server cannot distinguish abandoned objects from objects in
+            // use.
             let is_taken = flock(&opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             let node = directory.describe_beneath(opened, &temporary.name)?;
             if !is_taken && node.meta().links > 0 || tries >= TRIES_MAX {
@@ -224,7 +225,7 @@ impl Drop for Temporary {
 
 /// Locks an object that is about to get a reserved name, so that no other process takes it for abandoned.
 pub(crate) fn lock(node: &Node) {
-    // On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
+    // Errors are ignored. On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);
 }
 

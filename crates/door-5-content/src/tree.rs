@@ -17,7 +17,7 @@ pub(crate) struct Tree {
 #[derive(Debug, Default)]
 pub(crate) struct TreeState {
     pub(crate) turn: Turn,
-    /// Paths that led to a file or directory the last time.
+    /// Paths that led to a file or directory at the last check.
     pub(crate) known: KnownPaths,
     /// The id of the file system, if its times can be relied on: it is local, and not served by a program (FUSE).
     pub(crate) stamping: Option<u64>,
@@ -25,9 +25,10 @@ pub(crate) struct TreeState {
     pub(crate) mount: Option<u64>,
 }
 
-/// The mutex for changes of names. To check which object has a name, and to change the name, are two system calls. Only one thread of a process at a
-/// time makes the two, so no other thread can change the name between them. The mutex does not stop other processes: a change of a name by another
-/// process can only be noticed by the check. The mutex contains the names that must not change even after a turn ([`ReservedNames`]).
+/// The mutex for changes of names. To check which object has a name, and then to change the name, takes two system calls. Only the thread that has
+/// locked the mutex makes these calls, so no other thread can change the name between them. The mutex does not stop other processes. If another
+/// process changes the name before the check, the check notices it. The mutex contains the names that must not change even after a turn
+/// ([`ReservedNames`]).
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Mutex<Vec<Name>>);
 
@@ -39,8 +40,8 @@ pub(crate) type Name = (ObjectId, String);
 pub(crate) struct MyTurn<'t>(pub(crate) MutexGuard<'t, Vec<Name>>);
 
 impl Turn {
-    /// Waits until no other thread has the right to change names. A thread that panicked in its turn has left nothing half done: each name is added
-    /// and removed as a whole.
+    /// Waits until no other thread has the right to change names. If a thread panicked while it had the right, the list of reserved names is still
+    /// valid, because each name is added or removed as a whole.
     pub(crate) fn take(&self) -> MyTurn<'_> {
         MyTurn(self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -159,7 +159,7 @@ impl Upload {
     }
 
     /// Appends at most `at_most` bytes of a file, from `offset` on; returns how many were appended. If possible, the kernel copies the bytes without
-    /// passing them through this process, or the file system only shares its blocks.
+    /// passing them through this process, or the file system lets both files share the same blocks.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when the disk is full, [`Refusal::Io`] when the file cannot be read.
@@ -217,9 +217,9 @@ impl Upload {
 
     /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is the caller's last check; it runs under the mutex for name changes,
     /// before the file gets its name. `still_there` is called under the same mutex, after a new file got its name. If `still_there` refuses, the file
-    /// loses the name again, because another process may have begun to remove the directory meanwhile. `still_there` is not called for a replacement.
-    /// The new file has the ACL of the old one, so a user who may remove the old file may remove the new one. The replacement stays, even if the
-    /// directory is moved afterwards.
+    /// loses the name again, because another process may have begun to remove the directory meanwhile. For a replacement, `still_there` is not
+    /// called: the new file has the ACL of the old one, so a user who may remove the old file may remove the new one. So the replacement stays, even
+    /// if the directory is moved meanwhile.
     ///
     /// # Refuses
     /// The refusals of [`Upload::finish`], `judge` and `still_there`. After a refusal nothing has changed.

@@ -141,7 +141,7 @@ impl Watch {
     /// Notes an event, for one slot or for all objects. Called only under the lock of `followed`.
     fn note(&self, of: Option<&AtomicU64>) {
         let number = self.last_event.load(Ordering::Relaxed) + 1;
-        // The event is stored before its number, so that a thread that reads the number finds the event.
+        // The slot gets the number before `last_event` does. So a thread that reads the number from `last_event` also finds it in the slot.
         of.unwrap_or(&self.last_of_all).store(number, Ordering::Release);
         self.last_event.store(number, Ordering::Release);
     }
@@ -191,7 +191,7 @@ fn inode_of(event: &[u8]) -> Option<u64> {
     }
     let handle = info.get(20..)?;
     match word(info, 16)? {
-        // The inode's number comes first; the parent's may follow.
+        // A handle begins with the inode's number; the number of its directory may follow.
         1 | 2 => word(handle, 0).map(u64::from),
         0x81 | 0x82 => handle.first_chunk().map(|inode| u64::from_ne_bytes(*inode)),
         _ => None,

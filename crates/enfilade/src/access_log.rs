@@ -1,5 +1,5 @@
-//! The access log: one line per audit event, written to standard error as JSON, or as plain text if that is a terminal. It contains no secret.
-//! Control characters in a path are escaped, so that an event is always one line.
+//! The access log: one line per audit event, written to standard error as JSON, or as plain text if standard error is a terminal. The log contains no
+//! secret. Control characters in a path are escaped, so that an event is always one line.
 
 use crate::issued::record_of;
 use crate::log_lines::{self, Loss};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How many events may wait for the writer.
 const EVENTS_MAX: usize = 16_384;
-/// How long the writer waits for further events after the first event: to wake its thread for each event costs more than to write the event.
+/// How long the writer waits for further events after the first event. Waking the thread for each event would cost more than writing the event.
 const GATHER: Duration = Duration::from_millis(4);
 
 /// Passes events to a thread that writes them, so that a slow terminal delays no request, and the time of a request does not depend on
@@ -25,10 +25,10 @@ const GATHER: Duration = Duration::from_millis(4);
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,
-    /// How many refusals without a valid credential are written in a second.
+    /// The maximum number of lines per second for failed logins, and for other events that anybody can cause.
     refusals_per_second: u64,
     waiting: Mutex<Waiting>,
-    /// Signals the first event in an empty queue.
+    /// Notified when an event comes into the empty queue.
     begun: Condvar,
     /// Held while writing, so that lines stay in order.
     writing: Mutex<Writing>,
@@ -39,11 +39,11 @@ struct Waiting {
     events: Vec<Event>,
     /// The number of events without a line: the queue was full, there were too many refusals, or the line could not be written.
     lost: u64,
-    /// A second, and the refusals without a valid credential in that second.
+    /// A second, and the events in that second that anybody can cause.
     refusals: (i64, Refusals),
 }
 
-/// Counts of refusals without a valid credential.
+/// Counts of events that anybody can cause without a valid credential.
 #[derive(Default)]
 struct Refusals {
     failed_logins: u64,
@@ -51,13 +51,14 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// Why a line is left out, if it is. Anybody can send requests of plain HTTP and cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
-    /// own, so that no flood of other refusals hides them; the delay after failed logins keeps each address far below it.
+    /// Why the line of an event is left out; `None` if the line is written. Anybody can send requests over plain HTTP, and cause refusals without a
+    /// valid credential, so the lines of these events are limited. Failed logins have a limit of their own, so that a flood of other refusals does
+    /// not hide them. The delay after failed logins keeps each address far below this limit.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> Option<Loss> {
         if self.events.len() >= EVENTS_MAX {
             return Some(Loss::Queue);
         }
-        // The revision is set when door 2 grants.
+        // An event has a revision only if door 2 granted the request.
         let is_of_anybody = !event.code.is_empty() && event.revision == 0;
         if !is_of_anybody && event.face != PLAIN_HTTP {
             return None;
@@ -129,7 +130,7 @@ impl AccessLog {
         let unwritten = log_lines::write(text);
         text.clear();
         if unwritten > 0 {
-            // The first line has the count of the lines that were lost before.
+            // The first line has the count of the lines that were lost before. If no line was written, that count must be reported later.
             let before = if unwritten == count { before } else { 0 };
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).lost += unwritten + before;
         }
@@ -161,7 +162,7 @@ impl Audit for AccessLog {
     }
 }
 
-/// Builds the JSON line by hand. It is built for every request, and a tree of JSON values would take as much time as all five doors.
+/// Builds the JSON line by hand, because a line is written for every request. A tree of JSON values would take as much time as all five doors.
 fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":"{time}""#);
     // An event of the server's own work has no request id.

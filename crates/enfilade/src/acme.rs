@@ -56,7 +56,7 @@ struct Client {
     answers: Arc<Answers>,
     /// The kinds of challenges that this server can answer.
     challenges: Vec<Challenge>,
-    /// The metrics show the state of the certificate.
+    /// For the metrics, which show the state of the certificate.
     faces: Faces,
 }
 
@@ -135,7 +135,7 @@ impl Client {
 
     /// Shows the state of the certificate in the metrics. `next` is the time of the next attempt after a failure, in seconds since the epoch.
     ///
-    /// The record says whether the last attempt failed, also if another server of this data directory, or an earlier process, made it.
+    /// The record says whether the last attempt failed. Another server of this data directory, or an earlier process, may have made that attempt.
     fn measure(&self, next: Option<i64>) {
         let Record { obtained, failed, .. } = Record::read(&self.data);
         let has_failed = next.is_some() || failed.is_some() && self.is_due();
@@ -147,7 +147,7 @@ impl Client {
         if !self.is_due() {
             return Ok(());
         }
-        // Without the lock there is nothing to do: another server obtains the certificate, and the next check finds it.
+        // If another server holds the lock, it obtains the certificate, and the next check of this server finds the certificate.
         let Ok(_lock) = FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) else {
             return Ok(());
         };

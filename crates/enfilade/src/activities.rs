@@ -1,4 +1,4 @@
-//! Locks users after failed logins, and writes when users log in.
+//! Locks users after failed logins, and records when users log in.
 
 use crate::home::{Home, server_change_context};
 use crate::{clock, output};
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How often the records are brought in line with the configuration. A user without a record gets one then.
+/// How often the records of the users' activity are adapted to the configuration. A user without such a record gets one then.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// The size of the queue of users who logged in.
 const QUEUE: usize = 1_024;
 
-/// The facts and the rules.
+/// The facts and the rules for passwords, with which users are locked and logins are recorded.
 #[derive(Clone)]
 struct Activities {
     source: Arc<Lmdb>,
@@ -26,7 +26,7 @@ struct Activities {
     rules: PasswordRules,
 }
 
-/// Starts the thread that writes logins; returns the part of the house that counts failures and reports logins.
+/// Starts the thread that records logins. Returns the part of the house that counts failures and reports logins to the thread.
 pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
     let activities = Activities {
         source: Arc::clone(&home.source),
@@ -35,7 +35,7 @@ pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
         rules: home.passwords.clone(),
     };
     let (logins, queue) = sync_channel(QUEUE);
-    // Without this sender, the thread ends after it has settled the records once.
+    // If users do not become inactive, no login is recorded: without this sender, the thread ends after it has adapted the records once.
     let logins = (home.passwords.inactive_days != 0).then_some(logins);
     let writer = activities.clone();
     std::thread::Builder::new().name("logins".into()).spawn(move || writer.write(&queue))?;
@@ -55,7 +55,7 @@ impl Activities {
         change(&ChangeContext { passwords: &self.rules, ..server })
     }
 
-    /// Settles the records now and every hour, and in between writes the users from the queue.
+    /// Adapts the records now and every hour. In between, records the logins of the users in the queue.
     fn write(&self, queue: &Receiver<UserId>) {
         loop {
             let began = clock::now();

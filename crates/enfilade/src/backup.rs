@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// The name of the file in a backup that contains the records of the store (the facts).
 pub(crate) const FACTS: &str = "facts.backup";
-/// The most attempts to make a backup. An attempt fails if keys or certificates are replaced while it runs.
+/// The maximum number of attempts to make a backup. An attempt fails if keys or certificates are replaced while it runs.
 const TRIES: usize = 5;
 
 /// The place where a backup is written.
@@ -128,13 +128,13 @@ fn try_to_make(
     Ok(Made { manifest, bytes, left_out })
 }
 
-/// The files that people edit and of which the facts have records: a file that was there once is never left out on purpose.
+/// The files that people edit and of which the facts have records. A backup must contain each of them.
 pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
     let rows = source.read(|view| view.list::<MirroredFile>(&[]))??;
     Ok(rows.into_iter().map(|(file, _)| file).collect())
 }
 
-/// Those of the followed files that a backup with these entries does not have.
+/// The followed files that a backup with these entries lacks.
 pub(crate) fn missing<'e>(
     followed: Vec<FileName>,
     entries: impl Iterator<Item = &'e Entry> + Clone,
@@ -143,7 +143,7 @@ pub(crate) fn missing<'e>(
     followed.into_iter().filter(is_missing).collect()
 }
 
-/// Refuses a backup without a file that the server has read: after its restore, everything that the file says would be lost.
+/// Refuses a backup that lacks a file that the server has read: after a restore, the content of that file would be lost.
 fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> anyhow::Result<()> {
     let files = file_set(&installation.data, &installation.config);
     let entries = items.iter().map(|item| &item.entry);
@@ -153,7 +153,7 @@ fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> a
         missing.push(installation.config_path());
     }
     if let Some(new) = missing.iter().find(|file| file.exists()) {
-        // It came after the list of files was made.
+        // The file was created after the list of files was made.
         return Err(BackupError::Changed(new.clone()).into());
     }
     let names: Vec<String> = missing.iter().map(|file| format!("`{}`", file.display())).collect();

@@ -25,9 +25,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_rustls::rustls::ServerConfig;
 
-/// The most parsed keys in memory; each takes about 4 KiB.
+/// The maximum number of parsed keys in memory; each takes about 4 KiB.
 const HOT_MAX: usize = 16_384;
-/// The most bad files to log; `enfilade certs check` shows all.
+/// The maximum number of bad files that are logged; `enfilade certs check` shows all.
 const TOLD_MAX: usize = 100;
 
 /// The files of the configured certificates, and their parsed keys. Several snapshots of the certificates use the same `Keeper`, one after the other.
@@ -88,7 +88,7 @@ impl Keeper {
 
     /// Whether this keeper was made from this configuration, and can stay in use.
     pub(crate) fn is_of(&self, tls: &TlsConfig, data: &Path) -> bool {
-        // The issuers are read only when a keeper is made, so with issuers every reload makes a new keeper.
+        // The issuers are read only when a keeper is made. So if the configuration has issuers, every reload makes a new keeper.
         self.made_of == (tls.place(data), tls.issuers.clone()) && tls.issuers.is_none()
     }
 
@@ -128,7 +128,7 @@ impl Keeper {
         }
     }
 
-    /// Reads every key. The caller removes unusable certificates, so that another certificate with their names is served.
+    /// Reads every key. The caller must remove the unusable certificates, so that other certificates with their names are served.
     pub(crate) fn verify(&self, certificates: &Certificates, done: &AtomicUsize) -> Verified {
         self.files.verify(certificates, threads(), done)
     }
@@ -205,7 +205,8 @@ fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> an
     Ok(looked)
 }
 
-/// Reads the certificates as the start of a server would, and fails as this start would. `None`: the start makes the first certificate.
+/// Reads the certificates as the start of a server would, and fails as this start would. Returns `None` if the start would make the first
+/// certificate.
 pub(crate) fn examine(tls: &TlsConfig, data: &Path) -> anyhow::Result<Option<(CertificateFiles, Looked)>> {
     let place = tls.place(data);
     if self_made::is_made_at_start(data, &place)? {
@@ -259,7 +260,8 @@ pub(crate) fn how_to_add(place: &CertificatePlace) -> &'static str {
     }
 }
 
-/// A warning if the server makes no certificate for the configured names: it makes one only together with the directory, and makes only its own again.
+/// A warning if the server makes no certificate for the names in `[tls] names`. The server makes a certificate only when it creates the directory of
+/// certificates, and later renews only a certificate that it made itself.
 pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
     let names: Vec<String> = tls.names().iter().map(|name| output::word(name)).collect();
     let names = Some(names.join(" ")).filter(|names| !names.is_empty())?;

@@ -52,7 +52,7 @@ impl Cli {
         Self::try_parse()?.checked()
     }
 
-    /// Refuses options that only the value of another argument excludes.
+    /// Refuses an option that is excluded by one value of another argument: clap has no such rule.
     fn checked(self) -> Result<Self, clap::Error> {
         match &self.command {
             Command::Datastore(Datastore::Maintenance { mode, message: Some(_), .. }) if mode == "none" => {
@@ -67,7 +67,7 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve; creates a certificate, an administrator and a datastore first if the data directory is empty
+    /// Serve; if the data directory is empty, first create a certificate, an administrator and a datastore
     Serve(Serve),
     /// Create a new data directory with an administrator, a datastore and a certificate, without serving
     Init,
@@ -79,13 +79,13 @@ pub(crate) enum Command {
     /// Groups of users and of other groups
     #[command(subcommand)]
     Group(Group),
-    /// Domains: realms of users, groups and projects
+    /// Domains: containers of users, groups and projects
     #[command(subcommand)]
     Domain(keystone::Domain),
-    /// Projects: roles are assigned on them, and datastores are bound to them
+    /// Projects: roles are assigned on them, and datastores can be bound to them
     #[command(subcommand)]
     Project(keystone::Project),
-    /// Roles: on paths, and on projects, domains and the system
+    /// Roles and their assignments: on paths, and on projects, domains and the system
     #[command(subcommand)]
     Role(RoleCommand),
     /// The service catalog: services and their endpoints
@@ -115,7 +115,7 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
-    /// Back up facts, keys, certificates, configuration and edited files, without the content of datastores; servers may run
+    /// Back up facts, keys, certificates, configuration and edited files, without the content of datastores; servers can run during the backup
     Backup(Backup),
     /// Restore facts, keys, certificates, configuration and edited files from a backup into an empty or new data directory
     Restore(Restore),
@@ -125,7 +125,7 @@ pub(crate) enum Command {
     /// The store with all records of the server (the facts): status, check, backup, restore, log of changes
     #[command(subcommand)]
     Facts(Facts),
-    /// Import users, roles, datastores and other records from another server, once
+    /// Import users, roles, datastores and other records of another server, as they are now
     #[command(subcommand)]
     Import(Import),
     /// Show whether an access is permitted, and which rule decides it
@@ -158,7 +158,7 @@ pub(crate) enum Penalties {
     List,
     /// Forget failed logins, so that the address or name is no longer delayed or refused
     Clear {
-        /// An address (with its network), or a name as `list` prints it [default: all addresses and names]
+        /// An address (clears its network, too), or a name as `list` prints it [default: all addresses and names]
         #[arg(value_name = "ADDRESS|USER")]
         subject: Option<String>,
     },
@@ -168,7 +168,7 @@ pub(crate) enum Penalties {
 pub(crate) enum Keys {
     /// Show the keys: the use of each, and until when tokens may need it
     List,
-    /// Create the keys that are missing: the one that signs, and the staged one, which signs after the next rotation
+    /// Create missing keys: the primary key, which signs tokens, and the staged key, which becomes the primary key at the next rotation
     Init {
         /// Also accept that `keys/token-hash.key` is lost or was replaced by another key: API tokens made with the lost key need a new secret
         #[arg(long)]
@@ -176,13 +176,13 @@ pub(crate) enum Keys {
     },
     /// Make the staged key the primary key, create a new staged key, and delete keys beyond `[identity] max_active_keys`
     Rotate {
-        /// Also drop keys that live tokens may still need: the server then refuses those tokens
+        /// Also delete keys that tokens which have not expired may still need: the server then refuses those tokens
         #[arg(long)]
         force: bool,
     },
     /// Delete keys beyond `[identity] max_active_keys`
     Prune {
-        /// Also drop keys that live tokens may still need: the server then refuses those tokens
+        /// Also delete keys that tokens which have not expired may still need: the server then refuses those tokens
         #[arg(long)]
         force: bool,
     },
@@ -192,7 +192,7 @@ pub(crate) enum Keys {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The address for HTTPS, such as 0.0.0.0:8443, :8443 or nas.lan:8443; several separated by commas [default: 127.0.0.1:8443]
+    /// The address for HTTPS, such as 0.0.0.0:8443, :8443 or nas.lan:8443; commas separate several addresses [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<Addresses>,
     /// The address for metrics and health [default: 127.0.0.1:9443]
@@ -216,10 +216,10 @@ pub(crate) enum User {
         /// The SID of the user in ACLs [default: the next SID of this store]
         #[arg(long)]
         sid: Option<Sid>,
-        /// User number, for files without an ACL
+        /// User number (UID), for files without an ACL
         #[arg(long)]
         uid: Option<u32>,
-        /// Primary group number, for files without an ACL
+        /// Primary group number (GID), for files without an ACL
         #[arg(long)]
         gid: Option<u32>,
         /// When the user expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
@@ -250,16 +250,16 @@ pub(crate) enum User {
         /// A comment; an empty value removes it
         #[arg(long)]
         comment: Option<String>,
-        /// User number, for files without an ACL and for ACLs that name users by number
+        /// User number (UID), for files without an ACL and for ACLs that name users by number
         #[arg(long)]
         uid: Option<u32>,
-        /// Primary group number of the user, for the same files and ACLs as --uid
+        /// Primary group number (GID) of the user, for the same files and ACLs as --uid
         #[arg(long)]
         gid: Option<u32>,
-        /// The project for logins of the user that do not name a project (NAME, NAME@DOMAIN or its id); an empty value removes this default
+        /// The project (NAME, NAME@DOMAIN or its id) for logins of the user that do not name a project; an empty value removes this default
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -273,7 +273,7 @@ pub(crate) enum User {
     Remove {
         /// NAME@REALM
         user: Userid,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -281,7 +281,7 @@ pub(crate) enum User {
     Disable {
         /// NAME@REALM
         user: Userid,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -302,7 +302,7 @@ pub(crate) enum Group {
         /// The SID of the group in ACLs [default: the next SID of this store]
         #[arg(long)]
         sid: Option<Sid>,
-        /// Group number, for files without an ACL
+        /// Group number (GID), for files without an ACL
         #[arg(long)]
         gid: Option<u32>,
         /// A comment
@@ -316,7 +316,7 @@ pub(crate) enum Group {
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -342,7 +342,7 @@ pub(crate) enum Member {
         /// USER@REALM or @GROUP
         #[arg(required = true)]
         members: Vec<String>,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -390,7 +390,7 @@ pub(crate) enum RoleCommand {
         /// Also on the path of a datastore that does not exist yet
         #[arg(long, requires = "path")]
         before_creation: bool,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -398,10 +398,10 @@ pub(crate) enum RoleCommand {
     Remove {
         #[command(flatten)]
         assignment: Assignment,
-        /// The inherited assignment for the projects in this project or domain; `role list --named` shows it
+        /// Remove the assignment that projects below this project or domain inherit; `role list --named` shows such assignments
         #[arg(long, conflicts_with_all = ["path", "system"])]
         inherited: bool,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -426,7 +426,7 @@ pub(crate) enum RoleCommand {
     Undefine {
         /// The name of the role
         name: String,
-        /// Proceed even if the role is immutable, such as a role of `bootstrap`, or if no administrator who can log in is left
+        /// Proceed even if the role is immutable, such as a role of `bootstrap`, or if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -448,13 +448,13 @@ pub(crate) enum Token {
         /// Limit the token to roles that are assigned to the token itself and that its owner also has [default: all roles of its owner]
         #[arg(long)]
         own_roles: bool,
-        /// A client certificate (PEM) instead of a secret: a TLS client that presents it is authenticated
+        /// A client certificate (PEM) instead of a secret: a TLS client that presents this certificate acts as the token
         #[arg(long, conflicts_with = "project", value_name = "FILE")]
         certificate: Option<PathBuf>,
         /// Limit the token to this project (NAME, NAME@DOMAIN or its id): the token is then an application credential for OpenStack's clients
         #[arg(long, conflicts_with = "own_roles")]
         project: Option<String>,
-        /// A role of its owner on the project; may be given several times [default: all roles its owner has there now]
+        /// A role of the token's owner on the project; may be given several times [default: all roles that the owner has there now]
         #[arg(long, requires = "project", value_name = "ROLE")]
         role: Vec<String>,
     },
@@ -475,7 +475,7 @@ pub(crate) enum Token {
     Set {
         /// USER@REALM!NAME
         token: Authid,
-        /// Enable it
+        /// Enable the token
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
         /// Refuse the token until it is enabled again
@@ -505,7 +505,7 @@ pub(crate) enum Token {
         #[arg(long, default_value = "0s", value_name = "TIME", value_parser = seconds)]
         grace: i64,
     },
-    /// Mark a token, or all: the next use of a generated secret replaces its slow hash with a fast one
+    /// Mark a token, or all tokens: when the generated secret of a marked token is used next, a fast hash replaces its slow hash
     Upgrade {
         /// USER@REALM!NAME
         #[arg(required_unless_present = "all")]
@@ -531,21 +531,22 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// The right, with a name as in `acl set`: a download needs read-data; read also includes execute, the attributes and the ACL.
-    /// write-data on a path that leads to nothing is the creation of a file, add-subdirectory that of a directory
+    /// The right, with a name as in `acl set`. A download needs read-data; read also includes execute, the attributes and the ACL. If nothing exists
+    /// at the path, write-data stands for the creation of a file, and add-subdirectory for the creation of a directory
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
-    /// A session of the user for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token
+    /// Explain the access of a session for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token
     #[arg(long)]
     pub(crate) project: Option<String>,
 }
 
-/// The options of a command that changes a record. The command needs at least one of them, so that it never reports a change that it did not make.
+/// Makes the group of the options that change a record. The command needs at least one of them; otherwise it would report a change although it made
+/// none.
 fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
     ArgGroup::new("changes").args(options).required(true).multiple(true)
 }
 
-/// The path of a role. For the bare name of a datastore, the error names the path that is probably meant.
+/// Parses the path of a role. If the text is the bare name of a datastore, the error names the path that is probably meant.
 fn role_path(text: &str) -> Result<RolePath, String> {
     text.parse::<RolePath>().map_err(|why| {
         let meant = format!("/datastore/{}", text.trim_start_matches('/'));

@@ -52,7 +52,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
             return reference::run(subjects, word.as_deref(), json);
         }
-        // A restore gives its directory the name of the data directory only when the restore is complete.
+        // A restore writes to a new directory, which becomes the data directory only when the restore is complete.
         Command::Restore(command) => {
             return backup::restore(cli.data, command, json).map(|()| ExitCode::SUCCESS);
         }
@@ -169,7 +169,7 @@ fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
         "role" => {
             admin::list_named_roles(source).map(|all| all.into_iter().map(|(_, row)| row.name).collect())
         }
-        // Without a domain, the plain names are compared.
+        // If `name` contains no domain, the plain names are compared.
         "project" => admin::list_projects(source).map(|all| {
             let known = |row: admin::ProjectSummary| match name.contains('@') {
                 true => row.whole().to_string(),

@@ -180,13 +180,13 @@ impl Config {
         }
     }
 
-    /// A Unix socket and the trust in it belong together. Over a Unix socket, only a trusted proxy can name the client, so every request would be
-    /// refused without trust. Without a socket, the trust would silently apply to a socket that is added later.
+    /// Refuses a Unix socket without trust in it, and such trust without a Unix socket. Over a Unix socket, only a trusted proxy can name the client,
+    /// so without trust every request would be refused. Without a socket, the trust would silently apply to a socket that is added later.
     fn check_sockets(&self) -> anyhow::Result<()> {
         match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
             (Some(socket), false) => bail!(
-                "`tls.plain_listen` has the Unix socket `{}`, but `http.trusted_proxies` does not have \"unix\", without which every request \
-                 over it would be refused: add \"unix\" if only proxies can connect to the socket, else remove the socket",
+                "`tls.plain_listen` has the Unix socket `{}`, but `http.trusted_proxies` does not have \"unix\", so every request \
+                 over this socket would be refused: add \"unix\" if only proxies can connect to the socket, else remove the socket",
                 socket.display()
             ),
             (None, true) => bail!(
@@ -302,7 +302,7 @@ fn parse_file(text: &str) -> anyhow::Result<Config> {
     }
 }
 
-/// The configuration with this one key, to check its value apart from the others.
+/// A configuration that sets only this key, so that its value is checked apart from the others.
 fn alone(section: &str, key: &str, value: &toml::Value) -> Result<Config, String> {
     let keys = toml::Table::from_iter([(key.to_owned(), value.clone())]);
     let table = toml::Table::from_iter([(section.to_owned(), keys.into())]);

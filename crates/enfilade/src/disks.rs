@@ -17,13 +17,13 @@ use std::time::Duration;
 
 /// How often the file systems are asked.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long an answer is awaited. A later answer is used in the next turn.
+/// How long the thread waits for an answer. A later answer is used in the next turn.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A datastore, or the data directory (`None`).
 type Owner = Option<DatastoreName>;
 
-/// Starts the thread that asks.
+/// Starts the thread that asks the file systems for their space.
 pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     let (data, faces) = (home.data.clone(), faces.clone());
     std::thread::Builder::new().name("disks".into()).spawn(move || {
@@ -36,7 +36,8 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directories to ask about. If the file system of a datastore is not mounted, its directory is in another file system, and is left out.
+/// The directories to ask about. If the file system of a datastore is not mounted, the directory of the datastore is in another file system. Then it
+/// is left out.
 fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
     let mut stores = house.datastores();
     stores.truncate(DATASTORES_SHOWN_MAX);
@@ -51,7 +52,7 @@ fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
 
 fn ask(place: PathBuf) -> Receiver<Option<Disk>> {
     let (answer, answered) = sync_channel(1);
-    // Without a thread there is no answer, and the next turn asks again.
+    // If no thread can be started, there is no answer, and the next turn asks again.
     let _ = std::thread::Builder::new().name("disk".into()).spawn(move || {
         let _ = answer.send(statvfs(&place).ok().map(|found| Disk {
             size: found.f_blocks.saturating_mul(found.f_frsize),
@@ -78,7 +79,7 @@ fn ask_all(
             Ok(None) | Err(RecvTimeoutError::Disconnected) => {}
         }
     }
-    // The thread of a directory that is not listed now may still wait.
+    // The requests about directories that `places` does not contain any more are kept, because their threads may still wait.
     silent.append(&mut before);
     disks
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// How long the datastores are awaited.
+/// How long this program waits for the file systems of the datastores.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An address at which a client on this machine reaches a listener. For a listener on all addresses it is `localhost`, which is a name of the first
@@ -33,7 +33,7 @@ pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
 
 fn authority_in(directory: &Path) -> Option<PathBuf> {
     let certificate = directory.join("localhost.crt");
-    // Without the bundle another certificate is served, and this one would let clients refuse it.
+    // If the bundle is missing, the server sends another certificate, which a client that trusts only this certificate would refuse.
     let is_served = certificate.exists() && directory.join("localhost.pem").exists();
     (is_served || !directory.exists()).then_some(certificate)
 }
@@ -71,24 +71,25 @@ fn path_of(datastore: Option<&DatastoreName>) -> String {
     datastore.map_or_else(|| "/dav/".to_owned(), |name| format!("/dav/{name}/"))
 }
 
-/// The first request with this data directory.
+/// The first request to try with this data directory, or the reason why there is none.
 enum First {
     /// This user or token can log in and list this datastore, or the list of datastores.
     Listing(Authid, Option<DatastoreName>),
-    /// This user or token can log in, but may not list this datastore, and nobody else was found who may.
+    /// This user or token can log in, but may not list this datastore, and no other user or token was found that may.
     Hidden(Authid, DatastoreName),
     /// The file system of a datastore does not answer.
     Unanswered,
-    /// Somebody with a role on this datastore can log in, but the datastore refuses everybody: the reason. Nobody was found who may list another one.
+    /// A user with a role on this datastore can log in, but the datastore refuses every user, for the given reason. No user was found who may list
+    /// another datastore.
     Shut(DatastoreName, String),
-    /// Nobody can log in, because the file that defines users is missing or cannot be used: the reason.
+    /// Nobody can log in, because the file that defines users is missing or cannot be used. The text gives the reason.
     NoFile(String),
     /// This user exists, but nobody can log in.
     NoSecret(Authid),
     NoUser,
 }
 
-/// Whose request is shown, if several can log in.
+/// Which user the request is for, if several users can log in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sought {
     /// An administrator, if possible.
@@ -125,7 +126,7 @@ fn first(home: &Home, sought: Sought) -> anyhow::Result<First> {
                 drop(answer.send(First::Listing(login.clone(), Some(datastore.clone()))));
                 return;
             }
-            // Doors 3 and 5 refuse only who has a role: the reason is the datastore.
+            // Without a role, door 4 refuses. So if door 3 or 5 refuses, the user has a role, and the reason is the datastore.
             let is_of_store = |door: &&DoorAnswer| matches!(door.door, Door::Datastore | Door::Content);
             if let Some(door) = explanation.doors.last().filter(is_of_store) {
                 shut.get_or_insert_with(|| First::Shut(datastore.clone(), door.says.clone()));
@@ -152,7 +153,8 @@ pub(crate) fn without_users(home: &Home) -> anyhow::Result<Option<String>> {
 }
 
 /// A command to try after a start, with its heading. `login` contains the user and the password that a first start created, quoted for the shell.
-/// Without `login`, the command contains a user or token that can log in and list the datastore. If there is none, the command is the next step.
+/// Without `login`, the command contains a user or token that can log in and list the datastore. If none is found, the command is the operator's next
+/// step.
 pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (String, String) {
     if let Some(login) = login {
         return ("try:".to_owned(), listing(home, &login, address, &path(home)));

@@ -80,8 +80,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     let line = format!("{password}\n");
     atomic::write_shared(&home.data.join(FIRST_PASSWORD), line.as_bytes(), home.config.facts.group)
         .context("the file for the first password cannot be written")?;
-    // The user is made after everything else except its role: if the process ends before that, the next start begins again.
-    // The password is generated, so the rules for passwords do not apply.
+    // The user is created last, except for the role of the user. If the process ends before that, the next start repeats what is missing. The
+    // password is generated, so the rules for passwords do not apply.
     let ctx = ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() };
     let secret = Secret::new(password.as_bytes()).context("the generated password is empty")?;
     let is_there = enfilade_admin::list_users(source)?.iter().any(|user| user.userid == admin.to_string());

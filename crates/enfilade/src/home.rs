@@ -45,7 +45,7 @@ pub(crate) struct Home {
     pub(crate) config: Config,
     /// The configuration file that the command line names.
     pub(crate) config_file: Option<PathBuf>,
-    /// Whether the configuration file existed when it was last read, or before.
+    /// Whether the configuration file existed at the last read, or at any time before.
     had_config_file: AtomicBool,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
@@ -86,7 +86,7 @@ pub(crate) struct Installation {
     pub(crate) config: Config,
     /// The configuration file that the command line names.
     config_file: Option<PathBuf>,
-    /// Whether the configuration file existed when it was read, or before.
+    /// Whether the configuration file existed when it was read, or at any time before.
     pub(crate) had_config_file: bool,
 }
 
@@ -94,13 +94,14 @@ pub(crate) struct Installation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,
-    /// As [`IfMissing::Create`], also if only the store is missing in the data directory of an earlier server: the command fills the store.
+    /// Like [`IfMissing::Create`]. Also creates the store if the data directory is that of an earlier server and only its store is missing, because
+    /// the command will fill the store.
     Refill,
     Refuse,
 }
 
 impl Installation {
-    /// Finds the data directory.
+    /// Finds the data directory, or creates it if `if_missing` allows it, and reads the configuration.
     pub(crate) fn find(
         data: Option<PathBuf>,
         config: Option<&Path>,
@@ -199,24 +200,26 @@ const PREPARED: [&str; 12] = [
     "tfa.json",
 ];
 
-/// Names of files that only a server or a command writes, and only when there is a store of facts.
+/// Names of files that servers and commands write only if there is a store of facts. If one of them exists without a store, the store was lost.
 const OF_A_STORE: [&str; 7] =
     ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password", config::RECORD];
 
-/// Refuses the data directory of an earlier server whose store is missing: a new store would know none of its users, roles and revocations.
+/// Refuses the data directory of an earlier server if the store of facts is missing: a new store would not have the users, roles and revocations of
+/// that server.
 fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
     let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
     match rest {
         Some(rest) => bail!(
-            "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put it back, or restore \
-             a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move `{place}` away first",
+            "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put the store back, \
+             or restore a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move \
+             `{place}` away first",
             place = data.display()
         ),
         None => Ok(()),
     }
 }
 
-/// Refuses a directory with other files, so that no data directory is made at a mistyped path.
+/// Refuses a directory that has other files, and nothing of a data directory, so that no data directory is made at a mistyped path.
 pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let is_ours = |name: &&str| data.join(name).exists();
     if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
@@ -237,8 +240,8 @@ pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses a data directory in a datastore of another server of this machine: the users of that server could read the keys. Known are the servers of
-/// `others`, of the default data directory, and of each data directory above this one.
+/// Refuses a data directory in a datastore of another server of this machine: the users of that server could read the keys. The other servers that
+/// this function checks are those of the data directories `others`, of the default data directory, and of each data directory above this one.
 pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()> {
     let data = real_path(&std::path::absolute(data)?);
     let default = data_directory(None).ok().map(|default| real_path(&default));
@@ -319,13 +322,13 @@ impl Home {
         }
     }
 
-    /// The key from the file `keys/token-hash.key`. The facts may need another key.
+    /// The key from the file `keys/token-hash.key`. The hashes in the facts may have been made with another key.
     pub(crate) fn loaded_key(&self) -> Option<HashKey> {
         self.hash_key.as_ref().map(|key| HashKey::new(key.bytes()))
     }
 
-    /// A key for commands that need decisions of the doors but verify no secret. If the key is lost, it is a key of zeros, so that these commands
-    /// still work.
+    /// The key for token hashes, for commands that need decisions of the doors but verify no secret. If the key is lost, returns a key of zeros, so
+    /// that these commands still work.
     pub(crate) fn hash_key_to_ask(&self) -> HashKey {
         self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
     }
@@ -436,7 +439,7 @@ impl Home {
         let exists = || path.exists();
         let is_there = exists();
         let config = config::read(&self.data, self.config_file.as_deref())?;
-        // The second look finds a file that was removed during the reading.
+        // The second check notices if the file was removed while it was read.
         let is_there = is_there && exists();
         if !is_there && self.had_config_file.load(Ordering::Relaxed) {
             bail!(config::lost_file(&path));
@@ -529,7 +532,7 @@ pub(crate) fn hash_slots(config: &Config) -> usize {
     config.identity.hash_slots.unwrap_or(cores / 2)
 }
 
-/// The context of changes by a server itself, which sets no passwords and creates no datastores.
+/// The context of changes by the server itself. The server sets no passwords and creates no datastores.
 pub(crate) fn server_change_context<'a>(
     facts: &'a dyn Source,
     files: &'a FileSet,

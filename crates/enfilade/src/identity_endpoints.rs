@@ -1,5 +1,5 @@
 //! Endpoints of the identity service that lead to this machine, but to a port on which the server does not listen. A client logs in at the address
-//! that it was given, and makes every later call at the address in the catalog. So its login works, and then everything fails.
+//! that it was given, and makes every later call at the address in the catalog. So the login of a client works, but every later call fails.
 
 use crate::config::Config;
 use crate::listen::Place;
@@ -30,7 +30,7 @@ impl Listeners {
         Listeners { hosts, ports }
     }
 
-    /// Whether a client on this machine, or a client of a listener, reaches this machine at the host.
+    /// Whether a host is this machine: a loopback address, or the host of a listener.
     fn have_host(&self, host: &str) -> bool {
         is_loopback(host) || self.hosts.contains(host)
     }
@@ -101,8 +101,8 @@ pub(crate) fn tell(source: &dyn Source, config: &Config, tls: &[SocketAddr], pla
     }
 }
 
-/// Warnings about endpoints of the identity service that lead to a port of this machine on which no server listens. While a server runs, that is a
-/// port on which no program listens; otherwise, a port that the configuration does not name.
+/// Warnings about endpoints of the identity service that lead to a port of this machine on which no server listens. While a server runs, these are
+/// the ports on which no program listens; otherwise, the ports that the configuration does not contain.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -111,7 +111,7 @@ pub(crate) fn lost(source: &dyn Source, config: &Config, data: &Path) -> Result<
     let is_served = operations::is_served(data) && !open.is_empty();
     let is_lost = |port: &u16| match is_served {
         true => !open.contains(port),
-        // The kernel chooses a port in the place of port 0.
+        // For port 0 the kernel chooses a port, so every port may be right.
         false => !listeners.ports.contains(port) && !listeners.ports.contains(&0) && !has_proxy(config),
     };
     let here = of_this_machine(source, &listeners)?.into_iter().filter(|(_, port)| is_lost(port));

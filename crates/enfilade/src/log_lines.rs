@@ -14,7 +14,7 @@ pub(crate) enum Loss {
     Write,
 }
 
-/// The lost lines of this process, in the order of [`Loss`].
+/// The numbers of lines that this process lost, in the order of [`Loss`].
 static LOST: [AtomicU64; CAUSES.len()] = [const { AtomicU64::new(0) }; CAUSES.len()];
 /// The words for [`Loss`] in the metrics, in the order of its variants.
 const CAUSES: [&str; 3] = ["queue", "limit", "write"];
@@ -26,7 +26,7 @@ pub(crate) fn lose(loss: Loss, count: u64) {
     }
 }
 
-/// The lines that this process lost so far, by cause.
+/// The numbers of lines that this process lost so far, by cause.
 pub(crate) fn lost() -> Vec<(&'static str, u64)> {
     CAUSES.into_iter().zip(LOST.iter().map(|lost| lost.load(Ordering::Relaxed))).collect()
 }
@@ -56,7 +56,7 @@ fn write_to(out: &mut impl Write, text: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Takes so many bytes, and then no more.
+    /// A disk with room for this number of bytes.
     struct Disk(usize);
 
     impl Write for Disk {

@@ -23,7 +23,7 @@ static NOTES: OnceLock<Notes> = OnceLock::new();
 #[derive(Default)]
 struct Notes {
     waiting: Mutex<Waiting>,
-    /// Signals the first line in an empty queue.
+    /// Notified when a line comes into the empty queue.
     begun: Condvar,
     /// Held by the thread that writes, so that lines stay in order.
     writing: Mutex<()>,
@@ -73,7 +73,8 @@ impl Notes {
         };
         let unwritten = log_lines::write(text.as_bytes());
         if unwritten > 0 {
-            // The last line counts the lines that were lost before, and was not written either.
+            // If lines were lost before, the last line of the text is only the warning about them. It is among the unwritten lines, but is not
+            // counted.
             let last = u64::from(before > 0);
             self.waiting().lost += before + unwritten - last;
         }
@@ -104,7 +105,7 @@ fn as_json(text: &str, time: i64) -> String {
     format!("{}\n", json!({ "event": event, "time": to_rfc3339(time), "message": message }))
 }
 
-/// Starts the writer thread.
+/// Creates the queue, and starts the thread that writes its lines.
 pub(crate) fn hand_over() -> std::io::Result<()> {
     let notes = NOTES.get_or_init(Notes::default);
     std::thread::Builder::new().name("notes".into()).spawn(move || {

@@ -89,7 +89,7 @@ pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that checks the directories of datastores: counts usage for quotas, and logs warnings, also about roles on paths in them.
+/// Starts a thread that checks the directories of datastores: it counts usage for quotas, and logs warnings, also about roles without effect.
 pub(crate) fn look_after(faces: &Faces, files: &FileSet) -> anyhow::Result<()> {
     let (faces, files) = (faces.clone(), files.clone());
     std::thread::Builder::new().name("stores".into()).spawn(move || {

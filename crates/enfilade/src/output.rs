@@ -39,8 +39,8 @@ pub(crate) fn lost() -> Option<anyhow::Error> {
     })
 }
 
-/// Prints a help text, the version or a usage error, and ends the process. A help text that cannot be written is an error, but not a closed pipe
-/// (`| head`).
+/// Prints a help text, the version or a usage error, and ends the process. If a help text cannot be written, that is an error, unless the reader has
+/// closed the pipe (`| head`).
 pub(crate) fn end(said: &clap::Error) -> ! {
     let printed = said.print().and_then(|()| std::io::stdout().flush());
     match printed {
@@ -67,7 +67,7 @@ pub(crate) fn require_for_secret() -> anyhow::Result<()> {
 }
 
 /// Whether something that is written to standard output can be seen. Rust opens `/dev/null` for reading and writing in the place of a closed standard
-/// output. `> /dev/null` opens it only for writing: then it is the choice of the caller.
+/// output. A shell's `> /dev/null` opens it only for writing: then the caller chose to discard the output, and the result is `true`.
 pub(crate) fn can_be_seen(out: impl AsFd) -> bool {
     const NULL: (u32, u32) = (1, 3);
     let Ok(flags) = fcntl_getfl(&out) else { return false };

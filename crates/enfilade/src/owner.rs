@@ -93,8 +93,8 @@ pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     ))
 }
 
-/// What keeps this process from opening a directory: the first directory on the path that it may not enter or, at the end, not list, with owner and
-/// mode. `None` if nothing does, or if the directory does not exist as far as this process can see.
+/// Why this process cannot open a directory: the text names the first directory on the path that the process may not enter, or may not list if it is
+/// the last one, with its owner and mode. `None` if there is no such directory, or if the path does not exist as far as this process can see.
 pub(crate) fn barrier(directory: &Path) -> Option<String> {
     let mut path: Vec<&Path> = directory.ancestors().collect();
     path.reverse();
@@ -160,7 +160,7 @@ mod tests {
         };
         assert_eq!(barrier(&below), None);
         assert_eq!(barrier(&below.join("gone")), None);
-        // Nothing is shut for root.
+        // Root can open every directory.
         if geteuid().is_root() {
             return;
         }

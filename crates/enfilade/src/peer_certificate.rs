@@ -29,7 +29,7 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Some(
             "the certificate of the server is not for servers: its extended key usage lacks TLS server authentication (`serverAuth`)",
         ),
-        // The library has no variants for these; their text is the name of a variant of the library below it.
+        // The TLS library has no variants for these problems. Their text is the name of an error of the library that checks certificates for it.
         CertificateError::Other(other) => match other.0.to_string().as_str() {
             "CaUsedAsEndEntity" => Some(
                 "the server sends the certificate of a CA (basicConstraints CA:TRUE) as its own certificate, and TLS libraries refuse this: give the \
@@ -59,7 +59,8 @@ mod tests {
     use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-    /// The reason why a client that trusts only `trusted` refuses a server with a self-signed certificate.
+    /// The reason why a client refuses a server with a self-signed certificate. The client trusts only this certificate if `is_trusted`, else only
+    /// another one.
     async fn refused(is_ca: IsCa, expired: bool, is_trusted: bool) -> String {
         let mut params = CertificateParams::new(vec!["k.example".to_owned()]).unwrap();
         // The library looks for the signer by this name.

@@ -1,5 +1,5 @@
-//! Files of a Proxmox Backup Server next to `user.cfg` that this server does not follow: passwords, realms and second factors. What is not in use is
-//! said at each start and by `enfilade doctor`, so that nobody believes that a second factor of Proxmox is checked here.
+//! Files of a Proxmox Backup Server next to `user.cfg` that this server does not follow: passwords, realms and second factors. Each start and
+//! `enfilade doctor` say which of them are not in use, so that nobody believes that this server checks a second factor of Proxmox.
 
 use crate::home::server_change_context;
 use crate::{clock, example, output};
@@ -12,10 +12,11 @@ use enfilade_sources::files::proxmox_logins::{DOMAINS, SECOND_FACTORS, SHADOW};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The list of what imports added, in the data directory, as earlier versions wrote it. Imports now keep the list in the facts, and move this file there.
+/// The file in the data directory in which earlier versions listed what imports added. Imports now keep this list in the facts, and move the content
+/// of the file there.
 pub(crate) const IMPORTED: &str = "imported.json";
 
-/// What the file of an earlier version says that imports from a Proxmox Backup Server added, by kind and name.
+/// Reads from the file of an earlier version what imports from a Proxmox Backup Server added, by kind and name.
 pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
     let path = data.join(IMPORTED);
     let text = match std::fs::read(&path) {

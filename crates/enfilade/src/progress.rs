@@ -13,7 +13,7 @@ pub(crate) struct Progress {
     has_drawn: bool,
 }
 
-/// Milliseconds between two drawings; shorter work draws nothing.
+/// Milliseconds between two drawings of the bar. If the work takes less time, no bar is drawn.
 const STEP: u64 = 200;
 const WIDTH: u64 = 30;
 
@@ -25,7 +25,7 @@ impl Progress {
 
     /// Shows the progress: `done` of `all`.
     pub(crate) fn show(&mut self, done: u64, all: u64) {
-        // To read the clock takes longer than to process most records, so it is read only for every 1,024th record.
+        // Reading the clock takes longer than processing most records, so the clock is read only for every 1,024th record.
         if done.is_multiple_of(1024) {
             self.at(done, all);
         }

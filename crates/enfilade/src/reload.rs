@@ -1,4 +1,4 @@
-//! The reload at SIGHUP. The configuration is read first; an error in it changes nothing.
+//! The reload at SIGHUP. The configuration is read first; if it has an error, nothing changes.
 //!
 //! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If an
 //! unusable file is on a line of a crt-list with options, the reload fails and changes nothing.
@@ -61,11 +61,11 @@ fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Res
     Ok(counts)
 }
 
-/// The configuration, the changed keys that wait for a restart, and the counts of the certificates of another place.
+/// The configuration, the changed keys that wait for a restart, and the counts of the certificates if the configuration names another place of them.
 type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
-/// Reads the configuration. If it names another place of certificates, the certificates of that place are served from now on. Then the result has
-/// their counts, too. What can fail comes before anything is exchanged.
+/// Reads the configuration. If it names another place of certificates, the certificates of that place are served from now on, and the result contains
+/// their counts. The configuration and the new certificates are read before anything is exchanged.
 fn configure(home: &Home, served: &Arc<Served>) -> anyhow::Result<Configured> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;

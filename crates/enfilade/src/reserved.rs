@@ -38,7 +38,7 @@ pub(crate) fn data_alone(data: &Path) -> Reserved {
     Reserved { directories: [data].into(), datastores, ..Reserved::default() }
 }
 
-/// A file or directory that is to be written, and holds secrets of the server.
+/// A file or directory that will be written, and will hold secrets of the server.
 pub(crate) fn written_to(path: &Path) -> Reserved {
     Reserved {
         files: [std::path::absolute(path).unwrap_or_else(|_| path.to_owned())].into(),
@@ -46,11 +46,11 @@ pub(crate) fn written_to(path: &Path) -> Reserved {
     }
 }
 
-/// Refuses a place of the server's own files that shares files with a datastore of the server with the data directory `house`. Every command that makes,
-/// names or fills such a place calls this.
+/// Refuses a place for the server's own files if it shares files with a datastore. `roots` are the datastores of the server with the data directory
+/// `house`. Every command that makes, names or fills such a place calls this function.
 ///
-/// A datastore that shares files with `house` itself does not count: its server refuses it. So one mistake in `datastore.cfg` prevents neither backups
-/// nor their restore.
+/// A datastore that overlaps with `house` itself is ignored, because its server refuses every request for this datastore. So such a mistake in
+/// `datastore.cfg` prevents neither backups nor their restore.
 // INVARIANT: S8. A datastore that is added later is refused when it is created or opened.
 pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyhow::Result<()> {
     let found = exposed(roots, own);
@@ -66,7 +66,7 @@ pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyho
     }
 }
 
-/// Refuses a file or directory with secrets in a datastore, whose users could read it, or in a directory that does not exist.
+/// Refuses a path for a file or directory with secrets, if it is in a datastore, whose users could read the secrets, or if its parent does not exist.
 fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
     let target = std::path::absolute(target)?;
     let above = target.parent().unwrap_or(&target);
@@ -80,7 +80,8 @@ fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Resu
     refuse_exposed(written_to(&target), data, enfilade_admin::roots(source)?)
 }
 
-/// As [`refuse_place`]. Also refuses a backup or dump in the data directory, with which it would be lost, and whose files it could replace.
+/// Like [`refuse_place`]. Also refuses a path in the data directory: a backup or dump there would be lost together with the data directory, and could
+/// replace a file of the server.
 pub(crate) fn refuse_backup_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
     refuse_place(data, source, target)?;
     ensure!(

@@ -101,7 +101,7 @@ fn terms(names: &[String], days: i64, now: i64) -> anyhow::Result<CertificatePar
     params.distinguished_name = rcgen::DistinguishedName::new();
     let mut serial = [0; 16];
     getrandom::fill(&mut serial).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
-    // The serial number must be positive; it always has the same length.
+    // The first bit is cleared, so that the number is positive. The second bit is set, so that all numbers have the same length.
     serial[0] = serial[0] & 0x7f | 0x40;
     params.serial_number = Some(SerialNumber::from_slice(&serial));
     Ok(params)
@@ -218,8 +218,9 @@ fn own_names(named: &[String]) -> Vec<String> {
     [named, &new].concat()
 }
 
-/// Makes the first certificate, if the directory of certificates does not exist. The directory is created under another name and renamed when
-/// complete, because the next start would fail with an empty directory.
+/// Makes the first certificate, if the directory of certificates does not exist. The directory is created under another name, and renamed when it is
+/// complete: after an interruption, an empty directory would make the next start fail. If the directory exists, makes the certificate again if
+/// needed.
 pub(crate) fn make_own(
     data: &Path,
     place: &CertificatePlace,
@@ -251,11 +252,11 @@ pub(crate) fn make_own(
     }
 }
 
-/// Whether the next start makes the directory, with a certificate.
+/// Whether the next start creates the directory of certificates, with a certificate in it.
 ///
 /// # Errors
-/// When another directory than the default one does not exist. A mistyped name in the configuration must not become a directory with an unwanted
-/// certificate.
+/// Fails if the directory does not exist, and is not the default one: a mistyped name in the configuration must not become a directory with an
+/// unwanted certificate.
 pub(crate) fn is_made_at_start(data: &Path, place: &CertificatePlace) -> anyhow::Result<bool> {
     let CertificatePlace::Directory(directory) = place else { return Ok(false) };
     if directory.exists() {
@@ -270,7 +271,7 @@ pub(crate) fn is_made_at_start(data: &Path, place: &CertificatePlace) -> anyhow:
     Ok(true)
 }
 
-/// Makes the first start's certificate again, if Enfilade made the present one, and it lacks a name or expires soon.
+/// Makes the first start's certificate again, if Enfilade made the certificate that is there, and it lacks a configured name or expires soon.
 fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> anyhow::Result<()> {
     let place = directory.join(OWN);
     let is_due = || {
@@ -299,8 +300,8 @@ fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> 
     Ok(())
 }
 
-/// Renews each certificate that expires soon: that of the first start, and those that the local CA signed. Clients that trust the CA also trust a
-/// renewed certificate.
+/// Renews the certificate of the first start, and the certificates that the local CA signed, if they expire soon. Clients that trust the CA also
+/// trust a renewed certificate.
 fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> anyhow::Result<()> {
     let CertificatePlace::Directory(directory) = place else { return Ok(()) };
     make_own_again(data, directory, named, now)?;
@@ -318,7 +319,7 @@ fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> a
         }
         let _lock = lock(data, directory)?;
         let mut names = leaf.names;
-        // The first name becomes the common name, so host names come before addresses.
+        // The first name becomes the common name, so host names are sorted before addresses.
         names.sort_by_key(|name| name.parse::<IpAddr>().is_ok());
         install(data, &place, &make(&names, Some(&authority), now)?)?;
         crate::output::note(&format!("`{}` was renewed with the local CA", place.display()));
@@ -347,8 +348,8 @@ pub(crate) fn file_of(name: &str) -> String {
     format!("{}.pem", name.replacen('*', "_", 1))
 }
 
-/// Whether Enfilade made a bundle. For a bundle that Enfilade made, the certificate that clients have to trust is next to the bundle, with the
-/// extension `.crt`.
+/// Whether Enfilade made a bundle: then a file next to the bundle, with the extension `.crt`, has the certificate that issued the bundle's
+/// certificate.
 pub(crate) fn is_self_made(place: &Path, pem: &[u8]) -> bool {
     let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
     enfilade_tls::is_issued_by(pem, &trusted)

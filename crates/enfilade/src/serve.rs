@@ -172,7 +172,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
     let admission = Arc::new(Admission::new(limits));
-    // Metrics and health answer until the end, so that a load balancer sees the draining.
+    // Metrics and health answer until the end, so that a load balancer sees that the server drains.
     let (_to_the_end, never) = watch::channel(false);
     let mut watching = JoinSet::new();
     for listener in operations {
@@ -402,7 +402,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
         settled.inspect(|made| made.was_shown(home, json));
         return;
     }
-    // A service manager gets standard output and the log in one stream. There each line is JSON, so that programs can read all of them.
+    // A service manager gets standard output and the log in one stream. Then each line of the stream is JSON, so that programs can read it.
     let say: fn(&str) = match !output::is_for_people() && output::is_one_stream() {
         true => |line| output::note(line.trim()),
         false => output::line,

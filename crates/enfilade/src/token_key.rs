@@ -80,9 +80,9 @@ pub(crate) fn lost_session_keys(keys: &FernetKeys, source: &dyn Source) -> anyho
 /// A text about missing keys of sessions: their effect, and the next step.
 pub(crate) fn lost_sessions(directory: &Path) -> String {
     format!(
-        "the keys of sessions in `{}` are missing, and this data directory has issued sessions: a server that starts without keys accepts and issues \
-        none, and one that runs uses the last keys until `[facts] stale_limit` is over; restore `keys/` from the backup; only if the keys are lost, run \
-        `enfilade keys init`, which ends every session",
+        "the keys of sessions in `{}` are missing, and this data directory has issued sessions: a server that starts without keys neither accepts \
+        nor issues sessions, and a running server uses the last keys until `[facts] stale_limit` is over; restore `keys/` from the backup; only if \
+        the keys are lost, run `enfilade keys init`, which ends every session",
         directory.display()
     )
 }

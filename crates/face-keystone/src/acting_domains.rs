@@ -1,5 +1,6 @@
-//! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. Here a domain is a record of its own, and these calls show and
-//! change it in the form of a project. Rules and dependents are those of domains. Such a project cannot be the scope of a session, and has no tags.
+//! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. Here a domain is a record of its own, and these calls show
+//! and change it in the form of a project. The authorization rules and the dependent records are those of the domain. Such a project cannot be the
+//! scope of a session, and has no tags.
 
 use super::listing::{self, Each, Filters, records};
 use super::request_body::{RequestBody, invalid};
@@ -47,7 +48,7 @@ pub(super) fn named(call: &Call) -> Result<Option<Record<Domain>>, ApiError> {
     })
 }
 
-/// As in Keystone, such a project is in no domain: so a domain's own readers and managers do not see it.
+/// As in Keystone, such a project is in no domain. So readers and managers of the domain do not see it.
 pub(super) fn show(call: &mut Call, domain: Record<Domain>) -> Outcome {
     call.allow(&About::default())?;
     Ok(answer(call, StatusCode::OK, domain))
@@ -79,7 +80,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     )
 }
 
-/// Refuses a parent: such a project is the top of its domain.
+/// Refuses a body that sets a domain or a parent: a project that acts as a domain has neither.
 fn unless_placed(given: &RequestBody) -> Result<(), Error> {
     for name in ["domain_id", "parent_id"] {
         if !given.keeps(name, None)? {
@@ -93,7 +94,7 @@ fn unless_placed(given: &RequestBody) -> Result<(), Error> {
 }
 
 pub(super) fn create(call: &mut Call, given: RequestBody) -> Outcome {
-    // A domain is created, so the rule of domains decides, too.
+    // The call creates a domain, so the rule `create_domain` must permit it, too.
     call.allow(&About::default())?;
     let permit = call.allow_by("create_domain", &About::default())?;
     unless_placed(&given)?;

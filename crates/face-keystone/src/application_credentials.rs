@@ -145,12 +145,12 @@ fn rules(given: &Value) -> Result<Vec<WantedRule>, ApiError> {
     match given.get("access_rules") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(rules)) => rules.iter().map(rule).collect(),
-        // A credential without rules would be valid for all requests.
+        // Any other value is refused and not ignored, because a credential without rules is valid for all requests.
         Some(_) => Err(ApiError::invalid("access_rules: expected a list")),
     }
 }
 
-/// A rule of the owner by its id, or a rule for a kind of request. As in Keystone, the other attributes next to an id do not count.
+/// A rule of the owner by its id, or a rule for a kind of request. If there is an id, the other attributes are ignored, as in Keystone.
 fn rule(rule: &Value) -> Result<WantedRule, ApiError> {
     if let Some(id) = rule.get("id") {
         let id = id.as_str().ok_or_else(|| ApiError::invalid("access_rules: expected a string as id"))?;
@@ -181,7 +181,7 @@ fn expires(given: &Value, now: i64) -> Result<i64, ApiError> {
         None | Some(Value::Null) => Ok(0),
         Some(value) => {
             let micros = value.as_str().and_then(micros_from_rfc3339);
-            // The credential ends at the whole second before.
+            // The credential ends at the last whole second up to the requested time.
             let micros = micros.filter(|micros| now < micros.div_euclid(MICROS_PER_SECOND));
             micros.ok_or_else(|| {
                 ApiError::invalid(

@@ -248,7 +248,8 @@ pub(super) fn list(call: &mut Call) -> Outcome {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {
                 let group = GrantKey::of_on(&key.who, &key.scope);
-                // A page ends after a whole group, because the next page begins with a new group.
+                // A group consists of all grants to the same grantee on the same scope. A page ends only after a whole group, because the next page
+                // begins with a new group.
                 if wants_end && last.as_ref() != Some(&group) {
                     return Ok(ControlFlow::Break(()));
                 }

@@ -1,4 +1,4 @@
-//! `POST /v3/auth/tokens`: the user, the methods that prove it, and the requested scope.
+//! `POST /v3/auth/tokens`: the user, the methods of the login, and the requested scope.
 
 use super::oauth_signature::SignedRequest;
 use super::oauth1;
@@ -32,7 +32,7 @@ enum Proof {
 /// A user and a passcode.
 type Given = (ResourceRef, Secret);
 
-/// The methods of a login: at most one proof, at most one passcode, and at least one of both; or a signature alone.
+/// The methods of a login: at most one proof, at most one passcode, and at least one of the two; or a signature alone.
 #[derive(Debug)]
 enum Proofs {
     Proof(Proof, Option<Given>),
@@ -66,7 +66,7 @@ pub(super) async fn login(
     let receipt = asked.as_ref().map(|ask| house.read_receipt(ask)).transpose()?;
     let mut arrival = match proofs {
         Proofs::OAuth1 => {
-            // The body of JSON is not signed (RFC 5849 §3.4.1.3.1).
+            // The signature does not cover a JSON body (RFC 5849 §3.4.1.3.1).
             let signed = SignedRequest::read(head, base, &[])?;
             let client = oauth1::Client { faces, connection, head };
             let made = client.session(signed, asked.as_ref(), || wanted(house, scope), trace).await?;
@@ -115,7 +115,7 @@ pub(super) async fn login(
     answer(faces, head, &made)
 }
 
-/// As in Keystone, a bad token in the body is answered 404, like a bad `X-Subject-Token`; 401 is for a bad token of a caller and for other credentials.
+/// As in Keystone, a bad token in the body is answered with 404, like a bad `X-Subject-Token`. Other bad credentials are answered with 401.
 fn not_admitted(refusal: Refusal, credential: &Credential) -> ApiError {
     let failure = Failure::from(refusal);
     let is_unauthorized = status_of(&failure) == StatusCode::UNAUTHORIZED;
@@ -132,7 +132,7 @@ fn answer(faces: &Faces, head: &Parts, made: &IssuedToken) -> Outcome {
     Ok(ApiResponse::with_token(StatusCode::CREATED, body, &made.token))
 }
 
-/// The scope that a request names, with ids.
+/// The requested scope, with ids instead of names.
 fn wanted(house: &House, scope: ScopeRef) -> Result<Wanted, ApiError> {
     let nowhere = || {
         ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
@@ -151,7 +151,8 @@ fn wanted(house: &House, scope: ScopeRef) -> Result<Wanted, ApiError> {
     })
 }
 
-/// The credential of a proof. The account of a name or id is looked up first.
+/// The credential that door 2 checks for this proof. If the proof names a user or an application credential by name or id, this function looks up its
+/// authid. A token needs no lookup.
 fn credential_of(faces: &Faces, proof: Proof, trace: &mut Trace) -> Result<Credential, ApiError> {
     let house = faces.arc_house();
     Ok(match proof {
@@ -253,7 +254,7 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
     let (mut proof, mut passcode, mut is_signed, mut seen) = (None, None, false, Vec::new());
     for method in methods {
         let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
-        // As in Keystone, a method counts once.
+        // As in Keystone, a method that is repeated counts once.
         if seen.contains(&method) {
             continue;
         }

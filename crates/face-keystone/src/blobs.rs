@@ -30,8 +30,8 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
-/// Adds the key to a credential of another server if its type is `ec2`. As in that server, the key is limited to the application credential in the
-/// blob.
+/// For an import: if a credential of another server has the type `ec2`, adds the key that is in its blob. As on that server, the key is limited to
+/// the application credential in the blob.
 ///
 /// # Errors
 /// When the blob has no key, or names a trust or an access token.
@@ -210,8 +210,8 @@ impl Resource for Blob {
     }
 }
 
-/// The credential with the changes of the body. The id of an EC2 credential is the digest of its first access key. As in Keystone, requests are
-/// still found by that key, even if the blob gets another one.
+/// The credential with the changes of the body. The id of an EC2 credential is the digest of its first access key. As in Keystone, the credential is
+/// still found by its first access key, even if the blob gets another access key.
 fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     let mut edited = before.row.clone();
     edited.change(given)?;
@@ -241,7 +241,7 @@ pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
     let is_none = |name: &str| value.get(name).is_none_or(|value| value.is_null() || value == "");
-    // A value that is no text names no credential.
+    // A value that is not a string names no application credential.
     let is_made_so = by.is_some() && value.get("app_cred_id").and_then(Value::as_str) == by.as_deref();
     is_none("trust_id") && is_none("access_token_id") && (is_none("app_cred_id") || is_made_so)
 }

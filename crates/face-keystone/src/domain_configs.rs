@@ -1,5 +1,5 @@
-//! The configuration of a domain. It is stored, checked and shown without secrets. It will configure the directory that the users of the domain come
-//! from; nothing reads it yet.
+//! The configuration of a domain. It is stored, checked and shown without secrets. In Keystone it configures the directory that the users of the
+//! domain come from. In this server it has no effect.
 
 use super::resource::Resource as _;
 use super::{ApiError, ApiResponse, Call, Outcome};
@@ -144,7 +144,7 @@ impl Part {
     }
 }
 
-/// The options of a configuration that may be shown.
+/// The options of a configuration that are not secret.
 fn shown(config: &DomainConfig) -> impl Iterator<Item = (&str, &str, Value)> {
     let open = config.options.iter().filter(|option| !option.sensitive);
     open.map(|option| {
@@ -153,7 +153,7 @@ fn shown(config: &DomainConfig) -> impl Iterator<Item = (&str, &str, Value)> {
     })
 }
 
-/// The domain in the path, its text, and the permit of the call.
+/// The domain in the path if it exists, the text in the path, and the permit of the call.
 fn domain(call: &mut Call) -> Result<(Option<DomainId>, String, ApiPermit), ApiError> {
     let said = call.parameter(0).to_owned();
     let permit = call.allow(&About::default())?;
@@ -237,7 +237,7 @@ pub(super) fn put(call: &mut Call) -> Outcome {
     Ok(Part::default().response(status, shown(&config)))
 }
 
-/// Changes options. A group or option that the path names has to be there.
+/// Changes options. If the path names a group or option, the configuration must contain it.
 pub(super) fn update(call: &mut Call) -> Outcome {
     let (found, said, permit) = domain(call)?;
     let id = existing(found, &said)?;
@@ -259,7 +259,7 @@ pub(super) fn update(call: &mut Call) -> Outcome {
     Ok(Part::default().response(StatusCode::OK, shown(&config)))
 }
 
-/// Deletes the options of a part. A group or option that the path names has to be there.
+/// Deletes the options of a part. If the path names a group or option, the configuration must contain it.
 pub(super) fn delete(call: &mut Call) -> Outcome {
     let (found, said, permit) = domain(call)?;
     let id = existing(found, &said)?;
@@ -275,7 +275,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     Ok(ApiResponse::no_content())
 }
 
-/// Refuses a change of a group or option that the configuration does not have. Secrets count.
+/// Refuses a change of a group or option that the configuration does not have. An option that is a secret counts as contained.
 fn unless_absent(call: &Call, id: &DomainId, part: &Part, said: &str) -> Result<(), ApiError> {
     if part.group.is_none() {
         return Ok(());
@@ -285,7 +285,7 @@ fn unless_absent(call: &Call, id: &DomainId, part: &Part, said: &str) -> Result<
     if has_it { Ok(()) } else { Err(part.missing(said)) }
 }
 
-/// Shows the defaults of all options, of a group, or of one option. A secret has none.
+/// Shows the defaults of all options, of a group, or of one option. A secret has no default.
 pub(super) fn defaults(call: &mut Call) -> Outcome {
     call.allow(&About::default())?;
     let part = Part::of(call, 0);
@@ -302,7 +302,8 @@ pub(super) fn defaults(call: &mut Call) -> Outcome {
     }
 }
 
-/// Shows the rules for passwords of the default domain to every user: the length as a regular expression, and all rules of the form in words.
+/// Shows the rules for passwords of the default domain to every user: the configured regular expression, or one for the length; and all rules about
+/// the form in words.
 pub(super) fn security_compliance(call: &mut Call) -> Outcome {
     const GROUP: &str = "security_compliance";
     let (found, said, _) = domain(call)?;

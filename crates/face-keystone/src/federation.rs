@@ -1,5 +1,5 @@
-//! Federation (`OS-FEDERATION`): identity providers with their protocols, mappings, and service providers. Nobody signs in by federation yet: these
-//! calls answer 501.
+//! Federation (`OS-FEDERATION`): identity providers with their protocols, mappings, and service providers. Users cannot log in by federation: the
+//! calls for a login answer 501.
 
 use super::listing::{self, Each, Filters, records};
 use super::mapping_rules::{DEFAULT_VERSION, check_mapping_rules};
@@ -147,7 +147,7 @@ impl Resource for Protocol {
         json!({ "mapping_id": self.mapping.0 })
     }
 
-    /// As in Keystone, every body names the mapping.
+    /// As in Keystone, every body must contain `mapping_id`.
     fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.only(&["mapping_id", "remote_id_attribute"])?;
         self.mapping = MappingId(given.needed("mapping_id")?);
@@ -225,7 +225,8 @@ impl Resource for Mapping {
         json!({ "rules": rules, "schema_version": self.schema_version })
     }
 
-    /// As in Keystone, a changed mapping is a whole new one: rules without a version have the default version. Other attributes are dropped.
+    /// As in Keystone, a change replaces the whole mapping. If the body has no version, the mapping gets the default version. Other attributes in the
+    /// body are ignored.
     fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         *self = mapping(given)?;
         Ok(())

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
 
-/// Paths whose relation is not made of their words.
+/// The relations of the paths whose relation does not consist of the words of the path.
 const OTHERS: [(&str, &str); 24] = [
     ("/domains/config/default", "domain_config_default"),
     ("/domains/config/{group}/default", "domain_config_default_group"),
@@ -48,7 +48,7 @@ fn singular(word: &str) -> String {
     }
 }
 
-/// The relation of a path, below that of the documentation: its words, in the singular if the id of one resource follows.
+/// The relation of a path, relative to `DOCS`: the words of the path, each in the singular if an id follows it.
 fn relation(path: &str) -> String {
     let (extensions, words): (Vec<&str>, Vec<&str>) =
         path.split('/').filter(|part| !part.is_empty()).partition(|part| part.starts_with("OS-"));
@@ -66,7 +66,7 @@ fn relation(path: &str) -> String {
     }
 }
 
-/// The relation of a parameter in a path, below that of the documentation.
+/// The relation of a parameter in a path, relative to `DOCS`.
 fn parameter(name: &str) -> String {
     match name {
         "group" | "option" => format!("param/config_{name}"),
@@ -85,7 +85,7 @@ fn parameter(name: &str) -> String {
 /// The document.
 pub(super) fn home() -> Value {
     let mut resources = Map::new();
-    // Keystone has no entry for single rules: their path is one of an option.
+    // As in Keystone, the paths of `security_compliance` have no entry. They match the paths of a group and of an option, which have an entry.
     let has_entry = |path: &&str| !path.is_empty() && !path.contains("/security_compliance");
     for path in V3.iter().map(|route| route.path).filter(has_entry) {
         let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));

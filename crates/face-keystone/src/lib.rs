@@ -112,7 +112,8 @@ impl ApiResponse {
         ApiResponse { subject: secret_header(token), ..Self::new(status, body.into()) }
     }
 
-    /// The response to a login that is not complete: the receipt in its header, and what it is good for in the body.
+    /// The response to a login that is not complete: the receipt in its header, and in the body the methods that were accepted and those that are
+    /// still required.
     fn with_receipt(value: &Value, receipt: &str) -> Self {
         ApiResponse { receipt: secret_header(receipt), ..Self::json(StatusCode::UNAUTHORIZED, value) }
     }
@@ -168,7 +169,7 @@ impl From<enfilade_admin::Error> for ApiError {
             Error::Exists { .. } => ApiError::Message(StatusCode::CONFLICT, why.to_string()),
             Error::Missing { what, name, .. } => ApiError::missing(what, &name),
             Error::Refused(why) => ApiError::Message(StatusCode::FORBIDDEN, why),
-            // To repeat the request would not help.
+            // The status is not 503, because repeating the request would not help.
             Error::Commit(CommitError::TooLarge { what, bytes, limit, .. }) => ApiError::Message(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!(
@@ -221,9 +222,10 @@ impl Call {
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// The error of a call about a record that does not exist, or that the caller may not see: the same for both. `about` has the properties that the
-    /// rule uses if the record does not exist. If the rule permits the call, the error is `missing`. If it refuses the call, the error is `missing` only
-    /// if the caller is one to which absent records are known ([`Rule::known_to`]), or the id cannot be the id of a record (`is_id`).
+    /// The error of a call about a record that does not exist, or that the caller may not see. The error is the same in both cases. `about` has the
+    /// properties by which the rule judges a record that does not exist. If the rule permits the call, the error is `missing`. If the rule refuses
+    /// the call, the error is `missing` only if [`Rule::known_to`] lets the caller know that the record does not exist. With [`KnownTo::Readers`],
+    /// the error is also `missing` if the id cannot be the id of a record (`is_id` is false).
     fn unseen(&mut self, about: &About<'_>, is_id: bool, missing: ApiError) -> ApiError {
         let Err(why) = self.allow(about) else { return missing };
         match self.rule().map(|rule| rule.known_to) {

@@ -211,7 +211,8 @@ pub(super) fn answer(
     let (rows, last_id, is_over) = (0, None, false);
     let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
     let house = std::sync::Arc::clone(call.faces.arc_house());
-    // The first piece does not count for the user's limit of memory. Over HTTP/2 a connection has many responses, so their first pieces are short.
+    // The first piece does not count against the user's limit of memory. Over HTTP/2 a connection has many responses, so their first pieces are
+    // short.
     let first = if call.head.version == Version::HTTP_2 { UNCOUNTED_BYTES } else { CHUNK_BYTES };
     while !listing.is_over && listing.json.len() < first {
         house.source().read(|view| listing.go_on(view))??;

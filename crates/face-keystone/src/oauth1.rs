@@ -96,7 +96,7 @@ impl Client<'_> {
         Ok((proof, named))
     }
 
-    /// Changes the facts in the name of the consumer. A commit waits for a disk.
+    /// Changes the facts, with the consumer as author. A commit waits for a disk.
     async fn change<R: Send + 'static>(
         &self,
         who: Word,
@@ -155,7 +155,7 @@ fn form(id: &str, secret: &SharedSecret, expires: i64) -> ApiResponse {
     ApiResponse { content_type, ..ApiResponse::new(StatusCode::CREATED, body.into()) }
 }
 
-/// `PUT /v3/OS-OAUTH1/authorize/{request_token_id}`: the user of the session delegates roles of its own.
+/// `PUT /v3/OS-OAUTH1/authorize/{request_token_id}`: the user of the session delegates some of the user's roles.
 pub(super) fn approve(call: &mut Call) -> Outcome {
     let permit = call.allow(&About::default())?;
     let id: Result<RequestTokenId, _> = call.parameter(0).parse();

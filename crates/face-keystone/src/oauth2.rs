@@ -66,7 +66,7 @@ pub(super) async fn token(
     Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
-/// The body of an error. `text` says as much as a client may learn.
+/// The body of an error. `text` contains only what the client may know.
 pub(super) fn error(error: &ApiError, status: StatusCode, text: &str) -> Value {
     let (code, text) = match (error, status) {
         (ApiError::GrantType(_), _) => ("unsupported_grant_type", text),

@@ -24,8 +24,8 @@ const PARAMETERS_MAX: usize = 32;
 const SIGNATURE: &str = "oauth_signature";
 
 impl SignedRequest {
-    /// Reads the header, and builds the signed text. `base` is the scheme and the host by which the client reached this server. A `body` counts
-    /// if it is a form.
+    /// Reads the header, and builds the signed text. `base` is the scheme and the host by which the client reached this server. `body` is part of the
+    /// signed text only if it is a form.
     pub(super) fn read(head: &Parts, base: &str, body: &[u8]) -> Result<Self, ApiError> {
         let header = credential::oauth(&head.headers).map_err(Refusal::from)?;
         let parameters = in_header(header).ok_or_else(|| {
@@ -65,7 +65,7 @@ impl SignedRequest {
         found.ok_or_else(|| ApiError::invalid(format!("Expecting to find {name} in `Authorization: OAuth`.")))
     }
 
-    /// The question to door 2. An id or signature in another form is judged like one that does not exist, or does not match.
+    /// The question to door 2. A malformed id is judged like an id that does not exist, and a malformed signature like a wrong signature.
     pub(super) fn ask(&self, token: OAuthToken) -> Result<OAuthAsk, ApiError> {
         let timestamp = self.get("oauth_timestamp")?;
         let seconds = timestamp.parse::<u32>().ok().filter(|_| timestamp.bytes().all(|b| b.is_ascii_digit()));

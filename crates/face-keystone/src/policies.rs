@@ -58,7 +58,7 @@ fn text(given: &RequestBody, name: &str) -> Result<String, Error> {
     given.text(name)?.flatten().ok_or_else(expected)
 }
 
-/// What the policy of an association is for.
+/// The kind of record that the policy of an association is for.
 #[derive(Clone, Copy)]
 enum Kind {
     Endpoint,

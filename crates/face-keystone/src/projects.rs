@@ -117,7 +117,7 @@ impl Resource for Project {
 }
 
 /// Answers a call about the project in the path. If there is none, the id may be that of a domain. The domain is looked up last, so that calls about
-/// projects cost no more.
+/// projects need no further lookup.
 fn or_domain(
     call: &mut Call,
     answer: fn(&mut Call) -> Outcome,
@@ -136,7 +136,7 @@ fn or_domain(
 fn show(call: &mut Call) -> Outcome {
     let (mut project, permit) = Project::found(call)?;
     let others = relatives(call, &project, &permit)?;
-    // The parents and the subtree are attributes of this response alone.
+    // The parents and the subtree are attributes of this response only.
     project.extra.extend(others);
     Ok(answer(call, StatusCode::OK, project, &permit))
 }

@@ -1,4 +1,5 @@
-//! Receipts: a login whose methods do not satisfy the rules of its user gets a receipt for them. The client sends the receipt with further methods.
+//! Receipts: a login whose methods do not satisfy the rules of its user gets a receipt for these methods. The client then sends the receipt together
+//! with further methods.
 
 use super::render::time;
 use super::{ApiError, ApiResponse, Outcome, RECEIPT};

@@ -16,7 +16,7 @@ pub(super) struct Form {
 }
 
 /// Returns the response body, and the revision of the facts from which the body was built. The JSON is written directly, because this function runs
-/// for every token whose body is not remembered. To build a tree of values first would take as long as all other steps.
+/// for every token whose body is not remembered. To build a tree of JSON values first would take as long as all other steps together.
 pub(super) fn token_body(
     source: &dyn Source,
     session: &Session,

@@ -21,7 +21,8 @@ pub(super) fn invalid(why: impl Into<String>) -> Error {
 /// Whether a value has the type of the option.
 type IsIt = fn(&Value) -> bool;
 
-/// Keystone's options of a user, and the type of each. Every resource with options has `immutable`, too; in Keystone a user has not.
+/// Keystone's options of a user, and the type of each. Every kind of resource with options also has the option `immutable`. In Keystone, users do not
+/// have this option.
 const OPTIONS_OF_USER: [(&str, IsIt); 7] = [
     ("ignore_change_password_upon_first_use", Value::is_boolean),
     ("ignore_password_expiry", Value::is_boolean),
@@ -228,7 +229,7 @@ impl RequestBody {
         all.map(Some).ok_or_else(|| self.wrong(name, "a list of strings"))
     }
 
-    /// A list of texts, each of which is there once; null is an empty list.
+    /// A list of texts, without duplicates; null is an empty list.
     pub(super) fn distinct_texts(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         if self.object.get(name).is_some_and(Value::is_null) {
             return Ok(Some(Vec::new()));
@@ -260,7 +261,7 @@ impl RequestBody {
             for (name, value) in given {
                 match (is_of_option(self.what, name, value), value) {
                     (Some(_), Value::Null) => drop(options.remove(name)),
-                    // An earlier version stored more options.
+                    // An earlier version stored options that are no longer accepted. Such an option can still be removed.
                     (None, Value::Null) if options.contains_key(name) => drop(options.remove(name)),
                     (Some(true), value) => drop(options.insert(name.clone(), value.clone())),
                     _ => {
@@ -292,8 +293,8 @@ fn are_different(all: &[Value]) -> bool {
     all.iter().enumerate().all(|(at, one)| !all.iter().take(at).any(|other| other == one))
 }
 
-/// The rules for multi-factor authentication in the options of a user, if they are in force: Keystone obeys them unless
-/// `multi_factor_auth_enabled` is false.
+/// The rules for multi-factor authentication in the options of a user. Empty if `multi_factor_auth_enabled` is false, because Keystone then ignores
+/// the rules.
 pub fn mfa_rules(options: &Map<String, Value>) -> Vec<Vec<String>> {
     let rules = options.get("multi_factor_auth_rules").filter(|rules| are_rules(rules));
     let is_off = options.get("multi_factor_auth_enabled") == Some(&Value::Bool(false));

@@ -91,7 +91,7 @@ pub(super) struct Store<R: Row> {
 }
 
 impl<R: Resource + StoredResource> Store<R> {
-    /// The functions for kinds of which each resource is one record with additional attributes.
+    /// The functions for most kinds: each resource is one record with additional attributes.
     pub(super) const BY_ID: Self = Store {
         change: |ctx, record, given| {
             let id = RecordId::Existing(record.id.clone());
@@ -178,7 +178,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         None
     }
 
-    /// The new user or group for which a request gives the name `_name`.
+    /// The user or group that gets the name `_name` by a request.
     fn party_named(_name: &str) -> Option<Party<'_>> {
         None
     }
@@ -188,7 +188,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(Box::new(|_| true))
     }
 
-    /// Adapts the record to the present second (`_now`) for a response.
+    /// Changes the attributes of the record that depend on the present time `_now` (in seconds), for a response.
     fn see(&mut self, _view: &View<'_>, _id: &Self::Key, _now: i64) -> Result<(), ApiError> {
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Resource for NamedRole {
         created(call, (permit, given), &RecordId::New, &new)
     }
 
-    /// As in Keystone, the roles of a domain have a rule of their own.
+    /// As in Keystone, a second rule must permit the call if the role belongs to a domain.
     fn show(call: &mut Call) -> Outcome {
         let (found, permit) = Self::found(call)?;
         if found.row.domain.is_some() {
@@ -151,7 +151,7 @@ pub(super) fn show_implied(call: &mut Call) -> Outcome {
     }
 }
 
-/// As in Keystone, the answer has no content. The caller of HEAD needs a rule of its own.
+/// As in Keystone, the response to HEAD has no content, and HEAD has a rule of its own.
 pub(super) fn check_implied(call: &mut Call) -> Outcome {
     show_implied(call).map(|_| ApiResponse::no_content())
 }

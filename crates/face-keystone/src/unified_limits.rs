@@ -233,7 +233,7 @@ fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<D
     }
 }
 
-/// A filter names a project or domain by a text that is no id.
+/// The error for a filter that names a project or domain by a text that is not an id.
 struct NoSuchOwner;
 
 /// The project or domain in the filters of a list request.
@@ -259,7 +259,7 @@ fn limit(given: &RequestBody) -> Result<NewLimit, Error> {
     ])?;
     let (project, domain) = (given.text("project_id")?.flatten(), given.text("domain_id")?.flatten());
     let owner = match (project, domain) {
-        // The id of a domain is accepted as that of its project (as in Keystone).
+        // The id of the default domain is also accepted as id of a project, as in Keystone, where each domain is a project.
         (Some(text), None) if text == DomainId::DEFAULT.to_keystone() => {
             LimitOwner::Domain(DomainId::DEFAULT)
         }

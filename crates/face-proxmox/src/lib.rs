@@ -246,7 +246,8 @@ fn version(_: &mut Call) -> Outcome {
 /// Lists the realms, for any login that is not limited to a project.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
-    // A domain of Identity v3 is a realm, too. Its description is not for users of other domains.
+    // A realm is also a domain of Identity v3, and users of other domains may not see its description. So only a caller with `Sys.Audit` gets the
+    // description as comment.
     let sees_comments = call.permit("/access", Privileges::SYS_AUDIT, None).is_ok();
     // This server itself checks the passwords of each realm, as Proxmox does for the type `pbs`.
     let realm = |row: enfilade_admin::keystone::DomainSummary| {

@@ -36,7 +36,7 @@ pub(crate) fn push_privileges(xml: &mut String, is_there: impl Fn(AccessMask) ->
 }
 
 impl Control {
-    /// The parts that the user may read.
+    /// The owner and ACL of a resource, if the user may read them.
     pub(crate) fn of(found: &Found, own: (Sid, String), parent: String) -> Option<Self> {
         found.descriptor().map(|descriptor| Control { descriptor, own, parent })
     }

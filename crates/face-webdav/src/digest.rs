@@ -1,5 +1,4 @@
-//! `Repr-Digest` and `Content-Digest` (RFC 9530): the received content is compared with the digests of the sender before it becomes
-//! visible.
+//! `Repr-Digest` and `Content-Digest` (RFC 9530): the received content is compared with the digests of the sender before the content becomes visible.
 
 use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use base64::Engine as _;

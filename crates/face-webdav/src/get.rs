@@ -36,7 +36,8 @@ pub(crate) enum Content {
 pub(crate) async fn get(call: Call, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
-    // An HTTP/1.1 connection has one response in memory; an HTTP/2 connection can have many, even if the client reads none.
+    // An HTTP/1.1 connection has one response in memory; an HTTP/2 connection can have many, even if the client reads none. So responses over HTTP/2
+    // count against the user's share of memory.
     let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
     // Serving a file from memory is faster than waking another thread.

@@ -156,8 +156,8 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request. It also adds a header that shows
-/// which site's page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
+/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request. The browser also adds a header with
+/// the site whose page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
 fn is_of_another_site(request: &Request<Received>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
@@ -178,7 +178,7 @@ fn is_of_another_site(request: &Request<Received>) -> bool {
     }
 }
 
-/// A program gets a file; a browser also gets a page for a directory.
+/// Answers GET. Every client can get a file. A browser also gets a page for a directory.
 async fn get_for(call: Call) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
@@ -240,7 +240,7 @@ async fn blocking_failure<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let turn = share.turn().await;
-    // The work keeps its place in the share until it ends, also if its client disconnects.
+    // The work occupies a thread of the user's share until the work ends, even if the client disconnects.
     let work = move || {
         let _turn = turn;
         work()
@@ -335,7 +335,7 @@ async fn delete(call: Call) -> Answer {
             return Err(RequestError::Header("Depth").into());
         }
         let conditions = RequestConditions::of(&head)?;
-        // Dropped with this request, also when its client disconnects.
+        // This value is dropped with the request, also if the client disconnects. Then the work is cancelled.
         let cancel_on_drop = CancelOnDrop::default();
         let cancel = cancel_on_drop.token();
         let goal = place.clone();

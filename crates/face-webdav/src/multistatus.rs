@@ -74,7 +74,7 @@ impl Live {
         self.written()[0]
     }
 
-    /// The name, the start tag and the end tag of the property. They are constants because many are written for every entry.
+    /// The name, the start tag and the end tag of the property. These texts are constants, because many of them are written for every entry.
     fn written(self) -> [&'static str; 3] {
         macro_rules! written {
             ($name:literal) => {
@@ -119,7 +119,7 @@ pub(crate) struct Resource<'a> {
     pub(crate) more: &'a More,
 }
 
-/// The requested properties that are not part of a file's state.
+/// The requested properties that are not part of a file's metadata.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct More {
     pub(crate) properties: Vec<Property>,

@@ -217,7 +217,7 @@ fn name_of(place: &ResourcePath) -> &str {
     if place.path.is_root() { place.datastore.as_str() } else { place.path.name() }
 }
 
-/// As [`begin`], for the resource that was found, or for a directory that only leads on (`None`).
+/// As [`begin`], for the resource that was found, or for a directory that the user sees only on a way to shared objects (`None`).
 fn begin_with(
     mut stay: Stay,
     found: Option<Found>,
@@ -226,7 +226,7 @@ fn begin_with(
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
-    // The limit applies only to collections (RFC 4918 §9.1), so a file is described.
+    // The limit applies only to collections (RFC 4918 §9.1), so a request for a file is answered.
     let kind = found.as_ref().map_or(NodeKind::Directory, Found::kind);
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && kind == NodeKind::Directory {
         return Err(RequestError::Depth.into());
@@ -461,7 +461,7 @@ fn push_itself(
     let meta = found.map_or(&COLLECTION, |found| found.node.meta());
     let mut more = match found {
         Some(found) => more_of(found, place, stay, Wants::of(form.asked()))?,
-        // Nothing is known about a directory that only leads on: not even whether it exists.
+        // Nothing is known about a directory that the user sees only on a way to shared objects, not even whether it exists.
         None => More { granted: Some(AccessMask::NONE), ..More::default() },
     };
     (more.now, more.principal) = (stay.now().unix_seconds, Some(principal(stay)));

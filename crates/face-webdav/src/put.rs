@@ -32,7 +32,7 @@ pub(crate) async fn put(call: Call) -> Answer {
         return end(trace, Err(RequestError::Method.into()), Aim::File);
     }
     let (head, body) = request.into_parts();
-    // A client that sends chunks may still declare the length (Finder).
+    // A client that sends the body in chunks, such as Finder, may declare the length in this header.
     let said =
         head.headers.get("x-expected-entity-length").and_then(|value| value.to_str().ok()?.parse().ok());
     let expected = body.size_hint().exact().or(said);

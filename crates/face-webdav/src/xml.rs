@@ -1,5 +1,6 @@
-//! Reads XML bodies with a pull parser, in bounded space and depth. Document types are refused, and all entities except the five of XML itself. Parts
-//! of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some XML parsers reject.
+//! Reads XML bodies with a pull parser, in bounded space and depth. Document types are refused, and so are all entities except the five that XML
+//! predefines. Parts of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some XML parsers
+//! reject.
 
 use super::xml_names::is_name;
 use enfilade_faces::RequestError;

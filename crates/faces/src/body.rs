@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 #[error("the response was cut short")]
 pub struct Cut;
 
-/// A response over HTTP/2 of at most this many bytes does not count for the limit of its user: it fits into one frame (RFC 9113 §4.2).
+/// A response over HTTP/2 of at most this many bytes does not count against the memory limit of its user, because it fits into one frame (RFC 9113
+/// §4.2).
 pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// A piece of a response. The value `place` counts the bytes of the piece for the limit of the user. The value is dropped after the whole piece is
-/// sent or dropped.
+/// A piece of a response. The value `place` counts the bytes of the piece against the memory limit of the user. `place` is dropped after the whole
+/// piece is sent or dropped.
 pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
     struct Counted<B, P> {
         bytes: B,

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// The peer of a connection over a Unix socket, until its proxy names the client. No client has this address, and no request is served for it.
+/// Stands for the peer of a connection over a Unix socket, until the proxy names the client. No client has this address. A request whose client is
+/// not named is refused.
 pub const UNNAMED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The connection of a request.
@@ -24,7 +25,7 @@ pub struct Connection {
     pub cut: Arc<Notify>,
     /// Whether the client's URLs begin with `https`: the connection uses TLS, or a trusted proxy says so.
     pub is_https: bool,
-    /// The slot of this connection, in the limit of connections without an authenticated request.
+    /// The slot of this connection in the limit of connections that have sent no authenticated request yet.
     pub anonymous: Arc<AnonymousSlot>,
     /// The visitor of the last request on this connection.
     pub last: Arc<LastVisitor>,
@@ -57,7 +58,8 @@ impl std::fmt::Debug for Proxies {
     }
 }
 
-/// The slot of a connection without an authenticated request. The first request whose credential door 2 accepts frees the slot.
+/// The slot of a connection in the limit of connections that have sent no authenticated request yet. The first request whose credential door 2
+/// accepts frees the slot.
 pub struct AnonymousSlot {
     is_released: AtomicBool,
     slot: Mutex<Option<Box<dyn Send>>>,

@@ -1,5 +1,5 @@
 //! The only module that reads credentials from requests. A request must contain exactly one credential, in the only form that is accepted for its
-//! kind. If a proxy in front and this server read different credentials, an attacker can use the difference.
+//! kind. Otherwise a proxy in front might read another credential than this server, and an attacker could use the difference.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -73,7 +73,7 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
     let decoded = |text: &str| {
         percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new)
     };
-    // A spelling of a name may contain percent-encoded bytes, so a ticket that is not encoded must not be decoded.
+    // The spelling of a user's name may itself contain percent-encoded bytes. So a ticket that is not percent-encoded must not be decoded.
     let text = match text.starts_with("PBS:") {
         true => Some(Zeroizing::new(text.to_owned())),
         false => decoded(text),
@@ -88,15 +88,16 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
     Ok(TicketAsk { userid, session: SessionAsk { token }, csrf })
 }
 
-/// A ticket in the form that [`ticket_of`] reads. It is ASCII, because a cookie can contain nothing else.
+/// A ticket in the form that [`ticket_of`] reads. The ticket is ASCII, because a cookie can contain nothing else.
 pub fn ticket_text(user: &Authid, token: &str) -> String {
     format!("PBS:{}:{token}", user.to_word())
 }
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
 
-/// The credential of a request to the Identity API, in which `X-Subject-Token` is not a credential but the token to examine. keystoneauth's plugin
-/// `v3oauth2clientcredential` sends a token in `X-Auth-Token` and another one in `Authorization: Bearer`: then `X-Auth-Token` counts, as in Keystone.
+/// The credential of a request to the Identity API, in which `X-Subject-Token` is not a credential but the token to examine. If a request has one
+/// token in `X-Auth-Token` and another in `Authorization: Bearer`, `X-Auth-Token` counts, as in Keystone. keystoneauth's plugin
+/// `v3oauth2clientcredential` sends such requests.
 ///
 /// # Errors
 /// When there is no credential, or more than one.
@@ -114,7 +115,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     }
 }
 
-/// The credential of a request with exactly one.
+/// The credential in the headers, if there is exactly one.
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
@@ -129,7 +130,7 @@ fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     }
 }
 
-/// What follows the scheme in the one `Authorization` header of a login. A login is not judged by its `X-Auth-Token`, which some clients also send.
+/// The text after the scheme in the only `Authorization` header of a login. An `X-Auth-Token`, which some clients also send with a login, is ignored.
 fn login_header<'h>(headers: &'h HeaderMap, scheme: &str) -> Result<&'h str, Refusal> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(Refusal::NoCredential)?;
@@ -143,7 +144,7 @@ fn login_header<'h>(headers: &'h HeaderMap, scheme: &str) -> Result<&'h str, Ref
     }
 }
 
-/// The parameters of `Authorization: OAuth` (RFC 5849 §3.5.1), which are not parsed yet.
+/// The parameters of `Authorization: OAuth` (RFC 5849 §3.5.1), as unparsed text.
 ///
 /// # Errors
 /// When there is no such header, or more than one.
@@ -167,7 +168,7 @@ pub fn client(headers: &HeaderMap) -> Result<(String, Secret), Refusal> {
 }
 
 impl Carried<'_> {
-    /// The name and the bytes of the credential, which are not parsed yet.
+    /// The name of the credential's source, and the unparsed bytes of the credential.
     pub(crate) fn unread(&self) -> (&[u8], &[u8]) {
         match self {
             Carried::Header(name, value) => (name.as_str().as_bytes(), value.as_bytes()),
@@ -235,8 +236,8 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     secret_of(authid, &Zeroizing::new(secret))
 }
 
-/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617). A name or secret that nobody can have is judged like a wrong one:
-/// the answer is 401, so that a browser asks its user again instead of repeating it.
+/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617). A name or secret that nobody can have is judged like a wrong one.
+/// The answer is 401, so that a browser asks its user again and does not repeat the credential.
 fn basic(encoded: &str) -> Result<Credential, Refusal> {
     // The decoder is strict: it requires padding, and unused bits must be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
@@ -245,13 +246,13 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
     let (Some(name), Some(secret)) = (parts.next(), parts.next()) else {
         return Err(malformed("the Basic credential has no `:` between user and password"));
     };
-    // No name contains bytes that are not UTF-8.
+    // A name in bytes that are not UTF-8 belongs to nobody.
     let known = std::str::from_utf8(name).ok().and_then(|name| login(name).ok());
     match (known, Secret::new(secret)) {
         (Some(authid), Some(secret)) => Ok(Credential::Secret(SecretAsk { authid, secret })),
         (known, secret) => {
             let name = String::from_utf8_lossy(name);
-            // The failures of a known name with an impossible secret count for this name.
+            // A known name with an impossible secret counts as a failed login of this name.
             let named = known.map_or_else(|| word_of_id(&name), |authid| authid.to_word());
             let secret = secret.or_else(|| Secret::new(b"-"));
             let secret = secret.ok_or_else(|| malformed("the Basic credential has no secret"))?;
@@ -321,7 +322,7 @@ mod tests {
             let value = format!("Basic {}", STANDARD.encode(login));
             assert_eq!(of(&value).unwrap().authid.to_string(), name);
         }
-        // What nobody can have: such a name, bytes that are not UTF-8, or no secret.
+        // Credentials that nobody can have: an impossible name, a name in bytes that are not UTF-8, or no secret.
         for (login, named) in [
             (&b":x"[..], ""),
             (b" alice:x", "%20alice"),
@@ -425,7 +426,7 @@ mod tests {
             let (userid, token) = (ask.userid.as_str(), ask.session.token.reveal());
             assert_eq!((userid, token, ask.csrf.as_deref()), ("alice@pbs", b"abc".as_slice(), Some("x")));
         }
-        // A percent-encoded name stays as it is, unless the ticket is encoded once more.
+        // A name with percent-encoded bytes is read unchanged, also if the client percent-encodes the whole ticket.
         for name in ["J%C3%BCrgen%20Gro%C3%9F@%local", "ä@pam", "a%3Ab@%local", "100%@local"] {
             let user: Authid = name.parse().unwrap();
             let text = ticket_text(&user, "abc=");

@@ -265,7 +265,7 @@ fn is_token(text: &str) -> bool {
 }
 
 /// A value, and the text after it: a quoted string (RFC 9110 §5.6.4), or a word. A word may also contain the characters of an address with a port,
-/// because some proxies do not quote it.
+/// because some proxies do not quote addresses.
 fn read_value(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let (value, rest) = text.split_at(text.find([',', ';', ' ', '\t']).unwrap_or(text.len()));
@@ -452,7 +452,7 @@ mod tests {
         of("192.0.2.7", "https", "[::1]:1", "8443", "https [::1]:1");
         of("192.0.2.7", "https", "", "8443", "https ");
         of("192.0.2.7", "https", "a", "", "https a");
-        // What the client sent is not read; an inner proxy does not count.
+        // The values that the client sent are not read, and the values of an inner proxy do not count.
         of("1.2.3.4, 192.0.2.7, 10.0.0.2", "x, https, http", "x, a, inner", "x, 8443, 80", "https a:8443");
         of("192.0.2.7, 10.0.0.2", "https", "a", "8443", "https a:8443");
     }

@@ -156,13 +156,13 @@ pub struct Disk {
     pub available: u64,
 }
 
-/// The most datastores for which there are samples: a monitoring system stores every sample, for months.
+/// The most datastores for which there are samples. The number is limited because a monitoring system stores every sample for months.
 pub const DATASTORES_SHOWN_MAX: usize = 1_000;
 
-/// What the kernel says about this process.
+/// The resources that this process uses, as the kernel reports them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessUse {
-    /// The time on processors.
+    /// The processor time, in milliseconds.
     pub cpu_millis: u64,
     /// The memory in RAM.
     pub resident_bytes: u64,

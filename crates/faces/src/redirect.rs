@@ -1,5 +1,5 @@
-//! The listener of plain HTTP redirects to HTTPS. It also serves the challenge files of a certificate authority (RFC 8555 §8.3, HTTP-01), which
-//! certbot and lego write into a directory.
+//! The listener of plain HTTP, which redirects clients to HTTPS. The listener also serves the challenge files of a certificate authority (RFC 8555
+//! §8.3, HTTP-01), which certbot and lego write into a directory.
 
 use crate::body::Body;
 use crate::connection::Proxies;

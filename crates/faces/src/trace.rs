@@ -1,4 +1,4 @@
-//! The audit event of a request. The drop of the [`Trace`] records the event exactly once, after the last byte of the response.
+//! The audit event of a request. The event is recorded exactly once: when the [`Trace`] is dropped, after the last byte of the response.
 
 use crate::metrics::{Metrics, TimedDoor};
 use crate::request_error::{Failure, RequestError};

@@ -1,4 +1,4 @@
-//! The facts as a change would leave them, without a commit.
+//! The facts as they would be after a change, without committing the change.
 
 use crate::change::Change;
 use crate::error::{CommitError, SourceError};
@@ -9,7 +9,7 @@ use crate::view::{Each, Found, Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// The facts that a change on top of a view would lead to. Other readers do not see these facts.
+/// The facts of a view as they would be after a change. Other readers do not see these facts.
 pub struct After<'a> {
     before: &'a dyn Snapshot,
     at: At,
@@ -21,10 +21,10 @@ impl<'a> After<'a> {
     /// The facts after the change.
     ///
     /// # Errors
-    /// The errors of a commit of the change on top of this view.
+    /// The errors that a commit of the change would have at the revision of this view.
     pub fn of(before: &'a View<'_>, change: &Change) -> Result<Self, CommitError> {
         let next = before.at().next();
-        // No entry of the log counts as shipped, so none is trimmed.
+        // The last shipped revision is 0, so no entry of the change log is deleted.
         let writes = write_down(before, change, next.revision.0, Revision(0))?;
         let at = if writes.is_empty() { before.at() } else { next };
         let writes = writes.into_iter().map(|Write { table, key, stored }| ((table, key), stored)).collect();

@@ -47,7 +47,7 @@ pub struct AuditRecord {
 }
 
 /// The kind of author of a change. The kind matters when the store or its disk is nearly full. Users can make any number of changes that only take
-/// rights away. So the last free space is reserved for administrators who take rights away.
+/// rights away, and could fill the store with them. So the last free space is reserved for administrators who take rights away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requester {
     /// A user, who changes only the user's own records.
@@ -55,8 +55,9 @@ pub enum Requester {
     User,
     /// An administrator, or the server itself.
     Administrator,
-    /// A file that people edit. The file has changed already, and its records are refused if the facts do not follow it. So this change may use all
-    /// free space, also if it gives rights. A command or a request asks for space before it changes the file ([`crate::Source::has_room_for`]).
+    /// A file that people edit. The file has changed already, and the server must refuse the records of the file as long as they do not match it. So
+    /// this change may use all free space, also if it gives rights. A command or a request asks for space before it changes the file
+    /// ([`crate::Source::has_room_for`]).
     File,
 }
 
@@ -96,7 +97,7 @@ pub(crate) type Settled = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 /// How a mark (a stored revocation) is set. The last second that the mark covers is known only at the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The mark covers everything that was issued until the commit.
+    /// The mark covers all sessions that were issued until the commit.
     Now,
     /// As for `Now`. All tokens that the mark covers expire at this second or earlier.
     Until(i64),
@@ -127,7 +128,7 @@ impl Change {
         self
     }
 
-    /// The requester: a user or an administrator.
+    /// The requester: a user, an administrator, or a file.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -194,7 +195,8 @@ impl Change {
         self
     }
 
-    /// As [`Change::end`], for a token or an audit chain. `end` is the second since the epoch at which the last of these tokens expires.
+    /// As [`Change::end`], for a token or an audit chain. `end` is the time at which the token, or the last token of the chain, expires, in seconds
+    /// since the epoch.
     pub fn end_until(&mut self, mark: Revoked, end: i64) -> &mut Self {
         self.marks.insert(mark, Ending::Until(end));
         self

@@ -6,7 +6,7 @@
 pub struct Clocks {
     /// Wall clock, seconds since the epoch: for expiry dates that people chose.
     pub unix_seconds: i64,
-    /// Monotonic clock, milliseconds since some fixed moment: for ages, which must not change when the wall clock steps.
+    /// Monotonic clock, milliseconds since some fixed moment: for durations, which must not change when the wall clock is set.
     pub tick_millis: u64,
     /// Whether the records that are copied from edited files are up to date at this moment.
     pub mirror: MirrorHealth,

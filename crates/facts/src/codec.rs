@@ -59,8 +59,8 @@ pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision,
     Ok((revision, value))
 }
 
-/// The checksum in the header of a stored record, unchecked. The digest of a group of records is the sum of the checksums in their headers. The
-/// function returns 0 for a record that is too short to contain a checksum.
+/// The checksum in the header of a stored record. This function does not check whether the checksum matches the record. The digest of a group of
+/// records is the sum of these checksums. Returns 0 for a record that is too short to contain a checksum.
 pub fn claimed_checksum(stored: &[u8]) -> u128 {
     let sum = stored.get(1..=CHECKSUM_BYTES).and_then(|sum| sum.try_into().ok());
     sum.map_or(0, u128::from_be_bytes)
@@ -116,7 +116,7 @@ impl Writer {
         self.0.extend_from_slice(bytes);
         self
     }
-    /// Bytes with their length in front.
+    /// Bytes, after their length.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX)).fixed(bytes)
     }
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
     pub fn i64(&mut self) -> Option<i64> {
         self.fixed().map(i64::from_be_bytes)
     }
-    /// Yes or no; any other byte is damage and must not be read as "enabled".
+    /// Yes or no. Any other byte is damage. It must not be read as yes, because the field can mean "enabled".
     pub fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
             _ => None,
         }
     }
-    /// Bytes with their length in front.
+    /// Bytes, after their length.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let count = self.u32()?;
         self.take(count as usize)

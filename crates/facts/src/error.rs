@@ -23,7 +23,8 @@ pub enum SourceError {
 /// A change failed, and no part of the change was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Another change was committed first and changed a record that this change expects. The caller must read the facts again and repeat the change.
+    /// Another change was committed first, and a record no longer has the state that this change expects. The caller must read the facts again and
+    /// repeat the change.
     #[error("table `{}`, key {key}: another change came first; try again", table.name())]
     Conflict {
         /// The table.
@@ -73,7 +74,7 @@ impl From<SourceError> for CommitError {
     }
 }
 
-/// The text for a change that failed: the store could be read, unless a record is damaged.
+/// The text for a change that failed because the store did not answer. If a record is damaged, the text is about the record.
 fn not_changed(why: &SourceError) -> String {
     match why {
         SourceError::Unavailable(why) => format!("facts cannot be changed: {why}"),

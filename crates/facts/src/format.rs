@@ -21,7 +21,7 @@ use crate::vocabulary::LONG;
 /// |---|---|
 /// | 2 | the first that can be upgraded; records carry LMDB's transaction id of the commit |
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
-/// | 4 | each mark has a second record, by its last second (older marks get it at the first purge); the log has large lists of keys in pieces |
+/// | 4 | each mark has a second record, whose key contains the second in which the last token of the mark expires (older marks get this record at the first purge); the log has large lists of keys in pieces |
 /// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; names of imported records |
 /// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
 /// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
@@ -44,8 +44,8 @@ pub fn changes_keys(from: u32, table: Table) -> bool {
     from < 6 && table == Table::Names
 }
 
-/// Whether the access rules of users are only in the records of their application credentials. After all records are converted, they also become
-/// records of their own.
+/// Whether a store of the format `from` contains the access rules of users only in the records of their application credentials. After all records of
+/// such a store are converted, the upgrade also stores each access rule in a record of its own.
 pub fn lacks_access_rules(from: u32) -> bool {
     from < 8
 }
@@ -59,15 +59,15 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         // Since format 9, these 16 bytes begin a long id.
         (8, Table::Names) if key.get(1..17) == Some(&LONG) || value.get(..16) == Some(&LONG) => None,
         (8, Table::Users | Table::Groups | Table::Domains) if key == LONG => None,
-        // The options that exempt a user from locks and from inactivity.
+        // Adds the two options that exempt a user from locks and from inactivity, both switched off.
         (6, Table::Profiles) => Some((key, [value.as_slice(), &[0, 0]].concat())),
         (7, Table::Delegations) => Some((key, delegation_of_7(&value)?)),
         _ => Some((key, value)),
     }
 }
 
-/// In format 7, the last field of the record of an application credential is the credential that created it, or is missing. In format 8 it is an
-/// option, because another field follows.
+/// In format 7, the last field of the record of an application credential is the credential that created it, or is missing. In format 8, a flag
+/// before this field says whether it is present, because another field follows.
 fn delegation_of_7(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     from.fixed::<16>()?;

@@ -39,7 +39,8 @@ impl Horizon {
     }
 
     /// The last second of issue that a valid token can have at the time `now` (seconds since the epoch). The token may also be from a server whose
-    /// clock is ahead by at most [`CLOCK_SKEW_SECONDS`]. A revocation that is made now covers all sessions that were issued up to the returned second.
+    /// clock is ahead by at most [`CLOCK_SKEW_SECONDS`]. A revocation that is made now covers all sessions that were issued up to the returned
+    /// second.
     pub fn last_issue(self, now: i64) -> i64 {
         self.0.max(now.saturating_add(CLOCK_SKEW_SECONDS))
     }
@@ -51,21 +52,23 @@ impl Horizon {
     }
 }
 
-/// The purge time: a mark may be deleted if all tokens that the mark covers have expired by this time. It advances with the clock since the start of
-/// the machine, so a wall clock that is wrong cannot move it ahead. It stands still while the machine is off, and is never later than the wall clock.
+/// The purge time: a mark may be deleted if all tokens that the mark covers have expired by this time. The purge time advances with the time since
+/// the start of the machine, so that a wrong wall clock cannot move it ahead. It stands still while the machine is off, and is never later than the
+/// wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Seconds since the epoch.
     pub unix_seconds: i64,
-    /// The clock since the start of the machine at the moment of `unix_seconds`, in seconds.
+    /// The time since the start of the machine, in seconds, at the moment when `unix_seconds` was recorded.
     tick_seconds: i64,
-    /// Marks may have been deleted if their last token expires at this second or earlier. A token that expires in this second or earlier counts as
-    /// expired, even if the wall clock was set back.
+    /// Purges may have deleted every mark whose last token expires at this second or earlier. So a token that expires at this second or earlier
+    /// counts as expired, even if the wall clock was set back.
     purged: i64,
 }
 
 impl Passed {
-    /// The purge time now, computed from the last record of the purge time and from the clocks. Without a record it is the time of the oldest mark.
+    /// The purge time now, computed from the last record of the purge time and from the clocks. If there is no record yet, the purge time is the time
+    /// of the oldest mark.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -91,14 +94,14 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// Returns the same purge time, and records a deletion of marks. The deleted marks are those whose last token expires at the second `until` or
+    /// Returns the same purge time, with the additional information that marks were deleted whose last token expires at the second `until` or
     /// earlier.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
         Passed { purged: self.purged.max(until), ..self }
     }
 
-    /// Returns the same purge time, and records which marks another purge has deleted. `other` is the record of the other purge.
+    /// Returns the same purge time, with the additional information which marks another purge has deleted. `other` is the record of the other purge.
     #[must_use]
     pub fn after(self, other: Option<&Revocation>) -> Self {
         other.map_or(self, |other| self.purging(other.issued_before))
@@ -116,8 +119,9 @@ pub struct LastMarks {
     pub of_time: i64,
     /// The latest second that any mark covers, including deleted marks.
     pub of_any: i64,
-    /// Whether `of_time` and `of_any` include all marks, and each mark has its [`ReverseKey::Ends`](crate::tables::ReverseKey::Ends) record. A purge
-    /// finds a mark with this record, by the second at which the last token expires. Marks from before format 4 get the record at the first purge.
+    /// Whether `of_time` and `of_any` include all marks, and each mark has its [`ReverseKey::Ends`](crate::tables::ReverseKey::Ends) record. With
+    /// these records, a purge finds marks by the second at which their last token expires. Marks from before format 4 get the record at the first
+    /// purge.
     pub is_complete: bool,
 }
 

@@ -52,7 +52,7 @@ pub enum IndexError {
     /// The index is newer than the view, because another reader had a newer view. The caller must take a new view and read the index again.
     #[error("the index is newer than the view")]
     Ahead,
-    /// The index could not be brought up to the view. The caller must refuse the request.
+    /// The index could not be updated to the revision of the view. The caller must refuse the request.
     #[error(transparent)]
     Source(#[from] SourceError),
 }
@@ -60,7 +60,7 @@ pub enum IndexError {
 /// An index, shared by all threads of a process.
 pub struct Index<T> {
     built: ArcSwapOption<Built<T>>,
-    /// Held by the thread that brings the index up to a view. Other threads wait, and then find the index up to date.
+    /// Held by the thread that updates the index to the revision of a view. Other threads wait, and then find the index up to date.
     building: Mutex<()>,
 }
 

@@ -23,9 +23,10 @@ use crate::vocabulary::shortened;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, and the head. The change has the
-/// next revision. The list is empty if the change changes nothing. `commit` is the number that the source itself gives the commit. Old entries of the
-/// log are deleted, except the entries newer than `shipped`. `shipped` is the last revision that is in the audit log.
+/// The writes that commit a change to a store whose present records are `before`: the records of the change, their tallies, an entry of the change
+/// log, and the head. The change gets the next revision. The list is empty if the change changes nothing. `commit` is the number that the source
+/// itself gives the commit. The writes also delete old entries of the change log, but no entry that is newer than `shipped`, the last revision that
+/// is in the audit log.
 ///
 /// # Errors
 /// When a record is not in the expected state, a key or value is too large, or an existing record is damaged.
@@ -69,8 +70,8 @@ pub fn write_down(
     Ok(writes)
 }
 
-/// The effect of these writes on top of `before` (`tables::only_takes`). Writes that only take rights away may use the reserved part of the store's
-/// memory map, and the disk space in reserve.
+/// The effect of these writes on rights, compared with the records `before` (`tables::only_takes`). Writes that only take rights away may use the
+/// reserved part of the store's memory map, and the reserved disk space.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -87,7 +88,7 @@ pub fn effect_of(before: &dyn Snapshot, writes: &[Write]) -> Result<Effect, Sour
     Ok(Effect::Takes)
 }
 
-/// Whether the record is an assignment whose user, group or token no longer exists after these writes.
+/// Whether the record belongs to a user, group or token that no longer exists after these writes (`tables::keeps_out`).
 fn is_of_nobody(
     before: &dyn Snapshot,
     writes: &[Write],
@@ -160,7 +161,7 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
-    // The longest names fit.
+    // The longest names fit, so they are not shortened.
     let short = |text: &str| shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
     let keys =
         |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };
@@ -247,7 +248,8 @@ impl Tallies<'_> {
         let tally = self.of(table, group)?;
         let group_before = *tally;
         if group.len() == key.len() {
-            // If a group has only one record, the tally is computed from the new record alone. So writing over a damaged record repairs the group.
+            // If a group has only one record, the tally is computed from the new record alone. So a write that replaces a damaged record repairs the
+            // group.
             *tally = new.map_or_else(Tally::default, Tally::of);
         } else {
             old.into_iter().for_each(|old| tally.minus(Tally::of(old)));

@@ -12,7 +12,7 @@ pub struct FixedLimit {
     pub name: &'static str,
     /// The number.
     pub value: u64,
-    /// What it limits.
+    /// What is limited.
     pub what: &'static str,
 }
 
@@ -27,20 +27,20 @@ macro_rules! fixed {
 }
 
 fixed! {
-    /// Longest secret or password, in bytes. libxcrypt would cut a longer one silently, so it is refused.
+    /// Longest secret or password, in bytes. libxcrypt would ignore the end of a longer secret, so a longer secret is refused.
     pub const SECRET_BYTES_MAX: usize = 511;
-    /// How many bytes of a secret a bcrypt hash is made of: bcrypt ignores all further bytes, as in Keystone and crypt(3).
+    /// The number of bytes of a secret that bcrypt hashes. bcrypt ignores all further bytes, also in Keystone and in crypt(3).
     pub const BCRYPT_SECRET_BYTES_MAX: usize = 72;
     /// Longest name of a user, group, role, token or application credential, in characters (Keystone's API).
     pub const NAME_CHARS_MAX: usize = 255;
     /// Longest name of a domain or project, in characters (Keystone's API).
     pub const DOMAIN_NAME_CHARS_MAX: usize = 64;
-    /// Longest id of a region, in bytes. Keystone's limit is 255 characters, of up to 4 bytes each; a key of LMDB cannot hold all of these. The longest
-    /// key with the id of a region also has the id of a service: that of the policy of a service in a region.
+    /// Longest id of a region, in bytes. Keystone allows 255 characters of up to 4 bytes each, which is too long for a key of LMDB. The longest key
+    /// with the id of a region is that of the policy of a service in a region: it also contains the id of the service.
     pub const REGION_ID_BYTES_MAX: usize = 490;
-    /// Longest id of an identity provider, protocol, mapping or service provider, in characters (Keystone's columns).
+    /// Longest id of an identity provider, protocol, mapping or service provider, in characters (the columns of Keystone's database).
     pub const FEDERATION_ID_CHARS_MAX: usize = 64;
-    /// Longest id of an identity provider, protocol, mapping or service provider, in bytes. A key of LMDB holds two of them.
+    /// Longest id of an identity provider, protocol, mapping or service provider, in bytes. A key of LMDB contains up to two of these ids.
     pub const FEDERATION_ID_BYTES_MAX: usize = 250;
     /// Shortest `user@realm`, in bytes (Proxmox `userid` schema).
     pub const USERID_BYTES_MIN: usize = 3;
@@ -72,9 +72,9 @@ fixed! {
     pub const GROUP_DEPTH_MAX: usize = 32;
     /// How many times a trust can be delegated further (Keystone's `max_redelegation_count`).
     pub const REDELEGATIONS_MAX: u8 = 3;
-    /// How many request tokens an OAuth consumer may have that have not expired.
+    /// Most request tokens of one OAuth consumer that have not expired.
     pub const REQUEST_TOKENS_MAX: usize = 1000;
-    /// How many access rules a user may have. Further ones are not created for a new application credential.
+    /// Most access rules of one user. A new application credential that needs further access rules is refused.
     pub const ACCESS_RULES_OF_USER_MAX: usize = 1000;
     /// Longest chain of application credentials. Each credential in a chain was created with the previous credential of the chain.
     pub const CREDENTIAL_CHAIN_MAX: usize = 8;
@@ -95,16 +95,16 @@ fixed! {
     /// The percentage of its LMDB map that a store may use before new records and other changes that give rights are refused. The rest of the map is
     /// reserved for changes that take rights away.
     pub const MAP_PERCENT_MAX: u64 = 95;
-    /// The percentage of its LMDB map that a store may use before changes that users make for themselves are refused: a new password, revoking own
-    /// tokens, uses of a trust. The rest is for administrators. In the smallest map, 120 pages are reserved for administrators. A small change takes
-    /// about 16 pages, and LMDB reuses a page after two more changes.
+    /// The percentage of its LMDB map that a store may use before changes that users make for themselves are refused: a new password, the revocation
+    /// of an own token, the use of a trust. The rest of the map is reserved for administrators; in the smallest map, these are 120 pages. A small
+    /// change takes about 16 pages, and LMDB reuses a page after two more changes.
     pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
     /// Smallest map of a store, in bytes.
     pub const MAP_BYTES_MIN: u64 = 16 << 20;
     /// Largest map of a store, in bytes. The address space of a process is 128 TiB, and also contains other mapped files.
     pub const MAP_BYTES_MAX: u64 = 1 << 44;
-    /// Most records that a server upgrades to a new format or compacts at its start, which takes 9 to 15 s on two cores. For more, run
-    /// `enfilade facts upgrade` or `enfilade facts compact`.
+    /// Most records of a store that a server upgrades to a new format or compacts at its start. For this number of records, that takes 9 to 15 s on
+    /// two cores. For more records, run `enfilade facts upgrade` or `enfilade facts compact`.
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
     /// Shortest file of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
@@ -114,8 +114,8 @@ fixed! {
     /// The largest number of pieces of one change. For a change of more than 262,144 records, the log lists no keys, and every server builds its
     /// indexes again.
     pub const LOG_PIECES_MAX: usize = 256;
-    /// The largest number of keys that an index always reads from the change log at once. If there are more keys, the index is built again, unless
-    /// the tables of the index have even more records.
+    /// If at most this many keys were written since an index was last updated, the index is updated from the change log. If more keys were written,
+    /// the index is built again, unless the tables of the index have at least as many records.
     pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
     /// The minimum time that an entry of the change log is kept, in seconds. An entry is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;
@@ -127,11 +127,11 @@ fixed! {
     /// How long a verified password is remembered, in milliseconds.
     pub const PASSWORD_MEMO_MILLIS: u64 = 60_000;
 
-    /// Most credentials of type `totp` of a user that accept passcodes. Further ones are ignored.
+    /// Most credentials of type `totp` of one user that a login checks. Further credentials of this type are ignored.
     pub const TOTP_CREDENTIALS_MAX: usize = 16;
     /// Most credentials of a user, of any type, among which a login looks for those of type `totp`.
     pub const CREDENTIALS_OF_LOGIN_MAX: usize = 1024;
-    /// Shortest secret of a credential of type `totp`, in bytes. A shorter one is ignored.
+    /// Shortest secret of a credential of type `totp`, in bytes. A credential with a shorter secret is ignored.
     pub const TOTP_SECRET_BYTES_MIN: usize = 10;
     /// Lifetime of a receipt (the proof of some methods of a login), in seconds.
     pub const RECEIPT_SECONDS: i64 = 300;
@@ -147,16 +147,18 @@ fixed! {
     /// Most passes of an argon2 hash.
     pub const ARGON2_PASSES_MAX: u32 = 10;
 
-    /// Dead properties of one file or directory together, in bytes: Linux has no larger extended attributes.
+    /// Largest size of all dead properties of one file or directory together, in bytes. They are stored in one extended attribute, and Linux allows
+    /// no larger one.
     pub const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
-    /// The `owner` element of a lock, in bytes.
+    /// Longest `owner` element of a lock, in bytes.
     pub const LOCK_OWNER_BYTES_MAX: usize = 4096;
     /// Longest wait of a request for a hashing slot, in milliseconds.
     pub const HASH_WAIT_MILLIS_MAX: u64 = 250;
-    /// Requests that may wait for each hashing slot.
+    /// Most hashes that may wait in the queue, for each hashing slot.
     pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
-    /// Most checks of one new session. The server repeats the check if a revocation or a step of the clock happens while the session is being issued.
+    /// Most attempts to issue one session. The server tries again after it has moved the horizon. A revocation or a step of the clock in the meantime
+    /// can make another attempt necessary.
     pub const SESSION_TRIES_MAX: usize = 16;
 
     /// Lifetime of a Proxmox login ticket, in seconds.
@@ -168,9 +170,9 @@ fixed! {
     /// Most revocations that each process holds in memory, 25 bytes each. If there are more revocations, the server reads the few that can end a
     /// session from the store.
     pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
-    /// How far ahead of the clock one commit allows sessions to be issued, in seconds. While users log in, there is about one such commit in this
-    /// time. A session that is issued after a revocation has an issue time about this far ahead of the clock. If revocations and logins alternate,
-    /// the issue time can be even later.
+    /// How far ahead of the clock one commit moves the horizon, in seconds. So while users log in, the servers of a store together make about one
+    /// such commit in this time, not one for each login. A revocation covers all seconds up to the horizon, so the next session gets an issue time
+    /// about this far ahead of the clock. If revocations and logins alternate, the issue time can be even later.
     pub const HORIZON_SECONDS: i64 = 60;
 
     /// How far the issue time of a token of another server can be ahead of this server's clock, in seconds.

@@ -17,8 +17,8 @@ pub trait Source: Send + Sync {
     /// When the store cannot be read; then `look` was not called.
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
 
-    /// Commits the change whole and durably, or not at all. Returns the revision of the change; a later view has this revision or a newer one.
-    /// A change that writes nothing does not move the revision.
+    /// Commits the whole change and makes it durable, or changes nothing. Returns the revision of the change; a later view has this revision or a
+    /// newer one. A change that writes nothing gets no revision of its own.
     ///
     /// # Errors
     /// If the call returns a [`CommitError`], nothing was changed.

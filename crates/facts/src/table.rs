@@ -22,7 +22,7 @@ pub enum Table {
     Credentials = 7,
     /// Datastores, mirrored from `datastore.cfg`.
     Datastores = 8,
-    /// The change log: what was changed, and the name of the user.
+    /// The change log: author, time, description and keys of each change.
     Log = 9,
     /// The tallies (count and digest) of each group of records, and of each table.
     Tallies = 10,
@@ -88,13 +88,13 @@ pub enum Table {
     RemoteIds = 40,
     /// Protocols of identity providers.
     Protocols = 41,
-    /// Mappings, which make users of the answers of identity providers.
+    /// Mappings, which turn the answers of identity providers into users.
     Mappings = 42,
     /// Service providers.
     ServiceProviders = 43,
     /// When users last logged in, and until when they are locked.
     Activities = 44,
-    /// The last time step of which a passcode of a credential was used.
+    /// For each credential of type `totp`, the last time step whose passcode was used.
     UsedPasscodes = 45,
     /// Access rules of users: the kinds of requests that application credentials name.
     AccessRules = 46,
@@ -152,7 +152,7 @@ impl Table {
         Table::AccessRules,
     ];
 
-    /// The tables that hold facts. Every commit maintains the other tables as well.
+    /// The tables that hold facts. Every commit also writes to the other tables.
     pub fn of_facts() -> impl Iterator<Item = Table> {
         Self::ALL.into_iter().filter(|table| table.holds_facts())
     }

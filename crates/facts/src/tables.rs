@@ -121,7 +121,7 @@ pub trait Row: Sized {
         None
     }
 
-    /// The whole key of a record from a dump. Called for keys of which a part is not in the dump, because the record has it.
+    /// Completes the key of a record from a dump. A digest in a key is not in the dump, because it can be computed from the record.
     fn complete(&self, key: Self::Key) -> Self::Key {
         key
     }

@@ -34,22 +34,22 @@ pub trait Snapshot {
             format!("the head has revision {found} and the store has revision {here}: pages are damaged");
         Err(codec::damaged(Table::Head, Head::KEY, &why))
     }
-    /// The stored record, header included.
+    /// The stored record with its header; `None` if there is no record with this key.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError>;
-    /// All stored records whose key starts with `prefix`, in key order, until `each` breaks.
+    /// Calls `each` for every stored record whose key starts with `prefix`, in key order, until `each` breaks.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError>;
-    /// The first stored record whose key is this one or comes after it.
+    /// The stored record with the key `key`; if there is none, the stored record with the next key.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError>;
-    /// All stored records whose key is this one or comes after it, in key order, until `each` breaks.
+    /// Calls `each` for every stored record from the key `key` on, in key order, until `each` breaks.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -73,7 +73,7 @@ pub struct View<'a> {
     head: OnceCell<Head>,
 }
 
-/// The raw records of the view, for a source that wraps another source.
+/// Gives the raw records of the view to a source that wraps another source.
 impl Snapshot for View<'_> {
     fn at(&self) -> At {
         self.snapshot.at()
@@ -132,8 +132,8 @@ impl<'a> View<'a> {
         self.value(R::TABLE, &key)?.map(|(_, value)| decode_value::<R>(&key, value)).transpose()
     }
 
-    /// A record near a key that need not exist: the record under the key, else the next one, else the first of the table. If the keys of the table
-    /// are random, the choice is random, too. The same key always gives the same record.
+    /// A record near `key`: the record with this key; if there is none, the record with the next key; if there is none either, the first record of
+    /// the table. If the keys of the table are random, the choice is random, too. On one view, the same key always gives the same record.
     ///
     /// # Errors
     /// As [`View::get`].
@@ -201,8 +201,8 @@ impl<'a> View<'a> {
         Ok(stored.map_or_else(Tally::default, Tally::from_bytes))
     }
 
-    /// All records whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of the table, or the common
-    /// beginning of several groups. The caller may use the records only if this call returns no error.
+    /// Calls `each` for every record whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of the table, or
+    /// the common beginning of several groups. The caller may use the records only if this call returns no error.
     ///
     /// # Errors
     /// When a record cannot be read, a record is damaged, or records are missing.
@@ -244,8 +244,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The records of the groups that follow the group `after`, in key order, until `each` breaks. The time for one page does not grow with the
-    /// length of the list. [`Table::group`] defines the groups; most have one record.
+    /// Calls `each` for every record whose key starts with `prefix` and whose group follows the group `after`, in key order, until `each` breaks. The
+    /// time of a call depends on the number of records that it reads, not on the size of the table. [`Table::group`] defines the groups; most groups
+    /// have one record.
     ///
     /// # Errors
     /// As [`View::scan`].
@@ -293,9 +294,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The stored records of at most `groups_max` groups that follow the group `after`. With this call, a table can be read in several parts, and
-    /// each part in a different view. Each record of the part is verified, and no group of it is missing. Returns the last group; `None` if no groups
-    /// follow.
+    /// Calls `each` for the stored records of at most `groups_max` groups that follow the group `after`. So a table can be read in several parts,
+    /// each on another view. A damaged record or a missing group is an error. Returns the last group if the part has `groups_max` groups; otherwise
+    /// `None`, because no group follows.
     ///
     /// # Errors
     /// The errors of [`View::scan`], and the first error of `each`.
@@ -338,7 +339,7 @@ impl<'a> View<'a> {
     /// Whether any key of the table starts with `prefix`. The prefix has the same form as for [`View::scan`].
     ///
     /// # Errors
-    /// When the store cannot be read, or a found record cannot be believed.
+    /// When the store cannot be read, a record is damaged, or records are missing.
     pub fn any<R: Row>(&self, prefix: &[u8]) -> Result<bool, SourceError> {
         let mut found = false;
         self.scan_values(R::TABLE, prefix, &mut |_, _| {
@@ -369,7 +370,7 @@ fn decode_value<R: Row>(key: &[u8], value: &[u8]) -> Result<R, SourceError> {
         .ok_or_else(|| codec::damaged(R::TABLE, key, "the value is not a valid record of this table"))
 }
 
-/// The first key that can follow a group.
+/// The smallest key that is greater than all keys of a group.
 fn successor(table: Table, group: &[u8]) -> Vec<u8> {
     let mut next = group.to_vec();
     if table.group(&[group, &[0]].concat()).len() > group.len() {
@@ -437,7 +438,7 @@ impl Count {
             Count::Nothing => {}
             Count::Whole { table, counted, expected } => {
                 counted.add(stored);
-                // Damaged pages can form a loop, so the scan ends when it has read too many records.
+                // Damaged pages can form a loop. So the scan ends when it has read more records than the tally counts.
                 if expected.count < counted.count {
                     return agree(*table, &[], *counted, *expected);
                 }

@@ -43,7 +43,7 @@ pub use sid::Sid;
 pub use store_path::{PathRefused, StorePath, check_entry_name};
 pub use unseen::{excerpt, is_unseen, shortened, visible, visible_lines};
 
-/// A short text, which needs no allocation up to 23 bytes.
+/// A text. A text of up to 23 bytes needs no allocation.
 pub type Word = smol_str::SmolStr;
 
 /// A text that does not have the expected form.

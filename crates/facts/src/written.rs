@@ -4,14 +4,14 @@ use crate::revision::Revision;
 use crate::tables::{Keys, LogEntry, LogPiece, PieceKey, Written};
 use crate::view::View;
 
-/// The keys of the records that were written after the revision `before`, up to the revision of the view. Each item has the revision of a
-/// change and its keys; a large change has an item for each piece. An item is `None` if the log does not have the keys: the entry was trimmed or is
-/// damaged, or the change replaced all facts or was too large. The caller must then read all facts again.
+/// The keys of the records that were written after the revision `before`, up to the revision of the view. Each item has the revision of a change and
+/// its keys; a large change has an item for each piece. An item is `None` if the log does not have the keys: the entry was deleted or is damaged, or
+/// the change replaced all facts or was too large. The caller must then read all facts again.
 pub fn written_since<'v>(
     view: &'v View<'_>,
     before: Revision,
 ) -> impl Iterator<Item = Option<(Revision, Keys)>> + 'v {
-    // Revisions have no gaps, so a missing entry was trimmed or is damaged.
+    // Revisions have no gaps, so a missing entry was deleted or is damaged.
     (before.0 + 1..=view.at().revision.0).map(Revision).flat_map(move |revision| {
         let entry = view.get::<LogEntry>(&revision).ok().flatten();
         let (here, pieces) = match entry.map(|entry| entry.written) {

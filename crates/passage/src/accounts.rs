@@ -1,7 +1,9 @@
-//! Locks users after failed logins, and reports logins, so that users without a login become inactive. Both are off unless they are configured.
+//! Locks users after failed logins, and reports logins, so that a user who does not log in for too long becomes inactive. Both are off unless they
+//! are configured.
 //!
-//! Failures are counted in memory and under the id of the user, so every face and every spelling of the name counts for the same user. Only users
-//! that exist are counted. The lock itself is a fact, so that every server obeys it from the next request on, and a restart does not end it.
+//! Failures are counted in memory and under the id of the user, so failures on every face and with every spelling of the name count for the same
+//! user. Only users that exist are counted. The lock itself is a fact, so that every server obeys it from the next request on, and a restart does not
+//! end it.
 
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::UserId;
@@ -10,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Locks a user, unless an option of the user forbids it; returns whether there is nothing more to do. Only the crate `admin` changes facts, so the
-/// creator of a [`House`](crate::House) passes this function.
+/// Locks a user, unless an option of the user forbids it. Returns false if the lock could not be stored, so that the next failure tries again. Only
+/// the crate `admin` changes facts, so the creator of a [`House`](crate::House) passes this function.
 pub type LockUser = Arc<dyn Fn(Clocks, &UserId) -> bool + Send + Sync>;
 
 /// The failed logins of each user since the last login.
@@ -21,17 +23,17 @@ pub struct Accounts {
     /// The queue of users who logged in; `None` if nobody becomes inactive.
     logins: Option<SyncSender<UserId>>,
     failures: Mutex<HashMap<UserId, u32>>,
-    /// The size of `failures`. While it is 0, a login needs no lock of the table.
+    /// The size of `failures`. While it is 0, a login does not take the mutex of `failures`.
     failing: AtomicUsize,
 }
 
 impl Accounts {
-    /// Locks nobody, and reports no logins.
+    /// Accounts that lock no user and report no login.
     pub fn free() -> Self {
         Self::new(0, Arc::new(|_, _| true), None)
     }
 
-    /// Locks users with `lock` after `failures_max` failed logins (0: never), and sends the users who log in to `logins`.
+    /// Accounts that lock a user with `lock` after `failures_max` failed logins (0: never), and send each user who logs in to `logins`.
     pub fn new(failures_max: u32, lock: LockUser, logins: Option<SyncSender<UserId>>) -> Self {
         let (failures, failing) = (Mutex::default(), AtomicUsize::new(0));
         Accounts { failures_max, lock, logins, failures, failing }
@@ -51,7 +53,7 @@ impl Accounts {
         })
     }
 
-    /// Locks the user. Waits for the disk. If that fails, the next failure tries again.
+    /// Locks the user. Waits for the disk. If the lock cannot be stored, the next failed login of the user tries again.
     pub(crate) fn lock(&self, user: &UserId, now: Clocks) {
         if (self.lock)(now, user) {
             self.with(|failures| failures.remove(user));
@@ -65,7 +67,7 @@ impl Accounts {
         }
     }
 
-    /// Reports a login. If the queue is full, the next login of the user is reported.
+    /// Reports a login. If the queue is full, this login is not reported; a later login of the user will be.
     pub(crate) fn logged_in(&self, user: &UserId) {
         let _ = self.logins.as_ref().map(|logins| logins.try_send(*user));
     }

@@ -21,8 +21,8 @@ const TOO_MANY: &str =
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
-    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted for the id or name that the
-    /// client sent (`named`), if it sent another one than the account's name.
+    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted under `named`, the name or
+    /// id that the client sent; if `named` is `None`, under the authid in `ask`.
     ///
     /// # Errors
     /// The door's refusal.
@@ -36,7 +36,8 @@ impl House {
         opened.map_err(|unfinished| unfinished.refuse().into())
     }
 
-    /// As [`House::open_secret`], for a client that may present further methods.
+    /// Like [`House::open_secret`], but for a client that may present further methods. If the secret is right and the user's rules require further
+    /// methods, the result is `Unfinished` and no refusal.
     ///
     /// # Errors
     /// The door's refusal.
@@ -60,8 +61,8 @@ impl House {
         }
     }
 
-    /// Finishes a login that door 2 did not admit at once: computes the missing slow hash, if one is missing, and delays the answer if the login
-    /// fails.
+    /// Finishes a login that door 2 did not admit at once. Lets the gate compute the slow hash, if door 2 needs one, and delays the answer if the
+    /// login fails.
     async fn prove(
         &self,
         ask: &SecretAsk,
@@ -84,8 +85,8 @@ impl House {
         }
     }
 
-    /// Counts a refusal that is a failed login, for the address and for the name that the client sent. Returns the refusal of the request, and when to
-    /// answer it.
+    /// If the refusal is a failed login, counts it for the address and for `named`, the name that the client sent. Returns the refusal that the
+    /// client gets, and the time at which to answer.
     fn count_failure(&self, refusal: Refusal, named: &Word, from: IpAddr) -> (Refusal, Late) {
         let is_failure = matches!(&refusal, Refusal::Identity(identity) if identity.is_failure());
         if !is_failure {
@@ -119,8 +120,8 @@ impl House {
         Ok(user.map(|user| tokio::task::spawn_blocking(move || accounts.lock(&user, now))))
     }
 
-    /// Checks a passcode (`ask.secret`). A wrong one counts as a failed login. A right one counts only after its use was committed. `proven` is the user
-    /// that another method of this login proved.
+    /// Checks a passcode (`ask.secret`). A wrong passcode counts as a failed login. A right passcode proves nothing until the caller has committed
+    /// its use. `proven` is the user that another method of this login proved.
     ///
     /// # Errors
     /// The refusal of door 2, also if the user had too many wrong passcodes.
@@ -165,7 +166,7 @@ impl House {
 
     async fn judge_passcode(self: &Arc<Self>, ask: &SecretAsk) -> Result<Passcode, Refusal> {
         let (house, asked) = (Arc::clone(self), ask.clone());
-        // The credentials of the user are read, so the disk may be waited for.
+        // To judge a passcode, door 2 reads the credentials of the user. This may wait for the disk, so it does not run on an async worker.
         let judged = tokio::task::spawn_blocking(move || {
             let (now, previous) = (house.now(), house.session_terms().passcode_steps);
             let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous);
@@ -174,11 +175,11 @@ impl House {
         judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()))
     }
 
-    /// Asks door 2 whether an OAuth consumer signed a request. A failure counts and is delayed like a failed login, under the name `named` of the
-    /// consumer.
+    /// Asks door 2 whether an OAuth consumer signed a request. A failure is counted under `named`, the name of the consumer, and the answer is
+    /// delayed, as for a failed login.
     ///
     /// # Errors
-    /// The refusal of door 2, or that the address is blocked.
+    /// The refusal of door 2, also if the address is blocked.
     pub async fn prove_oauth(
         &self,
         ask: &OAuthAsk,
@@ -283,7 +284,7 @@ impl House {
     }
 }
 
-/// When a failed login is answered; `None` is now.
+/// The time at which a failed login is answered; `None` means at once.
 struct Late(Option<Instant>);
 
 impl Late {

@@ -1,9 +1,9 @@
-//! What a client presents to door 2.
+//! The credentials that clients present to door 2.
 
 use enfilade_facts::vocabulary::{Authid, Word, percent_decoded};
 use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 
-/// What a client presents.
+/// A credential that a client presents.
 #[derive(Debug)]
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.
@@ -25,7 +25,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// The credential as door 2 takes it.
+    /// The question to door 2 about this credential.
     pub(crate) fn ask(&self) -> Ask<'_> {
         match self {
             Credential::Secret(ask) | Credential::NamedSecret(ask, _) => Ask::Secret(ask),
@@ -39,8 +39,8 @@ impl Credential {
 /// A login ticket of the Proxmox face: a session's token in another form.
 #[derive(Debug)]
 pub struct TicketAsk {
-    /// The user that the ticket names, as the client sent it. Some clients percent-encode tickets, some do not, and the spelling of a name can itself be
-    /// percent-encoded. So only [`TicketAsk::is_of`] and [`TicketAsk::word`] read it.
+    /// The user that the ticket names, as the client sent it. Some clients percent-encode tickets and others do not, and the spelling of a name can
+    /// itself be percent-encoded. So only [`TicketAsk::is_of`] and [`TicketAsk::word`] interpret this text.
     pub userid: String,
     /// The token of the ticket's session.
     pub session: SessionAsk,
@@ -49,13 +49,13 @@ pub struct TicketAsk {
 }
 
 impl TicketAsk {
-    /// What the ticket can name: the text as it is, and the text without percent-encoding.
+    /// The users that the text in the ticket can mean: as it was sent, and with percent-encoding decoded.
     fn readings(&self) -> impl Iterator<Item = Authid> {
         let decoded = percent_decoded(self.userid.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
         [Some(self.userid.clone()), decoded].into_iter().flatten().filter_map(|text| text.parse().ok())
     }
 
-    /// Whether the ticket names this user. Who the client is only follows from the token; the name in the ticket must not contradict it.
+    /// Whether the ticket names this user. Only the token proves the user. The name in the ticket must be a name of the same user.
     pub fn is_of(&self, user: &Authid) -> bool {
         self.readings().any(|named| named == *user)
     }

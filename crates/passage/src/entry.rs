@@ -26,13 +26,13 @@ impl Entry {
         Entry { name: Word::new(name), meta: COLLECTION, subject: None }
     }
 
-    /// The key for the state of the object, if it has one.
+    /// The memo key for the state of the object; `None` if the state is not known.
     pub(crate) fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         self.subject.as_ref()?.state(key)
     }
 }
 
-/// The metadata of a collection of which no directory is looked at.
+/// The metadata of a collection that is shown without reading a directory.
 pub const COLLECTION: Meta = Meta {
     bytes: 0,
     modified: (0, 0),

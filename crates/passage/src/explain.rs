@@ -1,8 +1,8 @@
 //! Explanations: what each door would decide for a principal, and by which rule. An explanation goes through the doors like a request (`walk.rs`,
-//! `reach.rs`), and records their answers. Door 4 grants no permit for an explanation.
+//! `reach.rs`), and records the answers of the doors. Door 4 grants no permit for an explanation.
 //!
-//! The principal of an explanation is the one of a request with the named credential: the password of a user, the secret of a token or application
-//! credential, or a session of the user for a project.
+//! The principal of an explanation is the principal that a request would have with the password of the named user, with the secret of the named token
+//! or application credential, or in a session of the user for the named project.
 
 use crate::house::House;
 use crate::modes::Explain;
@@ -38,37 +38,39 @@ pub struct DoorAnswer {
     pub walk: Vec<String>,
 }
 
-/// The answers of the doors, up to the first refusal. If nobody can log in as the principal because it has no secret, the answers of the next doors
-/// follow: those after a login, if it gets a secret.
+/// The answers of the doors, up to the first refusal. There is one exception: if the principal has no secret, nobody can log in as the principal, so
+/// door 2 refuses. After this refusal follow the answers that the next doors would give if the principal had a secret.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The answers, in the order of the walk.
     pub doors: Vec<DoorAnswer>,
-    /// What would help against the last refusal.
+    /// The remedy for the last refusal.
     pub remedy: Remedy,
 }
 
-/// What would help the principal against a refusal of door 4.
+/// The remedy for a refusal of door 4: what would give the principal the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Remedy {
-    /// Only what the table of refusals says.
+    /// No other remedy than the one in the table of refusals.
     #[default]
     OfTheCode,
-    /// Another credential: no role counts for this one.
+    /// Another credential. No role gives rights in a datastore to this credential.
     OtherCredential,
-    /// Binding the datastore to the project for which the credential or session is.
+    /// Binding the datastore to this project, which is the project of the credential or session.
     Binding(ProjectId),
-    /// A session or credential for this project: the datastore is bound to it.
+    /// A session or credential for this project, because the datastore is bound to this project.
     OfOtherProject(ProjectId),
-    /// A session or credential for this project instead of a login without a project: the datastore is bound to it, and the user has a role there.
+    /// A session or credential for this project instead of a login without a project. The datastore is bound to this project, and the user has a role
+    /// on it.
     OfProject(ProjectId),
-    /// This role on this project: the least one that grants the rights.
+    /// This role on this project. It is the least role that grants the rights.
     RoleOnProject(ProjectId, &'static str),
-    /// A new application credential for this project with this role. The roles of the existing one cannot change.
+    /// A new application credential for this project with this role, because the roles of an existing application credential cannot be changed.
     NewCredential(ProjectId, &'static str),
-    /// The removal of NoAccess on the path from these names: no other role on the path has an effect for them.
+    /// The removal of the role NoAccess on the path from these users and tokens. As long as they have NoAccess, no other role on the path has an
+    /// effect for them.
     WithoutNoAccess(StorePath, Vec<Authid>),
-    /// A role on the path that grants the rights. If `of_token`, the token and its owner both need it.
+    /// A role on the path that grants the rights. If `of_token`, the token and its owner both need the role.
     Role {
         /// The path.
         path: StorePath,
@@ -136,8 +138,8 @@ fn questions<'p>(
 }
 
 impl House {
-    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, what would happen
-    /// in a session of `authid` for the project.
+    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, `authid` makes the
+    /// request in a session for the project.
     pub fn explain(
         &self,
         authid: &Authid,
@@ -147,7 +149,7 @@ impl House {
         right: AccessMask,
     ) -> Explanation {
         let mut explaining = Explaining { house: self, doors: Vec::new(), remedy: Remedy::default() };
-        // The walk ends at a refusal, so this refusal is the last answer in the explanation.
+        // If a door refuses, `walk` has already recorded the refusal as the last answer. So the result of `walk` is not needed here.
         let _ = explaining.walk((authid, project), datastore, path, right);
         Explanation { doors: explaining.doors, remedy: explaining.remedy }
     }
@@ -191,7 +193,8 @@ impl Explaining<'_> {
             .lacks_secret(authid, project.is_none())
             .or_else(|why| self.refused(why, Vec::new()))?
         {
-            // The other doors judge what the principal could do with a secret, because an operator may give roles before the secret.
+            // The next doors are asked nevertheless, as if the principal had a secret, because an operator may assign roles before the principal gets
+            // a secret.
             Some(why) => {
                 let _ = self.refused::<()>(why, Vec::new());
             }
@@ -201,7 +204,7 @@ impl Explaining<'_> {
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
         let entered = self.house.enter(&mut Explain(&who), name, kind);
         if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
-            // Nothing was opened yet, so only of the root it is known what it is. The roles for a file also suffice for a directory.
+            // Nothing was opened yet, so only the root is known to be a directory. A role that suffices for a file also suffices for a directory.
             let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
             self.remedy = self.house.role_for(&who, name, least_place(path, right), (right, kind));
         }
@@ -252,7 +255,7 @@ impl Explaining<'_> {
     }
 }
 
-/// Who the principal is, in one line.
+/// A description of the principal, in one line.
 fn said_of(who: &Principal) -> String {
     let reach = match &who.reach {
         Reach::Everything => String::new(),
@@ -288,7 +291,8 @@ impl House {
                 }
             }
             Reach::Everything => {
-                // A role on the path would give more rights than the user has on the project.
+                // If the user has a role on the datastore's project, the remedy is a session for the project, because a role on the path would give
+                // the user more rights.
                 if let Some(project) = self.own_project(who, name) {
                     return Remedy::OfProject(project);
                 }
@@ -306,8 +310,9 @@ impl House {
         }
     }
 
-    /// The listing of a directory that no role makes visible, in one line, if it is on the way to objects on which the principal has a role
-    /// (`ways.rs`). Whether these objects exist, and what their ACLs grant, is not checked.
+    /// One line that says what a listing of `directory` shows although no role makes this directory visible. `None` if the directory is not on the
+    /// way to an object on which the principal has a role (`ways.rs`). This function does not check whether these objects exist, and what their ACLs
+    /// grant.
     fn ways_from(&self, who: &Principal, permit: &DatastorePermit, directory: &StorePath) -> Option<String> {
         const SHOWN: usize = 5;
         let (now, memo, store) = (self.now(), &self.parts.access_memo, (permit.name(), permit.access()));
@@ -327,7 +332,7 @@ impl House {
         })
     }
 
-    /// The project that the datastore is bound to, if the user has a role there.
+    /// The project that the datastore is bound to, if the user has a role on the project.
     fn own_project(&self, who: &Principal, name: &DatastoreName) -> Option<ProjectId> {
         let found = |view: &View<'_>| -> Result<Option<ProjectId>, Refusal> {
             let Some(project) = enfilade_access::bound_to(view, name)? else { return Ok(None) };
@@ -337,7 +342,7 @@ impl House {
         self.parts.source.read(found).ok()?.ok()?
     }
 
-    /// What would help against a refusal of door 4 about an object.
+    /// The remedy for a refusal of door 4 about an object.
     fn remedy(
         &self,
         who: &Principal,
@@ -358,7 +363,8 @@ impl House {
     }
 }
 
-/// A role on the project for a session of a user; for an application credential, which has only the roles that it delegates, a new one.
+/// The remedy if a role on the project is missing. A user needs the role on the project. An application credential must be replaced by a new one with
+/// the role, because its roles cannot be changed.
 fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> Remedy {
     match who.authid.token {
         Some(_) => Remedy::NewCredential(project, role),
@@ -366,11 +372,11 @@ fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> R
     }
 }
 
-/// What a request would act on.
+/// The object that a request would act on, or create.
 struct FoundOrNew {
     /// The object whose roles and ACL decided.
     judged: (StorePath, Subject),
-    /// What would be created, if nothing has the name yet.
+    /// The kind of object that the request would create; `None` if the object exists already.
     creates: Option<NodeKind>,
 }
 
@@ -384,7 +390,8 @@ impl FoundOrNew {
     }
 }
 
-/// The deepest path on which a role lets a request do this, if nothing is known about the path yet. To create something, that is its folder.
+/// The deepest path on which a role can permit the request, if nothing was opened yet. If the right can create the target, this is the folder of the
+/// target.
 fn least_place(path: &StorePath, right: AccessMask) -> StorePath {
     let above = creates(right).and_then(|_| path.split()).map(|(above, _)| above);
     above.unwrap_or_else(|| path.clone())
@@ -458,12 +465,12 @@ pub enum Lack {
 /// The visitor's rights on an object, as far as the visitor may know them.
 #[derive(Clone, Debug)]
 pub struct OwnRights {
-    /// All rights.
+    /// All rights of the visitor on the object.
     pub rights: AccessMask,
     /// Why door 4 refuses the requested right; `None` if door 4 grants it.
     pub lack: Option<Lack>,
-    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. Only the visitor and the visitor's groups
-    /// have names; others are SIDs.
+    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. The lines name only the visitor and the
+    /// visitor's groups. All other users and groups are shown as SIDs.
     pub walk: Vec<String>,
 }
 
@@ -501,7 +508,7 @@ impl Stay {
     }
 }
 
-/// What a refusal of door 4 says about the visitor's rights.
+/// What the visitor lacks, according to a refusal of door 4.
 ///
 /// # Errors
 /// A refusal that says nothing about the rights: of another door, or because the facts or the ACL could not be read.
@@ -527,7 +534,7 @@ fn lack_of(
     })
 }
 
-/// Replaces a SID in a text by a name. A longer SID that begins with this SID stays.
+/// Replaces a SID in a text by a name. A longer SID that begins with this SID is not changed.
 fn with_name(text: &str, sid: &str, name: &str) -> String {
     let mut parts = text.split(sid);
     let mut named = parts.next().unwrap_or_default().to_owned();

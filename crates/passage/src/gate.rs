@@ -1,8 +1,9 @@
 //! The gate of slow hashes. It computes few hashes at a time, and never on an async worker. All requests that need the same hash wait for one
 //! computation.
 //!
-//! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops the request from the address that failed most
-//! often lately. For each address only one hash is computed at a time. So a flood of guesses delays only the addresses that send it.
+//! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a computation for the address with the most
+//! recent failures. If no waiting address has more failures than the address of the new request, the gate refuses the new request. For each address
+//! only one hash is computed at a time. So a flood of guesses delays only the addresses that send it.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};
@@ -185,7 +186,7 @@ impl Shared {
         Some(joined.progress)
     }
 
-    /// The loop of a thread: computes queued works until there are more threads than slots.
+    /// The loop of a thread: computes queued hashes until there are more threads than slots.
     fn work(&self) {
         let mut state = self.state();
         loop {
@@ -201,7 +202,7 @@ impl Shared {
             };
             drop(state);
             self.computed.fetch_add(1, Ordering::Relaxed);
-            // If the hash library panics, only this computation fails, and the thread goes on.
+            // If the hash library panics, only this computation fails, and the thread continues.
             let outcome = catch_unwind(AssertUnwindSafe(|| job.work.run()));
             state = self.state();
             state.end(&job, outcome.map_or(Progress::Dropped, Progress::Done));
@@ -234,7 +235,7 @@ impl<W> State<W> {
         Some(Joined { progress: receiver, is_new: true })
     }
 
-    /// Removes the works that no request waits for any more.
+    /// Removes the queued computations that no request waits for any more.
     fn forget_abandoned(&mut self) {
         let known = &mut self.known;
         self.queue.retain(|job| {
@@ -296,7 +297,7 @@ mod tests {
         Asker { from: Ipv4Addr::new(192, 0, 2, n).into(), failures }
     }
 
-    /// A gate without threads, whose works are numbers.
+    /// The state of a gate without threads. The work of a computation is a number.
     struct Bench(State<u64>);
 
     impl Bench {
@@ -320,7 +321,7 @@ mod tests {
             (0..4).map(|n| bench.join(n.into(), from(n, 3 + u32::from(n == 2))).unwrap()).collect();
         assert!(bench.join(4, from(4, 4)).is_none(), "no waiting address has more failures");
         assert!(bench.join(4, from(4, 9)).is_none());
-        // Two works have most failures. The later one is dropped, and its request gets to know that.
+        // Two computations are for addresses with the most failures. The later one is dropped, and its request is told.
         let cold = bench.join(5, from(200, 0)).unwrap();
         assert_eq!(*flood[2].borrow_and_update(), Progress::Dropped);
         let warm = bench.join(6, from(201, 2)).unwrap();
@@ -345,7 +346,7 @@ mod tests {
         let mut waiting: Vec<_> = (0..4).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
         let running = bench.begin().unwrap();
         drop(waiting.drain(1..));
-        // A work without a waiting request frees its place in a full queue.
+        // A computation that no request waits for frees its place in a full queue.
         let last: Vec<_> = (9..13).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
         bench.0.end(&running, Progress::Done(Outcome::Differs));
         let mut computed = vec![running.work];

@@ -61,7 +61,7 @@ impl Stay {
         self.visit.house.locks()
     }
 
-    /// Checks that the locks on a path allow the visitor this change, with the tokens of the request.
+    /// Checks that no lock prevents the visitor from making this change on a path. `tokens` are the lock tokens of the request.
     ///
     /// # Errors
     /// [`Content::Locked`] if a lock prevents the change. An error if the locks cannot be read.
@@ -192,7 +192,8 @@ impl Stay {
         let settled = match existing {
             // Another request may have checked the locks before the new lock was created, and may still be changing a name. So this code waits until
             // no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. The conditions of
-            // this request were written by a client that did not know the new lock. An additional lock cannot make a condition of this request false.
+            // this request are checked although the new lock exists already. The client did not know the token of the new lock when it wrote the
+            // conditions, so the new lock makes no condition false.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)
@@ -231,7 +232,8 @@ impl Stay {
         each.try_for_each(|wanted| self.may(&Ask { path, target: &subject, wanted: *wanted }).map(drop))
     }
 
-    /// A lock of a whole tree keeps others from changing its members, so the visitor must have the right to change each member.
+    /// Checks that the visitor may change every member of a tree. A lock on a whole tree prevents other users from changing any member, so only a
+    /// visitor with these rights may take the lock.
     fn may_change_all(&mut self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
         let not_all = || Refusal::from(Content::NotAll(path.to_string()));
         let budget = self.tree_budget(&|| true);

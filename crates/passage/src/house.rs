@@ -112,7 +112,8 @@ const BARE_BYTES: usize = 8 << 20;
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
-    /// Builds a house. No mount is known before [`House::set_mounts`], and no token is opened before [`House::set_keys`].
+    /// Builds a house. Before [`House::set_mounts`] is called, no mount is known. Before [`House::set_keys`] is called, every session's token is
+    /// refused.
     pub fn new(parts: Parts) -> Arc<Self> {
         let (stores, sessions) = (HouseStores::default(), SessionState::default());
         let mut seed = MemoSeed([0; 16]);
@@ -151,8 +152,8 @@ impl House {
         (self.parts.clock)()
     }
 
-    /// Reads all events of the kernel about changed files. The server calls this function regularly. If the kernel's queue overflowed, everything
-    /// that is remembered about directories would have to be dropped.
+    /// Reads all events of the kernel about changed files. The server calls this function regularly, so that the kernel's queue of events does not
+    /// overflow. After an overflow, everything that is remembered about directories would have to be dropped.
     pub fn drain_events(&self) {
         self.parts.watch.iter().for_each(Watch::drain);
     }

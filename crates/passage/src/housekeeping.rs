@@ -11,8 +11,8 @@ use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
 impl House {
-    /// Asks only door 3, for a caller that was admitted by other means. While the facts do not change, this function takes no view and no lock, and
-    /// makes no system call.
+    /// Asks only door 3. The caller has made sure by other means that its client may know the answer. While the facts do not change, this function
+    /// takes no view and no lock, and makes no system call.
     ///
     /// # Errors
     /// The door's refusal.

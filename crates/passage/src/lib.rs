@@ -2,13 +2,13 @@
 //!
 //! Start with `walk.rs`: every request goes through its functions. `modes.rs` says what differs for an explanation, a review and the server's own
 //! tasks. `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays
-//! clients that fail, `passcodes.rs` bounds guesses at passcodes, `accounts.rs` locks users. `sessions.rs` issues and validates sessions, `logins.rs` judges logins with several methods,
-//! `tickets.rs` issues login tickets. `handles.rs` defines what is kept of each datastore, `stores.rs` keeps directories open and counts operations,
-//! `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and checks the directories above the target. `verbs.rs` says
-//! which right each verb needs on which descriptor. `listing.rs` lists directories, `ways.rs` shows the way to a shared folder, and `entry.rs` is one
-//! entry of both. `trees.rs` works on whole trees. `holding.rs` contains locks and properties. `lock_owners.rs` ends a lock whose owner may no longer
-//! change the locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request
-//! records.
+//! clients that fail, `passcodes.rs` limits guesses at passcodes, `accounts.rs` locks users. `sessions.rs` issues and validates sessions, `logins.rs`
+//! judges logins with several methods, `tickets.rs` issues login tickets. `handles.rs` defines what the server keeps in memory for each datastore,
+//! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and
+//! checks the directories above the target. `verbs.rs` reads and uploads files, and makes directories. `listing.rs` lists directories, `ways.rs`
+//! shows the way to a shared folder, and `entry.rs` defines one entry of such a listing. `trees.rs` works on whole trees. `holding.rs` contains locks
+//! and properties. `lock_owners.rs` ends a lock whose owner may no longer change the locked resource. `explain.rs` and `review.rs` say what the doors
+//! would answer. `audit.rs` defines the one event that every request records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
 //! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.

@@ -1,4 +1,4 @@
-//! Listing a directory as far as the visitor may see it.
+//! Lists the entries of a directory that the visitor may see.
 
 use crate::entry::Entry;
 use crate::holding::ShownLock;
@@ -23,14 +23,14 @@ impl Stay {
         self.list_found(path, found)
     }
 
-    /// [`Stay::list`] for a directory that was found just now.
+    /// Like [`Stay::list`], for a directory that the caller has just found.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
         let Found { node, subject, mut permit } = found;
         if !permit.granted().covers(AccessMask::LIST) {
-            // The visitor may see a directory without the right to list it. In that case door 4 returns the refusal.
+            // A visitor may see a directory without having the right to list it. In that case, this call of door 4 returns the refusal.
             permit =
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
@@ -38,7 +38,8 @@ impl Stay {
         Ok(Listing { stay: self, path, members })
     }
 
-    /// Begins to list a directory that leads on ([`Stay::leads_on`]): only the names that lead to objects which the visitor may see.
+    /// Begins to list a directory that is on the way to shared objects ([`Stay::leads_on`]). The listing contains only the names that lead to objects
+    /// which the visitor may see.
     pub fn list_ways(self, path: StorePath) -> Listing {
         Listing { stay: self, path, members: Members::OnWays(WayMembers::default()) }
     }
@@ -100,7 +101,7 @@ impl Examined {
     /// How the batch after this one is examined. This batch had `entries` entries, and the ACLs of `unread` of them had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
-            // The ACLs of the remaining entries may be known, so a sample is examined next.
+            // The ACLs of the next entries may be remembered. So only a sample is examined next.
             Examined::ByAcl => Examined::Sample,
             Examined::Sample | Examined::ByState if unread * 2 > entries => Examined::ByAcl,
             Examined::Sample | Examined::ByState => Examined::ByState,
@@ -111,7 +112,7 @@ impl Examined {
 /// The number of entries in a sample.
 const SAMPLE: usize = 64;
 
-/// Entries, and what door 4 says of each.
+/// Entries, and the verdict of door 4 on each entry.
 struct Batch {
     entries: Vec<Looked>,
     sights: Vec<Sight>,
@@ -157,9 +158,9 @@ impl Listing {
         self.stay.share()
     }
 
-    /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether it continues. Listings of whole trees use
-    /// this function and not the tree walk (`enfilade_content::TreeWalk`). The tree walk opens every member, and keeps every directory above it open.
-    /// This function opens no entry, and only one directory is open while the client reads.
+    /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether the listing continues. Listings of whole
+    /// trees use this function and not the tree walk (`enfilade_content::TreeWalk`). The tree walk opens every member, and keeps every directory
+    /// above it open. This function opens no entry, and only one directory is open while the client reads.
     ///
     /// # Errors
     /// When door 2 or 3 no longer admits the visitor.
@@ -193,7 +194,8 @@ impl Listing {
         Ok(entries)
     }
 
-    /// Whether the last answers of the doors still count: neither the facts nor the validity of the permits changed. Takes a few nanoseconds.
+    /// Whether the last answers of the doors are still valid, because the facts did not change and the permits did not expire. Takes a few
+    /// nanoseconds.
     pub fn is_unchanged(&self) -> bool {
         self.stay.unchanged()
     }
@@ -257,7 +259,7 @@ impl Listing {
         self.stay.shown_locks(&path)
     }
 
-    /// Whether any lock may cover an entry.
+    /// Whether a lock may cover the directory or something in it.
     ///
     /// # Errors
     /// When locks cannot be read.
@@ -276,7 +278,7 @@ impl Listing {
         }
     }
 
-    /// Whether visible entries are missing in what was read so far, because there are too many (`enfilade_access::ways`).
+    /// Whether the listing leaves out visible names, because the visitor has roles on too many objects (`enfilade_access::ways`).
     pub fn is_cut(&self) -> bool {
         matches!(&self.members, Members::OnWays(members) if members.is_cut())
     }
@@ -314,7 +316,7 @@ impl Listing {
 }
 
 impl AllMembers {
-    /// [`Listing::next_batch`].
+    /// Implements [`Listing::next_batch`].
     fn next_batch(
         &mut self,
         stay: &mut Stay,
@@ -354,7 +356,7 @@ impl AllMembers {
         Ok(Some(batch.shown()))
     }
 
-    /// [`Listing::all_cached`].
+    /// Implements [`Listing::all_cached`].
     fn all_cached(
         &mut self,
         stay: &mut Stay,

@@ -1,6 +1,6 @@
 //! Whether a lock still counts. A lock counts as long as its owner may change the locked resource. Otherwise the server ends the lock, because an
-//! owner who lost the account, the role or the trust could not release it. This is checked only when the lock prevents a change of another user, is
-//! to be released, or is to be shown.
+//! owner who lost the account, the role or the trust could not release it. The server checks this only when the lock prevents a change of another
+//! user, is to be released, or is to be shown.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};
@@ -88,7 +88,7 @@ impl Stay {
         });
     }
 
-    /// Whether any session of a lock's owner may change the locked resource. If the answer cannot be found, the lock counts.
+    /// Whether any session of a lock's owner may change the locked resource. Also true if this cannot be determined, so that the lock counts.
     fn owner_may_change(&self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (now, memo) = (house.now(), &house.parts.identity_memo);

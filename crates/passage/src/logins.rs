@@ -1,5 +1,5 @@
-//! Logins to Identity v3, with one method or several. A login that satisfies the rules of its user gets a session; another login gets a receipt, with
-//! which the client presents further methods.
+//! Logins to Identity v3, with one method or several. A login that satisfies the rules of its user gets a session. Any other login gets a receipt, so
+//! that the client can present the missing methods in a later request.
 
 use crate::credential::Credential;
 use crate::house::House;
@@ -27,9 +27,9 @@ pub struct Arrival {
 pub struct IssuedReceipt {
     /// The text of the receipt. It is a secret until the receipt expires.
     pub receipt: String,
-    /// The user, the methods and the times of the receipt. It is no session: nothing accepts its token as one.
+    /// The user, the methods and the times of the receipt. This is not the session of a token: the text of the receipt is not accepted as a token.
     pub session: Session,
-    /// The rules that contain one of the methods.
+    /// The rules of the user that contain at least one of the proven methods.
     pub required: Vec<Vec<String>>,
 }
 
@@ -68,7 +68,7 @@ impl House {
         Ok(self.source().read(|view| read_receipt(view, now, ask, &context))??)
     }
 
-    /// Begins a login with a passcode, of which the use was committed.
+    /// Begins a login with a passcode whose use was committed.
     pub fn arrive_by_passcode(self: &Arc<Self>, passcode: Passcode, named: Word) -> Arrival {
         let login = Login::from(passcode);
         let named = vec![named, login.authid().to_word()];
@@ -77,7 +77,7 @@ impl House {
 }
 
 impl Arrival {
-    /// Adds a passcode, of which the use was committed.
+    /// Adds a passcode whose use was committed.
     ///
     /// # Errors
     /// When it is the passcode of another user.

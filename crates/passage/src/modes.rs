@@ -1,5 +1,5 @@
-//! The modes of a walk: what a walk through the doors is for. The doors and their order are the same in every mode. A mode determines which principal
-//! the doors judge, whether the ledger counts the operation, and what the walk holds during the operation.
+//! The modes of a walk, which are the purposes of walks through the doors. The doors and their order are the same in every mode. A mode determines
+//! which principal the doors judge, whether the ledger counts the operation, and what the walk holds during the operation.
 //!
 //! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act, because a [`crate::Stay`] needs an operation
 //! that the ledger counts.
@@ -12,9 +12,9 @@ use enfilade_facts::{Clocks, View};
 use enfilade_identity::Principal;
 use std::sync::Arc;
 
-/// What differs between walks.
+/// The properties in which the modes differ.
 pub(crate) trait Mode {
-    /// What the walk holds while it is in the datastore.
+    /// The value that the walk keeps while it is in the datastore.
     type Operation;
     /// Whether door 4 is asked about a principal. This question needs a view. Without a principal, the walk can use the index of datastores instead
     /// of a view, if the index has the newest revision.
@@ -32,7 +32,7 @@ pub(crate) trait Mode {
 /// An operation that the ledger counts, and the handle of its datastore.
 pub(crate) type LedgerEntry = (OperationGuard, Arc<Handle>);
 
-/// An explanation: what the doors would answer a principal. No credential was presented.
+/// The mode of an explanation. The caller names the principal, and no credential was presented.
 pub(crate) struct Explain<'p>(pub(crate) &'p Principal);
 
 impl Mode for Explain<'_> {
@@ -48,7 +48,7 @@ impl Mode for Explain<'_> {
     }
 }
 
-/// A review. A review asks door 4 about the rights of many principals on each object. A review does not ask door 4 about the datastore itself.
+/// The mode of a review. A review asks door 4 about the rights of many principals on each object, but not about the datastore itself.
 pub(crate) struct Review;
 
 impl Mode for Review {
@@ -59,7 +59,7 @@ impl Mode for Review {
     }
 }
 
-/// A task of the server itself, or a task for which an administrator has a permit.
+/// The mode of a task of the server itself, or of a task for which an administrator has a permit.
 pub(crate) struct Housekeeping;
 
 impl Mode for Housekeeping {
@@ -70,7 +70,7 @@ impl Mode for Housekeeping {
     }
 }
 
-/// [`Housekeeping`] without the handle. So threads that only look up a datastore do not write to the shared reference count of its handle.
+/// Like [`Housekeeping`], but without the handle. So threads that only look up a datastore do not write to the shared reference count of its handle.
 pub(crate) struct LookUp;
 
 impl Mode for LookUp {

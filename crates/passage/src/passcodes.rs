@@ -1,5 +1,5 @@
-//! Bounds the guesses at passcodes. A passcode has only six digits and costs microseconds, so without a bound for each user, a client with the
-//! password and many addresses would find a right one.
+//! Limits how often a client can guess passcodes. A passcode has only six digits, and a check takes microseconds. So without a limit for each user, a
+//! client that knows the password and has many addresses would find a right passcode.
 //!
 //! The passcodes of a user are judged one after the other, and a wrong one is counted before the next one is judged. After [`WRONG_MAX`] wrong
 //! passcodes, no passcode of the user is judged until the window ends. Logins in which another method was proven are counted separately: otherwise a
@@ -35,7 +35,7 @@ impl Default for Passcodes {
     }
 }
 
-/// The right to judge passcodes of a user. Nobody else judges one meanwhile.
+/// The right to judge passcodes of a user. While a request has it, no other request judges a passcode of the user.
 pub(crate) struct Turn<'p> {
     wrong: MutexGuard<'p, Vec<Wrong>>,
     user: UserId,
@@ -43,7 +43,7 @@ pub(crate) struct Turn<'p> {
 }
 
 impl Passcodes {
-    /// Waits until nobody else judges a passcode of the user. `None` if there is no slot for the user, which cannot be.
+    /// Waits until no other request judges a passcode of the user. Never returns `None`, because every user has a slot.
     pub(crate) async fn turn(&self, user: UserId, is_proven: bool) -> Option<Turn<'_>> {
         let last = user.bytes().last().copied().unwrap_or_default();
         let wrong = self.0.get(usize::from(last))?.lock().await;

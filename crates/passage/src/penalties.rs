@@ -1,9 +1,9 @@
 //! Penalties for failed logins: a delay for the name, and a block for the address.
 //!
-//! No client can lock out another user: an account is never blocked, and a login with a remembered secret is not delayed. Everything is in memory of
-//! a fixed size. Failures are counted under the name or id that the client sent, not under the user that it stands for. So the delay is the same
-//! whether or not a user of that name or id exists. Each spelling of a name is the same word ([`Authid::to_word`]), so a client gets no further guesses
-//! by writing a name in another way.
+//! With these penalties no client can lock out another user: no account is blocked, and a login with a remembered secret is not delayed. The table
+//! has a fixed size. Failures are counted under the name or id that the client sent, not under the user that has this name or id. So the delay is the
+//! same whether or not a user of that name or id exists. Each spelling of a name is the same word ([`Authid::to_word`]), so a client gets no further
+//! guesses by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{Authid, Word, shortened};
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// The window in which failures are counted, in milliseconds.
 const WINDOW: u64 = 60_000;
-/// Failures of one address in a window before it is blocked (an IPv6 address counts by its /64).
+/// The number of failures in a window after which an address is blocked. For IPv6, a /64 counts as one address.
 const ADDRESS_FAILURES_MAX: u32 = 20;
-/// Failures of one network in a window before it is blocked: a /24, or a /48 for IPv6.
+/// The number of failures in a window after which a network is blocked. A network is a /24, or a /48 for IPv6.
 const NETWORK_FAILURES_MAX: u32 = 200;
 /// The first block of an address, in milliseconds. Each further block is twice as long as the one before.
 const BAR: u64 = 60_000;
@@ -50,9 +50,10 @@ struct Entry {
 /// The address, network or name that is penalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The first bits of an address: a whole address of IPv4, or a network.
+    /// An IPv4 address or a network: its first address, and the number of leading bits that all its addresses share.
     Network(IpAddr, u8),
-    /// The word of a name or id that clients sent; of a longer one the first 128 bytes and `…`, which no word contains.
+    /// A name or id that clients sent, as one word ([`Authid::to_word`]). A word of more than 128 bytes is cut and ends with `…`, which no word
+    /// contains.
     Name(Box<str>),
 }
 
@@ -189,8 +190,8 @@ impl Penalties {
         found
     }
 
-    /// Forgets the failures of an address and its network, or of a name in any spelling, or of names as the list shows them; `None` forgets all
-    /// failures. Returns the penalties that ended.
+    /// Forgets failures: those of an address and its network, or those of a name; with `None`, all failures. A name can have any spelling, or the
+    /// form in which [`Penalties::list`] shows it. Returns the penalties that ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {
@@ -255,7 +256,8 @@ impl Penalties {
         }
     }
 
-    /// Calls `change` with the entry of a key. A new key replaces an entry of the same set: the entry with the oldest failure or block.
+    /// Calls `change` with the entry of a key. A new key takes the place of another entry in the same set: the entry whose last failure or block is
+    /// the oldest.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();

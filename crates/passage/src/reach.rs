@@ -70,8 +70,8 @@ pub(crate) trait Inside {
         }
     }
 
-    /// The object that has a name; `None` if the name is free. The name of a link or special file is refused, but only after the right to create
-    /// something of this kind was checked, as for a hidden object.
+    /// The object with the name `name` in `directory`; `None` if the name is free. If a link or special file has the name, the call is refused.
+    /// Before that, the right to create an object of this kind is checked, as for a hidden object.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -109,8 +109,8 @@ pub(crate) trait Inside {
         }
     }
 
-    /// Asks for the right to create an object at a path, in the directory that was found for it. Also returns the owner and ACL that the object
-    /// inherits.
+    /// Asks for the right to create an object at a path. `directory` is the directory that was found for this path. Also returns the owner and ACL
+    /// that the object inherits.
     ///
     /// # Errors
     /// The refusal of door 4, also if the object cannot get an inherited ACL.
@@ -124,7 +124,7 @@ pub(crate) trait Inside {
         self.may_create_in(&above, directory, kind)
     }
 
-    /// [`Inside::may_create`] with the path of the directory instead of the path of the new object.
+    /// Like [`Inside::may_create`], with the path of the directory instead of the path of the new object.
     ///
     /// # Errors
     /// As [`Inside::may_create`].

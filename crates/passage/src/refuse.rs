@@ -1,4 +1,4 @@
-//! A refusal of any door, with the door's own words.
+//! The refusal of a request by any door. Its text and code are those of the door.
 
 use enfilade_content::Refusal as Content;
 use enfilade_facts::vocabulary::StorePath;
@@ -15,7 +15,7 @@ pub enum Stands {
     Source,
 }
 
-/// A refusal of some door. The enum is exhaustive on purpose, so that a face does not compile without a status for a new variant.
+/// A refusal of one of the doors 2 to 5. The enum is exhaustive, so that a face does not compile if it has no status for a new variant.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
     /// A refusal of door 2.
@@ -64,8 +64,8 @@ impl Refusal {
         }
     }
 
-    /// The directory in which an object would be created, if the refusal is about this directory. It is the one that the request names, whether it is
-    /// absent or hidden.
+    /// The directory in which an object would be created, if the refusal is about this directory. The path is the one in the request. So it does not
+    /// tell whether the directory is absent or hidden.
     pub fn directory(&self) -> Option<&StorePath> {
         match self {
             Refusal::About { directory, .. } => directory.as_ref(),

@@ -12,7 +12,7 @@ use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
 use enfilade_identity::Principal;
 
-/// One object, and what may be done with it.
+/// One object, and the rights of each principal on it.
 #[derive(Debug)]
 pub struct Reviewed<'r> {
     /// The path of the object.
@@ -23,13 +23,14 @@ pub struct Reviewed<'r> {
     /// granted. There are no rights if the principal may not traverse a directory above the object. On a hidden object there are at most the rights
     /// to add entries to a directory and to traverse it.
     pub rights: &'r [AccessMask],
-    /// The damage of the object's ACL, if it is damaged. If the ACL is damaged, no principal has a right on the object.
+    /// What is damaged in the ACL of the object; `None` if the ACL is not damaged. If the ACL is damaged, no principal has a right on the object.
     pub trouble: Option<&'r str>,
 }
 
 impl House {
-    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of the principals in `people`. Memory grows with the
-    /// largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment when the review reaches it.
+    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of the principals in `people`. The memory that a review
+    /// needs grows with the size of the largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment
+    /// when the review reaches it.
     ///
     /// # Errors
     /// When a principal is unknown or cannot log in, when the datastore does not exist, or when a directory cannot be read.

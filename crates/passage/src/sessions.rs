@@ -64,8 +64,8 @@ impl House {
         count?.or(Ok(0))
     }
 
-    /// Issues a session for an OAuth consumer that signed the request with an access token: a session of the user who delegated roles to it. The user
-    /// may have given the consumer a receipt for further methods.
+    /// Issues a session for an OAuth consumer that signed the request with an access token. It is a session of the user who delegated roles to the
+    /// consumer. The consumer may present a receipt, which proves methods of this user.
     ///
     /// # Errors
     /// The refusal of door 2.

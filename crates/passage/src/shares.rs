@@ -73,7 +73,7 @@ impl Share {
         Turn(place, self)
     }
 
-    /// [`Share::answer`] without waiting. Returns the share unchanged if the call would have to wait.
+    /// Like [`Share::answer`], but never waits. Returns the share unchanged if the call would have to wait.
     pub fn answer_now(self, bytes: u32) -> Result<Turn, Share> {
         match Arc::clone(&self.places.answers).try_acquire_many_owned(bytes) {
             Ok(place) => Ok(Turn(Some(place), self)),

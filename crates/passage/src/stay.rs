@@ -71,7 +71,8 @@ impl Stay {
         holds
     }
 
-    /// Whether the last answers of the doors still count: neither the facts nor the validity of the permits changed. Takes a few nanoseconds.
+    /// Whether the last answers of the doors are still valid, because the facts did not change and the permits did not expire. Takes a few
+    /// nanoseconds.
     pub(crate) fn unchanged(&self) -> bool {
         let house = &self.visit.house;
         self.visit.identity.validity().holds(house.parts.source.at(), house.now())

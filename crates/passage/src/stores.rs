@@ -55,7 +55,7 @@ impl House {
         })?
     }
 
-    /// The handle of a datastore while there is no index. It exists as long as the root is open.
+    /// The handle of a datastore while there is no index. The handle exists as long as the root is open.
     fn handle_without_index(&self, name: &DatastoreName) -> Arc<Handle> {
         Arc::clone(self.open().entry(name.clone()).or_default())
     }
@@ -80,8 +80,8 @@ impl House {
     }
 
     /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted. If the
-    /// directory of a datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) only a root that
-    /// is kept open is returned.
+    /// directory of a datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) the call returns
+    /// `WouldWait` unless the root was kept open.
     pub(crate) fn root<P: Patience>(
         &self,
         handle: &Arc<Handle>,
@@ -160,7 +160,8 @@ impl House {
         Ok(record.mount_point().map(|point| self.mounts().is_mount_point(point)))
     }
 
-    /// The active operations on a datastore, for each process of the machine that has any. The `AdminPermit` proves that the visitor may know them.
+    /// The active operations on a datastore, for each process of the machine that has active operations on this datastore. The `AdminPermit` proves
+    /// that the visitor may know them.
     pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Vec<(u32, Active)> {
         let everybody = self.parts.ledger.everybody();
         let of_store = |process: &Process| {

@@ -77,7 +77,7 @@ fn is_within(path: &StorePath, above: &StorePath) -> bool {
 /// The size of a tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tree {
-    /// The bytes of content in it.
+    /// The number of bytes of content in the tree.
     bytes: u64,
     /// The length of the longest path of a member, in bytes. `deepest` is the number of names in the deepest path of a member.
     longest: usize,

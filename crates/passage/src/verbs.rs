@@ -1,5 +1,5 @@
-//! The verbs: the right that each verb needs, and the descriptor on which the right is checked. A verb acts on the same descriptor that was checked.
-//! All functions here block on the file system: do not call them on an async worker.
+//! The verbs that read, upload and make directories. Each function checks the right that its verb needs on an open descriptor, and then acts on the
+//! same descriptor. All functions here block on the file system: do not call them on an async worker.
 
 use crate::reach::{Inside as _, present};
 use crate::refuse::Refusal;
@@ -14,8 +14,8 @@ use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 impl Stay {
-    /// Opens the entry `name` of a directory. For an absent entry the same work is done as for a hidden one, so that clients cannot tell them apart
-    /// by time.
+    /// Opens the entry `name` of a directory. For an absent entry the same work is done as for a hidden one, so that the time of the answer does not
+    /// tell a client whether the entry exists.
     pub(crate) fn child_or_alike(
         &mut self,
         path: &StorePath,
@@ -23,7 +23,7 @@ impl Stay {
         name: &str,
     ) -> Result<Node, Refusal> {
         directory.child(name).map_err(|why| {
-            // Reads the ACL of the directory as well, because DELETE and MOVE of a hidden entry are judged by it, too.
+            // DELETE and MOVE of a hidden entry are also judged on the ACL of its directory, so this ACL is read here, too.
             let _judged_too = directory.subject();
             self.refuse_alike(path);
             why.into()
@@ -116,7 +116,8 @@ impl Stay {
         Ok(())
     }
 
-    /// Refuses to create an object under the name of a hidden one. The refusal is the same as for a visitor who does not have the right to create.
+    /// Refuses to create an object under the name of a hidden one. The refusal is the same as for a visitor who does not have the right to create the
+    /// object.
     pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
         let subject = existing.subject();
         if self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) }).is_err() {
@@ -149,7 +150,7 @@ impl Found {
 }
 
 /// A file being read. The doors are asked again when the facts changed, and at least once a second. So a running download ends when the client's
-/// token is revoked or its right to read is withdrawn.
+/// token is revoked, or when the client loses the right to read the file.
 pub struct Reading {
     stay: Stay,
     path: StorePath,
@@ -303,7 +304,8 @@ impl Uploading {
         Ok(self.upload.write(bytes)?)
     }
 
-    /// Reserves space for the first `bytes` bytes of the file, and for some of the bytes after them.
+    /// Reserves space for the first `bytes` bytes of the file. If the client announced the size, also reserves space for some bytes after them
+    /// ([`AHEAD_BYTES`]).
     fn make_room(&mut self, bytes: u64) -> Result<(), Refusal> {
         if bytes <= self.ready {
             return Ok(());
@@ -328,8 +330,8 @@ impl Uploading {
         self.finish_if(|_| Ok(()))
     }
 
-    /// [`Uploading::finish`] with a condition of the request. `still` is called in the turn in which the file becomes visible, and the locks are
-    /// checked in the same turn.
+    /// Like [`Uploading::finish`], but `still` checks a condition of the request. `still` is called in the turn in which the file becomes visible,
+    /// and the locks are checked in the same turn.
     ///
     /// # Errors
     /// The errors of [`Uploading::finish`], and the refusal that `still` returns.
@@ -346,7 +348,7 @@ impl Uploading {
             still(&mut stay)?;
             Ok::<_, E>(stay.settle(&path, &directory, touches, &tokens).map(drop)?)
         };
-        // A refused upload changes nothing. An acknowledged file is in the directory that was judged, even if that directory is moved afterwards.
+        // A refused upload changes nothing. If the upload succeeds, the file is in the directory that was judged. That directory may be moved later.
         let made = upload.finish_if(judge, still_there)?;
         reservation.into_iter().for_each(|reservation| reservation.keep(bytes, replaced));
         Ok(made.meta().clone())

@@ -31,7 +31,8 @@ use std::sync::Arc;
 
 impl House {
     /// Door 2: which principal does the credential prove? Only a login with a secret can wait: for a slow hash, or for the delay of a failure
-    /// (`admission.rs`). A client that sends the same bytes again on its connection is recognised before they are parsed ([`House::recognise`]).
+    /// (`admission.rs`). A client that sends the same bytes of a credential again on its connection is recognised before the bytes are parsed
+    /// ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.
@@ -54,8 +55,9 @@ impl House {
         Ok(visit)
     }
 
-    /// Makes the `Visit` of an admitted client. Ends the delays of the client's name, and records the login, the use of an API token and the
-    /// replacement of its slow hash. For a session that was not issued for an API token there is nothing to record, so the clock is not read.
+    /// Makes the `Visit` of an admitted client. If the credential is not a session, also ends the delays of the client's name and records the login.
+    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast one. For a session that was
+    /// not issued for an API token there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
         if !is_session || token.is_some() {
@@ -88,8 +90,8 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// Asks doors 3 and 4 about a datastore; then door 5 opens its directory. With [`CachedOnly`](crate::CachedOnly) only a directory that is open
-    /// already is used.
+    /// Asks doors 3 and 4 about a datastore; then door 5 opens its directory. With [`CachedOnly`](crate::CachedOnly) the call returns `WouldWait` if
+    /// the directory is not open already.
     ///
     /// # Errors
     /// The refusal of door 3. The refusal of door 4 if no role makes the datastore visible. The refusal of door 2 if the credential was revoked
@@ -109,7 +111,8 @@ impl Visit {
     }
 }
 
-/// A request of a visitor that door 2 admitted. When the facts changed, door 2 is asked about the visitor again.
+/// The mode of a request: the principal is the visitor that door 2 admitted. If the facts changed since then, door 2 is asked about the visitor
+/// again.
 struct Act<'v>(&'v mut Visit);
 
 impl Mode for Act<'_> {
@@ -267,7 +270,7 @@ pub struct Found {
 }
 
 impl Visit {
-    /// Asks door 2 again, if the facts changed since it granted.
+    /// Asks door 2 again, if the facts changed since door 2 admitted the visitor.
     pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
         let now = self.house.now();
         if !self.identity.validity().holds(view.at(), now) {
@@ -298,11 +301,11 @@ impl Inside for Stay {
     }
 }
 
-/// A condition of a request, asked when the request makes its first change.
+/// A condition of a request. It is checked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Which locks count. The answers are remembered while one response is made, because all members of a locked tree have the same lock. They are
-/// forgotten when the facts change, and after a second.
+/// Remembers which locks count (see `lock_owners.rs`), because all members of a locked tree have the same lock. The answers are used only for one
+/// response. They are forgotten when the facts change, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

@@ -1,6 +1,6 @@
-//! The way to a shared folder: what a visitor sees of the directories above the objects on which it has a role, if no role makes these directories
-//! themselves visible. A client goes from the datastore's root to the folder, so each of these directories is shown, with the next names on ways
-//! alone. The directories themselves are not opened.
+//! The way to a shared folder. A visitor can have a role on a folder although no role makes the directories above the folder visible. Clients go down
+//! from the root of the datastore to the folder, so these directories are shown nevertheless. A listing of such a directory contains only the next
+//! names on ways to objects on which the visitor has a role. The directory itself is not opened.
 
 use crate::entry::Entry;
 use crate::refuse::Refusal;
@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 impl Stay {
-    /// Checks that a refused directory leads to an object which the visitor may see. With [`CachedOnly`](crate::CachedOnly) nothing is read that the
-    /// call could wait for. Neither the directory nor roles of others are asked, so an absent directory and a hidden one get the same answer.
+    /// Checks that a directory that was refused with `why` is on the way to an object that the visitor may see. With
+    /// [`CachedOnly`](crate::CachedOnly) the call opens no object, and returns `WouldWait` instead. The answer depends neither on the directory
+    /// itself nor on the roles of other users, so it is the same for an absent directory and for a hidden one.
     ///
     /// # Errors
-    /// `why`, the refusal of the directory, if it leads to no such object. The refusal of a door for another reason than that an object looks absent.
+    /// The refusal `why`, if the directory is not on such a way. Any other refusal of a door, except that an object looks absent or cannot be opened.
     pub fn leads_on<P: Patience>(
         &mut self,
         directory: &StorePath,
@@ -50,7 +51,7 @@ impl Stay {
         })
     }
 
-    /// The first of the ends that the visitor may see. Only one of them is open at a time.
+    /// The first object of `ends` that the visitor may see. Only one object is open at a time.
     fn visible_end<'e>(
         &mut self,
         ends: impl IntoIterator<Item = &'e StorePath>,
@@ -59,8 +60,8 @@ impl Stay {
             match self.find(end, AccessMask::NONE, Blocking) {
                 Ok(found) => return Ok(Some((end, found))),
                 Err(refused) if looks_absent(&refused) => {}
-                // The object cannot be opened, for example for lack of permission, and is left out as in other listings. If the datastore's root
-                // cannot be opened either, the object did not cause the error.
+                // The object cannot be opened, for example because the server lacks a permission of the file system. As in other listings, the object
+                // is left out. But if the root of the datastore cannot be opened either, the error of the root is returned.
                 Err(Refusal::Content(_)) => drop(self.root.find(&StorePath::root(), Blocking)?),
                 Err(refused) => return Err(refused),
             }
@@ -68,7 +69,7 @@ impl Stay {
         Ok(None)
     }
 
-    /// The entry of a name on ways, if the visitor may see one of the objects to which the name leads.
+    /// The entry for the name `name` in `directory`, which leads to the objects `ends`; `None` if the visitor may see none of these objects.
     fn entry_on_way(
         &mut self,
         directory: &StorePath,
@@ -83,7 +84,7 @@ impl Stay {
     }
 }
 
-/// The members of a directory on ways, in the order of their names.
+/// The members of a directory that is shown because of ways, in the order of their names.
 #[derive(Default)]
 pub(crate) struct WayMembers {
     /// The last name that was looked at.
@@ -118,7 +119,7 @@ impl WayMembers {
         Ok(Some(entries))
     }
 
-    /// Those of the entries that still lead to objects which the visitor may see.
+    /// The entries that still lead to objects which the visitor may see.
     pub(crate) fn still_seen(
         stay: &mut Stay,
         directory: &StorePath,
@@ -146,7 +147,7 @@ impl WayMembers {
     }
 }
 
-/// The next names on ways from a directory, with the ends to which each leads.
+/// The next names on ways from a directory, with the objects to which each name leads.
 fn by_name<'w>(directory: &StorePath, ways: &'w Ways) -> BTreeMap<&'w str, Vec<&'w StorePath>> {
     let depth = directory.names().count();
     let mut names: BTreeMap<&str, Vec<&StorePath>> = BTreeMap::new();

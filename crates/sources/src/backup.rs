@@ -63,7 +63,8 @@ impl BackupError {
     }
 }
 
-/// Reads a file of a backup. If its length or digest differs from the entry in the manifest, the read fails at the end at the latest.
+/// Reads a file of a backup. If the length or digest of the file differs from the entry in the manifest, a read fails, at the latest the read at the
+/// end of the file.
 struct Exact<'r> {
     from: &'r mut dyn Read,
     entry: &'r Entry,

@@ -24,7 +24,7 @@ struct Problem {
     what: String,
 }
 
-/// Reads each record, each tally, the log and the head.
+/// Reads and checks each record, each tally, the change log and the head.
 ///
 /// # Errors
 /// When the store cannot be read at all. Damaged records are not an error, but part of the result.
@@ -168,7 +168,7 @@ fn check_log(
 ) -> Result<u64, SourceError> {
     let mut entries = 0;
     let mut newest: Option<Revision> = None;
-    // The number of pieces that were found for the last entry, and the number of pieces that the last entry must have.
+    // For the entry that was read last: the number of pieces that were found, and the number of pieces that the entry must have.
     let mut pieces = (0, 0);
     let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
     snapshot.scan(Table::Log, &[], &mut |key, stored| {

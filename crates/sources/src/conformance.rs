@@ -157,7 +157,7 @@ fn what_changes_nothing_is_no_commit(source: &dyn Source) {
     // The deletion of a missing record creates no revision. If the deletion created one, a revision could have two different contents.
     assert_eq!(source.commit(change().delete::<Domain>(&id(7))).unwrap(), first);
     assert_eq!(source.at(), first);
-    // To put the same value again is a commit, because the record gets the new revision.
+    // A put of the value that the record already has creates a revision, because the record gets this new revision.
     let second = put(source, 1, "first");
     assert!(first.revision < second.revision && source.at() == second);
 }
@@ -198,7 +198,7 @@ fn a_change_is_seen_before_its_commit(source: &dyn Source) {
     assert_eq!(source.read(seen).unwrap(), before);
     source.commit(&next).unwrap();
     assert_eq!(source.read(seen).unwrap(), tried);
-    // A change that could not be committed is not seen either.
+    // If a change could not be committed, its result cannot be seen before the commit either.
     let refused = |view: &View<'_>| After::of(view, change().expect_absent::<Domain>(&id(1))).err();
     assert!(matches!(source.read(refused).unwrap(), Some(CommitError::Conflict { .. })));
 }

@@ -2,7 +2,8 @@
 //!
 //! A backup begins with one line of JSON about its origin. All stored records follow, in the order of tables and keys. A backup ends with the number
 //! of records and their digest. A dump is one line of JSON for each record. Backups and dumps are read record by record, and are never loaded into
-//! memory as a whole. So damage may be found only at the last record. Until then, the reader of a copy must be able to undo all its work.
+//! memory as a whole. So damage may be found only at the last record. A program that uses the records of a copy must be able to undo all its work
+//! until it has read the last record.
 
 mod body;
 mod gather;
@@ -39,7 +40,7 @@ pub struct Origin {
     pub format: u32,
     /// The id of the store.
     pub store: String,
-    /// The revision of the facts; a restored store must not have an older one.
+    /// The revision of the facts. After a restore of the copy, the store has a later revision.
     pub revision: u64,
     /// In copies of stores of format 2, the revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +53,7 @@ pub struct Origin {
     pub secrets: bool,
 }
 
-/// A record without its header.
+/// A record without its header: table, key and value.
 pub type Record = (Table, Vec<u8>, Vec<u8>);
 
 /// A copy could not be made or read.
@@ -120,7 +121,7 @@ impl Origin {
     }
 }
 
-/// Called with the progress so far and the total, in records or bytes.
+/// A function that is called with the progress so far and with the total, in records or bytes.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// A copy that is read record by record.

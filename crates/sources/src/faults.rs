@@ -27,7 +27,8 @@ const SIGNALS: [c_int; 3] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGABRT];
 static BEFORE: OnceLock<[libc::sigaction; 3]> = OnceLock::new();
 
 thread_local! {
-    /// The store that this thread reads or writes now. Its initial value is constant and it has no destructor, so that a signal handler may read it.
+    /// The store that this thread reads or writes now. The initial value is constant, and the type has no destructor, so a signal handler may read
+    /// the variable.
     static NOW: Cell<Option<Store>> = const { Cell::new(None) };
 }
 
@@ -148,7 +149,7 @@ mod tests {
         end_with_a_message();
         let store = Store::new(Path::new(&place), "do this\n").unwrap();
         let fault = || match kind.split('-').next() {
-            // SAFETY: there is none, and that is what is tested.
+            // SAFETY: the read is invalid on purpose, because the test needs the signal that it causes.
             Some("read") => drop(unsafe { std::ptr::without_provenance::<u64>(64).read_volatile() }),
             _ => std::process::abort(),
         };

@@ -3,7 +3,8 @@
 //! This module avoids the known dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The slots of
 //! dead readers are cleared. Changes are fsynced before they are acknowledged (no WRITEMAP, no NOSYNC). A network file system is refused. Only the
 //! owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and its handles share the
-//! environment. A store that was rolled back is refused. The wait for another writer has a timeout, and the error names that writer.
+//! environment. A store that was rolled back is refused. If another process writes for too long, the wait for it ends with an error that names this
+//! process.
 
 mod access_rules;
 mod bounds;
@@ -133,8 +134,8 @@ impl Lmdb {
     }
 
     /// Frees the reader slots of dead processes. Until the slots are freed, LMDB cannot reuse old pages, and the file grows with every commit.
-    /// Returns the number of freed slots. Also raises the high-water mark to the newest revision, in case the process of the last commit died before
-    /// it could do this.
+    /// Returns the number of freed slots. Also raises the high-water mark to the newest revision, because the process that made the last commit may
+    /// have died before it could raise the mark.
     pub fn clear_stale_readers(&self) -> usize {
         if let Ok(Ok(head)) = self.read(|view| view.head()) {
             self.environment.high_water.raise(head.revision);
@@ -142,8 +143,8 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
-    /// Checks whether the file of the high-water mark was removed or replaced. If so, the new file with this name is used from now on. Until this
-    /// function is called, this process finds changes by other processes only when this process reads the store.
+    /// Checks whether the file of the high-water mark was removed or replaced. If so, the new file with this name is used from now on. As long as the
+    /// old file is used, this process learns of changes by other processes only when it reads the store.
     ///
     /// # Errors
     /// When the file cannot be opened or made, or belongs to another store.
@@ -151,7 +152,7 @@ impl Lmdb {
         self.environment.high_water.follow()
     }
 
-    /// Calls the function `look` with the raw records of one revision, so that `look` can check the records.
+    /// Calls the function `look` with the raw records of one revision, for a check of all records.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -219,7 +220,7 @@ impl Lmdb {
         }
         space.check(environment, &txn)?;
         disk.check(space.file_bytes, || environment.used_in(&txn))?;
-        // LMDB does not count a commit that writes nothing.
+        // If nothing was written, the transaction is aborted: LMDB would give such a commit no number of its own.
         if first == now {
             txn.abort();
         } else {
@@ -332,7 +333,7 @@ mod tests {
         assert!(matches!(Lmdb::open(&path), Err(OpenError::Faulted(_))));
         assert_eq!((was_refused(), was_refused()), (Ok(true), Ok(false)));
         crate::conformance::something_is_there(&Lmdb::open(&path).unwrap());
-        // What cannot be removed still refuses the store.
+        // If the file `faulted` cannot be removed, the store is still refused.
         std::fs::create_dir(&faulted).unwrap();
         assert!(was_refused().is_err());
         std::fs::remove_dir(&faulted).unwrap();
@@ -449,7 +450,7 @@ mod tests {
         crate::conformance::put_something(&lmdb);
         let old = std::fs::read(path.join("data.mdb")).unwrap();
         let at = crate::conformance::put_something(&lmdb);
-        // Simulates a meta page that shows the commit before the last one.
+        // Simulates a damaged meta page, with which LMDB reads the commit before the last one.
         lmdb.environment.high_water.raise(at.next().revision);
         assert!(lmdb.read(|_| ()).unwrap_err().to_string().contains("was acknowledged"));
         assert_eq!(lmdb.at(), at.next());
@@ -469,8 +470,8 @@ mod tests {
         if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
-        // In the lock file, LMDB's number of the newest commit is after magic and format. With one flipped bit, it is the number of the previous
-        // commit.
+        // In the lock file, LMDB's number of the newest commit is after magic and format. The number is odd, so that with its lowest bit flipped it
+        // is the number of the previous commit.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
@@ -491,12 +492,12 @@ mod tests {
         let path = scratch.path().join("facts");
         let lmdb = Lmdb::open(&path).unwrap();
         crate::conformance::put_something(&lmdb);
-        // Of all commits, this thread knows the revision of the first one alone.
+        // This thread has read only the first commit, so it knows the revision of no other commit.
         let newest = head(&lmdb).commit + 2;
         let at = [(); 2].map(|()| crate::conformance::put_something(&lmdb))[1];
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         // Returns whether the newest revision was read, and the number of transactions that were begun. The first `torn` transactions have the number
-        // of another commit.
+        // of an older commit than their roots.
         let read = |torn: u32| {
             let begun = std::cell::Cell::new(0);
             let look = lmdb.environment.reading_by(
@@ -544,7 +545,7 @@ mod tests {
             assert_eq!((lmdb.at(), lmdb.environment.high_water.revision()), (at, at.revision));
             crate::conformance::something_is_there(&lmdb);
         }
-        // After that, it is not accepted when it went back.
+        // After that, the store is refused if it was rolled back.
         Lmdb::open(&other).unwrap().environment.high_water.raise(Revision(9));
         let why = Lmdb::open(&other).err().unwrap().to_string();
         assert!(why.contains("their newest revision is 1, but revision 9 was acknowledged"), "{why}");

@@ -53,7 +53,7 @@ impl LmdbLocks {
         for name in ["data.mdb", "lock.mdb", "writer.lock"] {
             share_file(&directory.join(name), group).map_err(failed)?;
         }
-        // The reader slots of dead processes are freed, because they would prevent LMDB from reusing old pages.
+        // The reader slots of dead processes are freed. Otherwise LMDB could not reuse old pages.
         env.clear_stale_readers().map_err(unavailable)?;
         let turn = turns.take(WAIT).map_err(no_turn)?;
         let txn = env.write_txn().map_err(unavailable)?;
@@ -71,7 +71,7 @@ impl LmdbLocks {
 /// The advice in the message that is printed when LMDB causes a fatal signal.
 const ADVICE: &str = "stop every enfilade process on this data directory, then remove only the directory `locks` in it: all locks of files end, nothing else is lost\n";
 
-/// Returns an error if pages of the file are damaged. This is checked before LMDB maps the file.
+/// Returns an error if pages of the file are damaged. Must be called before LMDB maps the file.
 fn check(directory: &Path) -> Result<(), LocksError> {
     let data = directory.join("data.mdb");
     let why = match (directory.join(FAULTED).exists(), data.exists()) {
@@ -177,7 +177,7 @@ impl LockStore for LmdbLocks {
     }
 }
 
-/// Locks in the memory of this process. They are lost when it ends.
+/// Locks in the memory of this process. They are lost when the process ends.
 #[derive(Debug, Default)]
 pub struct MemoryLocks(Mutex<Map>);
 

@@ -35,8 +35,8 @@ impl Mapping {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         allocate(file, words as u64 * 8)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the file was made long enough. If the file is
-        // shortened later, the process gets SIGBUS and ends.
+        // SAFETY: the kernel chooses a free address for the new mapping, and the file was made long enough. If the file is shortened later, the
+        // process gets SIGBUS and ends.
         let address = unsafe { mmap(std::ptr::null_mut(), words * 8, access, MapFlags::SHARED, file, 0) }?;
         let address = NonNull::new(address.cast::<AtomicU64>());
         let address = address.ok_or_else(|| io::Error::other("the kernel mapped the file at address 0"))?;
@@ -86,8 +86,9 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// As [`allocate`], for file systems without `fallocate`. The last byte of each page is read and written again. The write cannot undo a change by
-/// another process: the byte is the highest byte of a number, and the number never becomes large enough to change this byte.
+/// As [`allocate`], for file systems without `fallocate`. The last byte of each page is read and written again, so that the file system gives the
+/// page disk space. This cannot undo a change that another process makes at the same time: the last byte of a page is the highest byte of a number,
+/// and no number becomes so large that its highest byte changes.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;

@@ -35,7 +35,7 @@ impl Memory {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Calls the function `look` with the raw records, so that `look` can check the records.
+    /// Calls the function `look` with the raw records, for a check of all records.
     pub fn snapshot<R>(&self, look: impl FnOnce(&dyn Snapshot) -> R) -> R {
         look(&*self.state())
     }

@@ -26,7 +26,8 @@ impl MountWatch {
         Ok(MountWatch { file: File::open("/proc/self/mountinfo")?, is_outdated: false })
     }
 
-    /// Reads the present mounts. A change that the result may lack ends the next [`MountWatch::wait`] at once.
+    /// Reads the present mounts. If the list changed even during the last reading, the result may lack a mount. In this case the next call of
+    /// [`MountWatch::wait`] returns at once.
     ///
     /// # Errors
     /// When the list cannot be read.
@@ -36,7 +37,7 @@ impl MountWatch {
             text.clear();
             self.file.rewind()?;
             self.file.read_to_end(&mut text)?;
-            // The kernel returns the list in several reads; a change between two reads may be missing.
+            // The kernel returns the list in several reads. A change between two of these reads may be missing in the result.
             self.is_outdated = self.changes_within(Duration::ZERO)?;
             if !self.is_outdated {
                 break;
@@ -53,7 +54,7 @@ impl MountWatch {
         Ok(self.is_outdated || self.changes_within(at_most)?)
     }
 
-    /// Whether a mount or unmount was made since this was last asked, or is made within this time.
+    /// Whether a file system was mounted or unmounted since the last call, or is mounted or unmounted within this time.
     fn changes_within(&mut self, time: Duration) -> io::Result<bool> {
         let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         let mut watched = [PollFd::new(&self.file, PollFlags::PRI | PollFlags::ERR)];

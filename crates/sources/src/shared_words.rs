@@ -40,7 +40,7 @@ impl SharedWords {
         }
     }
 
-    /// Maps the file of `other` at the same address, in the place of the present file.
+    /// Replaces the mapped file: the file of `other`, which is at `path`, is mapped at the same address.
     ///
     /// # Errors
     /// When the file cannot be mapped. In this case the old file stays mapped.
@@ -71,7 +71,7 @@ fn id_of(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// Opens a file of this size that begins with `magic`, or creates it.
+/// Opens the file, which must begin with `magic`, or creates it.
 fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     let mut file = match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => {

@@ -1,7 +1,7 @@
 //! Ensures that only one thread of all processes of the machine writes at a time. The wait for the right to write has a time limit.
 //!
-//! LMDB's own lock waits without a limit, and does not name the process that holds it. So a lock on a separate file is taken first. If another
-//! process holds that lock for too long, the error names the process.
+//! The wait for LMDB's own lock has no time limit, and LMDB does not tell which process holds the lock. So a lock on a separate file is taken first.
+//! If another process holds the lock on this file for too long, the error names the process.
 
 use crate::pause::pause;
 use rustix::fs::{FlockOperation, flock};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The longest time for which a writer waits for another one.
+/// The longest time for which a writer waits for another writer.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 /// The pauses between two attempts. They are short at first, because a commit often takes less than a millisecond.
 const STEPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];

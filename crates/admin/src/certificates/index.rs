@@ -46,7 +46,7 @@ pub struct LeafIndex {
 struct Known {
     identity: Identity,
     leaf: DigestedLeaf,
-    /// Whether `leaf` has the names of the certificate. If a line of the crt-list contains the names, `leaf` contains no names.
+    /// Whether `leaf` contains the names of the certificate. It does not if the line of the crt-list contains names.
     has_names: bool,
 }
 
@@ -103,7 +103,7 @@ impl LeafIndex {
         self.leaves.len()
     }
 
-    /// Writes the verified files of a snapshot. `seed` is the seed for the digests of their names. Returns the number of files.
+    /// Writes an index of the verified files of a snapshot. `seed` is the seed for the digests of their names. Returns the number of files.
     ///
     /// # Errors
     /// When the index cannot be written; the old index stays.

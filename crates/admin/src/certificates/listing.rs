@@ -47,7 +47,8 @@ impl CertificateTerms {
 pub type LinePolicy = (u32, Result<Arc<Policy>, String>);
 
 impl CertificatePlace {
-    /// The lines of a crt-list that ask clients for certificates. Of lines with the same options, only the first one is returned. A directory has no lines.
+    /// The lines of a crt-list whose policy asks clients for certificates. Of lines with the same options, only the first one is returned. A
+    /// directory has no lines.
     ///
     /// # Errors
     /// When the list cannot be read.
@@ -75,7 +76,7 @@ pub(super) struct Listing {
     /// The names of the files, each once, in the order of the directory or the list.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
-    /// Lines that are valid but probably not intended.
+    /// Warnings about lines and files that are valid but probably not intended.
     pub(super) warnings: Vec<BadCertificate>,
     usual: Arc<Policy>,
 }
@@ -90,7 +91,7 @@ struct Lines {
     read: BTreeSet<PathBuf>,
 }
 
-/// The warning about a `.crt` file that contains its key, and that is not read.
+/// The warning about a `.crt` file that contains a private key but is not read.
 const PASSED_OVER: &str = "it is not served although it contains a private key: a `.crt` file is read only with a `.key` file next to it; give its name the \
                            ending `.pem`";
 
@@ -135,8 +136,9 @@ impl Listing {
         Err(io::Error::other(listed(&bad)))
     }
 
-    /// Reads the place, also if lines of a crt-list are invalid. Returns them with their numbers. If only the options of a line are invalid, its
-    /// certificate is in the listing, with the usual policy: no server may use such a listing.
+    /// Reads the place, even if lines of a crt-list are invalid. The result has the listing, and the invalid lines with their numbers. If only the
+    /// options of a line are invalid, the listing contains its certificate with the default policy. So no server may use a listing that has invalid
+    /// lines.
     ///
     /// # Errors
     /// When the place cannot be read.
@@ -205,12 +207,14 @@ impl Listing {
         Ok((Listing { base, names, lines: Some(all), warnings, usual }, bad))
     }
 
-    /// The warnings at this time, in nanoseconds since the epoch: lines and files that are probably not as intended, and revocation lists.
+    /// The warnings at this time, in nanoseconds since the epoch: about lines and files that are probably not intended, and about certificate
+    /// revocation lists.
     pub(super) fn warnings_at(&self, now: u64) -> Vec<BadCertificate> {
         [self.warnings.clone(), self.revocations_at(now)].concat()
     }
 
-    /// What is wrong with revocation lists at this time, in nanoseconds since the epoch. Each policy is named by its first line.
+    /// The problems of certificate revocation lists at this time, in nanoseconds since the epoch. A problem of a policy is reported once, for the
+    /// first line that has the policy.
     pub(super) fn revocations_at(&self, now: u64) -> Vec<BadCertificate> {
         let seconds = i64::try_from(now / super::NANOS).unwrap_or(i64::MAX);
         let mut policies: BTreeMap<&[u8; 32], (u32, &Policy)> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! What commands show of the certificates. No server uses a crt-list with lines that cannot be applied, but these commands show the other lines, too.
+//! What commands show of the certificates. No server uses a crt-list that has lines which cannot be applied. But commands also show such a list, with
+//! its other lines.
 
 use super::listing::Listing;
 use super::{BadCertificate, CertificateFiles, Looked};
@@ -8,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl CertificateFiles {
-    /// Calls `of` with the path and the leaf of every file. Returns the results in the order of the files, after them the lines of a crt-list that
-    /// cannot be applied.
+    /// Calls `of` with the path and the leaf of every file. Returns the results in the order of the files. Lines of a crt-list that cannot be applied
+    /// are at the end.
     ///
     /// # Errors
     /// When the directory or the list cannot be read.
@@ -23,8 +24,8 @@ impl CertificateFiles {
         Ok(leaves.chain(lines.into_iter().map(Err)).collect())
     }
 
-    /// As [`Self::look`], also if lines of a crt-list cannot be applied: they are among the unusable files, as `LIST:NUMBER`. The result shows which
-    /// certificate a name has, but no server may use it.
+    /// As [`Self::look`], even if lines of a crt-list cannot be applied. Such lines are among the unusable files, as `LIST:NUMBER`. The result shows
+    /// which certificate a name has, but no server may use the result.
     ///
     /// # Errors
     /// When the directory or the list cannot be read.

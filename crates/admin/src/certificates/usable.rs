@@ -1,4 +1,5 @@
-//! Questions about single certificates: can one of them be used at all, may another one answer instead, and which revocation lists are of no use?
+//! Answers questions about certificates: whether any of them can be used, whether another certificate may be sent instead of one, and which
+//! certificate revocation lists have problems.
 
 use super::{BadCertificate, CertificateFiles};
 use enfilade_tls::Certificates;
@@ -27,7 +28,7 @@ impl CertificateFiles {
         self.listed().is_some_and(|listing| listing.is_bound(path))
     }
 
-    /// What is wrong with the revocation lists at this time, in nanoseconds since the epoch.
+    /// The problems of certificate revocation lists at this time, in nanoseconds since the epoch.
     pub fn revocations(&self, now: u64) -> Vec<BadCertificate> {
         self.listed().map(|listing| listing.revocations_at(now)).unwrap_or_default()
     }

@@ -22,7 +22,7 @@ pub(crate) fn is_chunk_store(root: &Path) -> io::Result<bool> {
     }
 }
 
-/// The datastores that are chunk stores and have no maintenance mode: a client with a write role can change their backups.
+/// The datastores that are chunk stores and have no maintenance mode. Clients with a write role can change the backups in such a datastore.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -29,7 +29,7 @@ pub struct DatastoreSummary {
     pub comment: Option<String>,
 }
 
-/// A datastore, with all that is known about it.
+/// The details of a datastore.
 #[derive(Clone, Debug)]
 pub struct DatastoreDetails {
     /// The section in `datastore.cfg`.
@@ -91,12 +91,12 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
     Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
 }
 
-/// An error text that names the datastore with which a path shares files.
+/// If a path shares files with one of these datastores, returns an error text that names the datastore.
 pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
 ) -> Option<String> {
-    // A link can lead from one path to the other.
+    // The paths are also compared with their links resolved, because a link can lead from one path to another.
     let spellings = |path: &Path| [path.to_owned(), real_path(path)];
     let paths = spellings(path);
     let overlaps = |root: &PathBuf| paths.iter().any(|path| path.starts_with(root) || root.starts_with(path));

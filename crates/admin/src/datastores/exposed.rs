@@ -1,5 +1,5 @@
-//! Which datastores share files with a path that the server reserves. Every place where the server keeps or writes secrets is checked by these
-//! functions: the data directory, the directory of backups, the target of a backup or dump.
+//! Finds datastores that share files with a path that the server reserves. These functions check every place where the server keeps or writes
+//! secrets: the data directory, the directory of backups, the target of a backup or dump.
 
 use crate::error::Error;
 use enfilade_content::{Refusal, Reserved, ReservedPaths, Root};
@@ -39,18 +39,18 @@ pub fn roots_in_file(text: &[u8]) -> Vec<(DatastoreName, String)> {
     stores.map(|(name, row)| (name.clone(), row.root(&name))).collect()
 }
 
-/// How long the file system of a datastore is awaited.
+/// How long the check waits for the file system of a datastore.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The datastores that share files with a reserved path. The content that exists is compared as when it is served: by device and inode, and by the
-/// paths within its file system. Content that cannot be opened is compared by its path. A datastore whose file system does not answer is left out: its
-/// content cannot be read now, and is compared again when it is opened.
+/// The datastores that share files with a reserved path. Existing content is compared in the same way as when it is served: by device and inode, and
+/// by the paths within its file system. Content that cannot be opened is compared by its path. A datastore whose file system does not answer is left
+/// out: its content cannot be read now, and is compared again when it is opened.
 pub fn exposed(roots: impl IntoIterator<Item = (DatastoreName, String)>, reserved: Reserved) -> Vec<Exposed> {
     let reserved = Arc::new(ReservedPaths::new(reserved));
     let found = |(name, root): (DatastoreName, String)| {
         let (answer, answered) = sync_channel(1);
         let (asked, own) = (root.clone(), Arc::clone(&reserved));
-        // A file system that does not answer blocks this thread.
+        // A file system that does not answer blocks only this thread.
         let thread = std::thread::Builder::new().name("exposed".into());
         let is_asked = thread.spawn(move || drop(answer.send(overlap_of(&asked, &own)))).is_ok();
         let reserved = match is_asked {

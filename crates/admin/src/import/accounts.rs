@@ -1,4 +1,4 @@
-//! Imports accounts: realms, users with passwords, tokens with hashes, and roles on paths. All of it is one change.
+//! Imports accounts in one change: realms, users with passwords, tokens with hashes, and roles on paths.
 
 use super::earlier::{Earlier, Stage, is_listed, listed};
 use super::passwords::Passwords;
@@ -32,12 +32,13 @@ pub(super) struct Import<'c, 'v, 's> {
     stores: Option<&'c Stores>,
     passwords: Passwords<'c>,
     report: Vec<Imported>,
-    /// The users of the source here: those that this change creates, and existing users that are certainly the same.
+    /// The users of the source that are on this server: users that this change creates, and existing users that are certainly the same.
     users: BTreeMap<Userid, UserId>,
     domains: BTreeMap<Realm, DomainId>,
-    /// The tokens of the source here, as in `users`.
+    /// The tokens of the source that are on this server, as in `users`.
     tokens: BTreeMap<Authid, CredentialId>,
-    /// Records of the source that are here, as the list of imports names them ([`listed`]). The results in `report` name others.
+    /// Records of the source that are on this server, by their names in the list of imports ([`listed`]). `report` contains further records for this
+    /// list.
     seen: BTreeSet<String>,
     space: Option<(SidSpace, SidSpace)>,
     now: i64,
@@ -69,7 +70,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         })
     }
 
-    /// Puts the records into the change. Returns a result for each record of the files.
+    /// Adds the records to the change. Returns a result for each record of the files.
     pub(super) fn run(mut self) -> Result<Vec<Imported>, Error> {
         self.realms()?;
         match self.stores {
@@ -103,7 +104,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let before = self.view.get::<Name>(&NameKey::domain(realm))?.is_some();
             let row = Domain { description: section.comment.clone(), ..Domain::new(realm.clone()) };
             let id = self.domain(realm, row)?;
-            // A file that the server follows has made the realm. The import then only adds the comment.
+            // If the server follows the files, the realm may exist because of them. Then the import only adds the comment of the realm.
             let is_followed = before && self.stores.is_none();
             let is_described = is_followed && self.describe(&id, section.comment.as_ref())?;
             let is_here = before && !is_described;
@@ -149,7 +150,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             self.report.push(Imported::left(kind, authid.to_string(), at_line(FileName::Users, error)));
         }
         self.report.extend(users.problems.iter().map(|error| in_line("section", FileName::Users, error)));
-        // An existing root@pam may have lost its role here.
+        // Only a new root@pam gets the role Admin, because an existing root@pam may have lost this role here.
         if let (Some(root), Ok(everywhere)) = (self.users.get(&root), "/".parse())
             && self.view.get::<User>(root)?.is_none()
         {
@@ -163,7 +164,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
         let others = self.other_user()?;
-        // A line that cannot be read may take rights away that another line gives.
+        // A line that cannot be read may take rights away that another line gives. So roles of its user, token or group are imported only if they
+        // take rights away.
         let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
             let there = files_of_namespace(path);
@@ -220,8 +222,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Gives an existing user without a password the password in `shadow.json`, unless the user may be another one than the user of this name in the
-    /// source: a stranger could then log in as this user.
+    /// Gives an existing user without a password the password in `shadow.json`. It does so only if the user is certainly the user of this name in the
+    /// source. Otherwise a stranger could log in as the user.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
         let usable = match self.taken_away(userid, id)? {
@@ -252,8 +254,9 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Why a user without a password gets none, with any options: everything of the user was revoked here, or an earlier import gave a password that was
-    /// removed. The mark of the revocation is purged at some time, so the password is added to the list of imports.
+    /// Why a user without a password gets none, with any options of the import: all sessions of the user were revoked here, or the password of an
+    /// earlier import was removed. The mark of such a revocation is purged later. So the password is added to the list of imports, which keeps the
+    /// password away after that.
     fn taken_away(&mut self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
         if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
             if self.passwords.has(userid) {
@@ -362,8 +365,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             && self.view.get::<Name>(&NameKey::domain(realm))?.is_none())
     }
 
-    /// Whether an existing user is certainly the user of this name in the source: the operator says so, or it has the same salted hash of a password or
-    /// of a token's secret.
+    /// Whether an existing user is certainly the user of this name in the source: the operator says so, or both have the same salted hash of a
+    /// password or of a token's secret.
     fn is_same(&self, userid: &Userid, id: &UserId) -> Result<bool, Error> {
         if self.passwords.terms.same_source {
             return Ok(true);
@@ -458,7 +461,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(None)
     }
 
-    /// The user or token of the source, if it is certainly here.
+    /// The user or token on this server that is certainly the same as `ugid` in the source; `None` if there is none.
     fn holder(&self, ugid: &Ugid) -> Option<Who> {
         match ugid {
             Ugid::Authid(authid) => match &authid.token {
@@ -469,7 +472,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         }
     }
 
-    /// Imports roles, or says why they are left out. `more` says why the roles would give rights that they do not give in the source.
+    /// Imports roles, or returns why they are left out. If the roles could give more rights here than in the source, `more` is the reason.
     fn roles(
         &mut self,
         path: &RolePath,
@@ -478,7 +481,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         more: Option<String>,
     ) -> Result<Option<String>, Error> {
         let same = self.holder(ugid);
-        // A user, token or group with this name here may be another one.
+        // Otherwise a user, token or group with this name may exist here, but may be another one than in the source.
         let is_same = same.is_some();
         let here = match same {
             Some(who) => Some(who),
@@ -525,7 +528,7 @@ fn at_line(file: FileName, error: &LineError) -> String {
     format!("{file}, line {}: {}", error.line, error.reason)
 }
 
-/// The result for a line in which no record can be named.
+/// The result for a line whose record has no readable name.
 fn in_line(kind: &'static str, file: FileName, error: &LineError) -> Imported {
     Imported::left(kind, format!("in line {} of {file}", error.line), at_line(file, error))
 }

@@ -1,5 +1,5 @@
-//! Compares a copy of the files of a Proxmox Backup Server with the files that this server follows: what would be valid again if the copy replaced them,
-//! and was then imported.
+//! Compares a copy of the files of a Proxmox Backup Server with the files that this server follows. The result lists what would be valid again if the
+//! copy replaced the followed files and was then imported.
 
 use super::earlier::Earlier;
 use super::passwords::Passwords;
@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The maximum number of records in the text.
 const NAMED_MAX: usize = 10;
 
-/// The property that takes rights away.
+/// The property of a datastore that takes rights away.
 const MAINTENANCE: &str = "maintenance-mode";
 /// The properties of a datastore that have an effect on this server.
 const PROPERTIES: [&str; 3] = ["path", "backing-device", MAINTENANCE];
 
-/// What would be valid again if the files of the copy replaced the followed files, and were then imported, as a part of a sentence.
+/// Returns a part of a sentence: what would be valid again if the files of the copy replaced the followed files, and were then imported.
 pub(super) fn would_return(ctx: &ChangeContext<'_>, copy: &ProxmoxFiles, terms: ProxmoxTerms) -> String {
     let more = match all_differences(ctx, copy, terms) {
         Ok(more) => more,
@@ -103,8 +103,9 @@ fn passwords(view: &View<'_>, copy: &ProxmoxFiles, terms: ProxmoxTerms) -> Resul
     Ok(more)
 }
 
-/// Roles, judged by the rules of `acl.cfg`: the roles on a path replace those that propagate to it. So an entry that is missing, or that propagates, can
-/// give rights on a path on which both files have the same entry, or none.
+/// Roles that give more rights in the copy. In `acl.cfg`, the roles on a path replace the roles that propagate to this path from above. So the roles
+/// on a path can differ even if both files have the same entry for the path, or no entry. Therefore the roles that count on each path are compared,
+/// not the entries.
 fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     let places: BTreeSet<&(RolePath, Ugid)> = here.entries.keys().chain(copy.entries.keys()).collect();
     let differs = |(path, ugid): &(RolePath, Ugid), is_below: bool| {
@@ -124,7 +125,8 @@ fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     places.into_iter().filter_map(|place| differs(place, false).or_else(|| differs(place, true))).collect()
 }
 
-/// The roles that count on a path, or below it where no other roles are assigned. They are those of the deepest node with roles. NoAccess stands alone.
+/// The roles that count on a path; or, if `is_below` is set, on the paths below it that have no roles of their own. They are the roles of the deepest
+/// node with roles. If NoAccess is among them, only NoAccess counts.
 fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTreeSet<Role> {
     let mut found = BTreeSet::new();
     for node in path.nodes() {
@@ -251,7 +253,7 @@ mod tests {
             ),
             // The roles of the path above are the same here.
             ("acl:1:/:ann@pbs:Admin", "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/tank:ann@pbs:Admin", ""),
-            // NoAccess of the copy stands alone.
+            // In the copy, only NoAccess counts.
             ("acl:1:/:ann@pbs:NoAccess", "acl:1:/:ann@pbs:NoAccess,Admin", ""),
         ] {
             let found = roles(&AclCfg::parse(here.as_bytes()), &AclCfg::parse(copy.as_bytes()));

@@ -1,6 +1,6 @@
-//! The names of the records that imports added here, or found here as those of their source. What is in this list and not here any more was removed or
-//! revoked, and no import brings it back. The list is part of the facts: it is committed together with the records that it names, and a backup or dump
-//! contains it.
+//! The list of imports: the names of the records that imports added to this store, or found in this store as records of their source. If a record in
+//! the list is no longer in the store, it was removed or revoked, and an import adds it again only with `--restore-deleted`. The list is part of the
+//! facts: it is committed together with the records that it names, and a backup or dump contains it.
 
 use super::Imported;
 use crate::error::Error;
@@ -9,13 +9,13 @@ use enfilade_facts::vocabulary::{Authid, UserId};
 use enfilade_facts::{Change, Read, Source, SourceError, Table, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The kinds of records in the list that let somebody in or give rights. Datastores are listed, too, but not by their results (`stores.rs`).
+/// The kinds of records that are listed because of their result ([`is_listed`]). Datastores are listed by `stores.rs`.
 const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
 
-/// The value of a record that is here, or was removed since.
+/// The value in the list for a record that was imported completely. The record may have been removed since.
 pub(crate) const WHOLE: &str = "{}";
-/// The value of a datastore whose import has begun. It is not known yet whether `datastore.cfg` has got its section, so if the datastore does not exist,
-/// the next import adds it.
+/// The value in the list for a datastore whose import has begun. Its section is possibly not yet in `datastore.cfg`. So if the datastore does not
+/// exist, the next import adds it.
 const BEGUN: &str = "{\"begun\":true}";
 
 /// How far the import of a record got.
@@ -52,7 +52,7 @@ impl<'f> Earlier<'f> {
         self.stored.get(&what) == Some(&Stage::Whole) || self.of_file.contains(&what)
     }
 
-    /// Adds names to the list, and those of the file.
+    /// Adds these names and the names of the file to the list.
     pub(super) fn add(&self, change: &mut Change, names: impl IntoIterator<Item = (String, Stage)>) {
         let mut all: BTreeMap<String, Stage> = BTreeMap::new();
         let of_file = self.of_file.iter().map(|name| (name.clone(), Stage::Whole));
@@ -71,8 +71,8 @@ impl<'f> Earlier<'f> {
     }
 }
 
-/// A record in the list: its kind and name, such as `user ann@pbs`. Users and tokens are in the spelling of Proxmox's files, of which the key of a record
-/// in the store can hold the longest. It is also that of format 5, and of `imported.json`.
+/// The text for a record in the list: its kind and name, such as `user ann@pbs`. Users and tokens are spelled as in Proxmox's files, because a key of
+/// the store has room for the longest names in this spelling. Format 5 and `imported.json` have the same spelling.
 pub(super) fn listed(kind: &str, name: &str) -> String {
     let in_file =
         |name: &str| name.parse::<Authid>().map_or_else(|_| name.to_owned(), |authid| authid.to_proxmox());
@@ -84,7 +84,8 @@ pub(super) fn listed(kind: &str, name: &str) -> String {
     }
 }
 
-/// The key in the list for a record of a cloud, such as `trust ID`: names of a cloud can change, so the list has the key of the record in its table.
+/// The key in the list for a record of a cloud, such as `trust ID`. It contains the key of the record in its table instead of a name, because names
+/// in a cloud can change.
 pub(crate) fn key_of_record<R: Row>(key: &R::Key) -> ExtraKey {
     let kind = match R::TABLE {
         Table::Credentials => "application credential",
@@ -106,13 +107,13 @@ fn name_of(key: &ExtraKey) -> String {
     String::from_utf8_lossy(&key.id).into_owned()
 }
 
-/// Whether this result says that the record is here because of the import, so that it belongs into the list.
+/// Whether the record of this result is put into the list: the import added it, or it is a password and the user already has one.
 pub(super) fn is_listed(item: &Imported) -> bool {
     let is_here = (item.left_out.is_none() && !item.is_remark) || item.has_password_here();
     is_here && LISTED.contains(&item.kind)
 }
 
-/// The names of the records that imports added here, or found here as those of their source, each with its kind.
+/// The names of the records that imports added to this store, or found in this store as records of their source, each with its kind.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -19,7 +19,7 @@ pub(super) struct Passwords<'f> {
 }
 
 impl<'f> Passwords<'f> {
-    /// The hash of the user's password, also if the user needs a second factor, or why it cannot be used.
+    /// The hash of the user's password, or why the hash cannot be used. It does not matter here whether the user needs a second factor.
     pub(super) fn usable(&self, user: &Userid) -> Result<&'f str, String> {
         let realm = user.realm().as_str();
         if realm != REALM_OF_SHADOW {
@@ -48,7 +48,7 @@ impl<'f> Passwords<'f> {
         Ok(hash)
     }
 
-    /// Whether the password alone may be enough to log in, or why not.
+    /// Checks that the user may log in with the password alone. Otherwise returns the reason why not.
     pub(super) fn alone(&self, user: &Userid) -> Result<(), String> {
         match self.files.factors.get(user) {
             Some(kinds) if !self.terms.without_second_factor => {

@@ -1,5 +1,5 @@
-//! Imports the files of a Proxmox Backup Server, once. To go on editing the files, put them into the data directory instead. Then an import from the
-//! data directory adds only realms and the passwords of `shadow.json`.
+//! Imports the content of the files of a Proxmox Backup Server once, and does not follow later edits of the files. To keep editing the files, put
+//! them into the data directory instead. Then an import from the data directory adds only realms and the passwords of `shadow.json`.
 
 use super::Imported;
 use super::accounts::Import;
@@ -38,14 +38,14 @@ const OTHERS: [(&str, &str); 14] = [
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
-/// change, except that a user without a password gets the password in `shadow.json` if it is certainly the same user. A user with a second factor gets a password only if
-/// `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles are left out if they would give rights on
-/// other records than in the source: on an existing datastore with another path, or to an existing user.
+/// change, with one exception: an existing user without a password gets the password in `shadow.json`, if it is certainly the same user. A user with
+/// a second factor gets a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles
+/// are left out if they would give rights on other records than in the source: on an existing datastore with another path, or to an existing user.
 ///
 /// # Errors
-/// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts and
-/// roles are imported in one change: after an error in this change, nothing was imported. The datastores follow; if this step fails, the error says
-/// that everything else was imported, and whether the datastores are in `datastore.cfg`. The next import completes the step.
+/// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts
+/// and roles are imported in one change: after an error in this change, nothing was imported. The datastores are imported after that. If this step
+/// fails, the error says that everything else was imported, and whether the datastores are in `datastore.cfg`. The next import completes the step.
 pub fn import_proxmox(
     ctx: &ChangeContext<'_>,
     files: &ProxmoxFiles,

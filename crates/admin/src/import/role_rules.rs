@@ -1,12 +1,13 @@
-//! What roles of a Proxmox Backup Server mean here: on which paths they would give more rights than there, and where the files of a namespace are.
+//! What roles of a Proxmox Backup Server mean on this server: on which paths they would give more rights than in the source, and where the files of a
+//! namespace are.
 
 use super::stores::Stores;
 use enfilade_facts::tables::Assignment;
 use enfilade_facts::vocabulary::{Role, RolePath, Userid};
 use enfilade_sources::files::acl_cfg::Roles;
 
-/// Why roles on this path would give rights here that they do not give in the source; `None` if they do not. `other` is a user here that is not in the
-/// source.
+/// Why roles on this path would give rights here that they do not give in the source; `None` if they would give no such rights. `other` is a user
+/// here that is not in the source.
 pub(super) fn gives_more(
     (stores, is_same_source): (&Stores, bool),
     other: Option<&Userid>,
@@ -26,7 +27,8 @@ pub(super) fn in_doubt() -> String {
      again".to_owned()
 }
 
-/// Why the NoAccess of the source was left out, although rights stay that the source takes away.
+/// The text for a NoAccess of the source that was left out, because the user or token already has other roles on the path here. These roles stay,
+/// although the source takes the rights away.
 pub(super) fn still_has(named: &str, path: &RolePath, before: &Assignment) -> String {
     let roles: Vec<&str> = before.roles.iter().map(|(role, _)| role.name()).collect();
     format!(

@@ -19,7 +19,8 @@ pub struct ProxmoxTerms {
     pub pretend: bool,
     /// Whether users with a second factor in the source get their password here, although second factors are not imported.
     pub without_second_factor: bool,
-    /// Whether the users, tokens and datastores that exist here under the names of the source are those of the source, from an earlier import.
+    /// Whether the operator says that an earlier import was from the same source. Then a user, token or datastore here is taken as the one of this
+    /// name in the source.
     pub same_source: bool,
 }
 
@@ -34,7 +35,7 @@ pub struct ProxmoxFiles {
     /// `None` if `shadow.json` does not exist.
     pub(super) passwords: Option<Passwords>,
     pub(super) factors: SecondFactors,
-    /// The list of what earlier imports added in `imported.json` of an earlier version, by kind and name. Newer imports keep the list in the facts.
+    /// The list of imports in the file `imported.json` of an earlier version, by kind and name. Now the list is in the facts.
     earlier: BTreeSet<String>,
 }
 
@@ -42,8 +43,8 @@ impl ProxmoxFiles {
     /// Reads the files. A file that does not exist counts as empty, but one of the four files that the server could follow must exist.
     ///
     /// # Errors
-    /// When the directory or a file cannot be read. If `tfa.json` cannot be read, it is unknown which users need a second factor, so this is an error,
-    /// too, unless `terms.without_second_factor` is set.
+    /// When the directory or a file cannot be read. If `tfa.json` cannot be read, it is unknown which users need a second factor, so this is an
+    /// error, too, unless `terms.without_second_factor` is set.
     pub fn read(from: &FileSet, terms: ProxmoxTerms) -> Result<Self, Error> {
         check_directory(from.directory())?;
         read(from, terms)
@@ -54,7 +55,8 @@ impl ProxmoxFiles {
         self.from.directory()
     }
 
-    /// Adds the list of an `imported.json`. Of what it names, what is not here any more was removed or revoked, and is not added again.
+    /// Adds the list of an `imported.json`. If a record that it names does not exist here any more, it was removed or revoked, and is not added
+    /// again.
     #[must_use]
     pub fn after(self, earlier: BTreeSet<String>) -> Self {
         ProxmoxFiles { earlier, ..self }

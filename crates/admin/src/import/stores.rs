@@ -18,7 +18,7 @@ const KIND: &str = "datastore";
 /// The maximum number of names in one reason.
 const NAMED_MAX: usize = 5;
 
-/// What becomes of the datastores of the source. Roles are imported only for datastores that have the content of the source.
+/// The decision about each datastore of the source. Roles are imported only for datastores that have the content of the source.
 #[derive(Default)]
 pub(super) struct Stores {
     /// The result for each section.
@@ -27,7 +27,8 @@ pub(super) struct Stores {
     new: Vec<Section>,
     /// The datastores of the source that are imported.
     imported: BTreeSet<DatastoreName>,
-    /// The datastores of the source whose name and path a datastore here has. If the source is another machine, it can be another datastore.
+    /// The datastores of the source for which this server already has a datastore with the same name and path. If the source is another machine,
+    /// these may be different datastores.
     known: BTreeSet<DatastoreName>,
     /// The datastores of the source that are left out.
     left: BTreeSet<DatastoreName>,
@@ -84,8 +85,8 @@ impl Stores {
             .map(|(name, stage)| (listed(KIND, name.as_str()), stage))
     }
 
-    /// Adds the new sections to `datastore.cfg`, and then records that their import has ended. Returns the revision if there are any. Everything else is
-    /// imported already, so an error says so, and whether the datastores are in the file.
+    /// Adds the new sections to `datastore.cfg`, and then records that their import has ended. Returns the revision; `None` if there is no new
+    /// section. All accounts are already imported. So an error says that they are imported, and whether the datastores are in the file.
     pub(super) fn add(
         &self,
         ctx: &ChangeContext<'_>,
@@ -126,7 +127,8 @@ impl Stores {
         Ok(Some(at))
     }
 
-    /// The error after which the accounts are imported. The file tells whether the datastores are, too: a step can fail after the file was written.
+    /// The error if the import of the datastores failed after the accounts were imported. `datastore.cfg` shows whether the datastores were imported
+    /// nevertheless, because an error can also occur after the file was written.
     fn unfinished(&self, ctx: &ChangeContext<'_>, why: &Error) -> Error {
         let names = some(&self.imported);
         let unfinished = match self.are_in_file(ctx) {
@@ -157,8 +159,8 @@ impl Stores {
         Some(self.new.iter().all(is_there))
     }
 
-    /// Why roles on this path would give rights on content that is not the content of the source; `None` if they do not. `is_same_source` says that
-    /// an earlier import was from this source.
+    /// Why roles on this path would give rights on content that is not the content of the source; `None` if they would give no such rights.
+    /// `is_same_source` means that the operator says that an earlier import was from this source.
     pub(super) fn gives_more(&self, path: &RolePath, is_same_source: bool) -> Option<String> {
         const ALL_DATASTORES: [&str; 2] = ["/", "/datastore"];
         let doubtful = self.known.iter().filter(|_| !is_same_source);

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const NOW: Clocks = Clocks { unix_seconds: 1_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 
-/// A store that refuses all changes after the next few.
+/// A store that accepts a few more changes and then refuses all others.
 struct Refusing {
     facts: Memory,
     left: AtomicUsize,
@@ -86,8 +86,8 @@ impl World {
         })
     }
 
-    /// Imports with a store that accepts only so many changes. Returns the records that were imported, and those that were left out, each with the
-    /// reason.
+    /// Imports with a store that accepts only this number of changes. Returns the records that were imported, and those that were left out, each with
+    /// the reason.
     fn import(&self, changes: usize) -> Result<(Vec<String>, Vec<String>), String> {
         let terms = ProxmoxTerms::default();
         let files = ProxmoxFiles::read(&FileSet::new(self.place.join("copy")), terms).unwrap();
@@ -235,7 +235,7 @@ fn another_copy_of_followed_files_is_refused_with_what_it_would_bring_back() {
     assert!(why.contains("the differences cannot be listed: `") && why.contains("token.shadow"), "{why}");
 }
 
-/// An import of the copy would give a password only to a user who has none and lost none here.
+/// An import of the copy would give a password only to a user who has no password here, and whose password was never removed or revoked here.
 #[test]
 fn passwords_that_another_copy_of_followed_files_would_bring_back_are_named() {
     let world = World::new("passwords");

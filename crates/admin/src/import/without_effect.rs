@@ -1,5 +1,5 @@
-//! Lines of `acl.cfg` that take rights away in Proxmox Backup Server and have no effect here, because their path is that of a namespace. Here a path
-//! below a datastore is the path of a file or folder, and the files of a namespace are in the folder `ns`.
+//! Finds lines of `acl.cfg` that have no effect on this server, because their path is the path of a namespace in Proxmox Backup Server. On this
+//! server, a path below a datastore is the path of a file or folder, and the files of a namespace are in the folder `ns`.
 
 use super::role_rules::files_of_namespace;
 use super::stores::some;
@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// A warning for each such line. Errors are not reported here: the file and the datastores have warnings of their own.
+/// A warning for each such line, if it has NoAccess or the namespace exists. Errors of the file and of the datastores are not reported here, because
+/// there are other warnings about them.
 pub fn roles_without_effect(source: &dyn Source, files: &FileSet) -> Vec<String> {
     let (Ok(Some(bytes)), Ok(roots)) = (files.read(FileName::Acl), roots(source)) else {
         return Vec::new();
@@ -25,7 +26,7 @@ pub fn roles_without_effect(source: &dyn Source, files: &FileSet) -> Vec<String>
     says.map(|(number, says)| format!("{}: line {number}: {says}", path.display())).collect()
 }
 
-/// Why a line has no effect.
+/// The warning about a line; `None` if the line needs no warning.
 fn of_line(line: &AclCfg, roots: &BTreeMap<String, String>) -> Option<String> {
     let ((path, _), _) = line.entries.first_key_value()?;
     let (store, below) = path.as_str().strip_prefix("/datastore/")?.split_once('/')?;

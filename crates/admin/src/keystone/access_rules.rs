@@ -1,4 +1,4 @@
-//! Access rules of users, which application credentials name.
+//! Access rules. They belong to users, and application credentials refer to them.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;

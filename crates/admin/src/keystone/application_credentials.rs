@@ -33,7 +33,7 @@ pub struct NewApplicationCredential {
     pub unrestricted: bool,
     /// The access rules of the credential. A credential without rules is valid for all requests.
     pub rules: Vec<WantedRule>,
-    /// When the credential expires, in microseconds since the epoch; 0 is never. It ends at the whole second before.
+    /// When the credential expires, in microseconds since the epoch; 0 is never. The server rounds the time down to a full second.
     pub expires_micros: i64,
     /// The creator, if a session of another application credential creates this one. The new credential is limited to the rights of its creator, and
     /// ends with it.
@@ -56,7 +56,8 @@ pub struct ApplicationCredential {
 }
 
 impl ApplicationCredential {
-    /// The microseconds after the second at which the credential expires, as given at its creation. If the credential got another expiry later, 0.
+    /// The fraction of a second, in microseconds, of the expiry that was given at the creation of the credential. 0 if the credential got another
+    /// expiry later.
     pub fn expires_micros(&self) -> i64 {
         let given = self.delegation.expires_micros.unwrap_or(0);
         let is_of_second = given.div_euclid(MICROS_PER_SECOND) == self.credential.expires;
@@ -131,10 +132,11 @@ pub fn create_application_credential(
     Ok((made, generated, at))
 }
 
-/// Checks that user and project of a new application credential are enabled, and so are their domains: else every login with it would be refused.
+/// Checks that the user and the project of a new application credential and their domains are enabled. Otherwise every login with the credential
+/// would be refused.
 ///
 /// # Errors
-/// The first of them that is disabled, with the command that enables it. When a record does not exist, or the facts cannot be read.
+/// When one of them is disabled; the error contains the command that enables it. When a record does not exist, or the facts cannot be read.
 pub fn require_enabled(source: &dyn Source, owner: &UserId, project: &ProjectId) -> Result<(), Error> {
     source.read(|view| {
         let user = view.get::<User>(owner)?.ok_or_else(|| dangling("user", owner))?;

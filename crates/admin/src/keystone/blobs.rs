@@ -58,7 +58,7 @@ pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
     Ok(())
 }
 
-/// Extends the change that removes or replaces an EC2 key: the change also ends all sessions of the key.
+/// Adds the end of all sessions of an EC2 key to a change that removes or replaces the key.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }
@@ -113,7 +113,7 @@ pub fn delete_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
     Ok(())
 }
 
-/// Adds the deletion of a credential to a change. The sessions of an EC2 key end with it.
+/// Adds the deletion of a credential to a change. If the credential is an EC2 key, the sessions of the key end, too.
 pub(crate) fn remove_blob(change: &mut Change, id: &BlobId, row: &Blob) {
     change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
     change.delete::<UsedPasscode>(id);

@@ -1,4 +1,4 @@
-//! The first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` creates them; existing records stay.
+//! Creates the first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` does. Existing records stay.
 
 use super::catalog::{add_endpoint, add_service, check_url};
 use super::domains::add_domain;
@@ -40,7 +40,7 @@ pub struct Bootstrap {
 const ROLES: [&str; 3] = ["manager", "member", "reader"];
 
 impl Bootstrap {
-    /// Checks the names and URLs, so that a wrong one changes nothing.
+    /// Checks all names and URLs before the first change, so that nothing changes if one of them is invalid.
     ///
     /// # Errors
     /// When a name or URL is not accepted.
@@ -52,10 +52,10 @@ impl Bootstrap {
         self.urls.iter().try_for_each(|(_, url)| check_url(url))
     }
 
-    /// Checks that the administrator can log in afterwards: that it does not exist yet, or is enabled and has not expired.
+    /// Checks that the administrator will be able to log in: the user does not exist yet, or is enabled and has not expired.
     ///
     /// # Errors
-    /// When it cannot, or the facts cannot be read.
+    /// When the user will not be able to log in, or the facts cannot be read.
     pub fn check_user(&self, source: &dyn Source, now: i64) -> Result<(), Error> {
         source.read(|view| self.check_user_in(view, now))?
     }

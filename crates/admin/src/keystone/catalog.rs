@@ -33,7 +33,7 @@ impl StoredResource for Service {
         check_service(self)
     }
 
-    /// The endpoints of a service are deleted with it. A service with registered limits is not deleted.
+    /// A service is deleted together with its endpoints. A service with registered limits is not deleted.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ServiceId) -> Result<(), Error> {
         unless_limited(view, &format!("service {id}"), |row| row.service == *id)?;
         claim(view, change, id, self)?;
@@ -70,7 +70,7 @@ impl StoredResource for Endpoint {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
-        // A policy or filter that is set for the endpoint meanwhile claims the endpoint, too.
+        // If a policy or filter is set for the endpoint at the same time, that change claims the endpoint, too, so the changes conflict.
         claim(view, change, id, self)?;
         change.delete::<Endpoint>(id);
         forget_selected(view, change, Selected::Endpoint(*id))?;
@@ -98,14 +98,15 @@ impl StoredResource for Region {
                 return Err(Error::Invalid("a region cannot be in itself".to_owned()));
             }
             let row = at.view.get::<Region>(&parent)?.ok_or_else(|| missing("region", &parent))?;
-            // Of two changes that would put regions into each other, or delete a parent meanwhile, the second is built again.
+            // If two changes at the same time would put regions into each other, or one of them deletes a parent, the changes conflict, and the
+            // second is built again.
             claim(at.view, at.change, &parent, &row)?;
             above = row.parent;
         }
         Ok(())
     }
 
-    /// The regions in a region are deleted with it. A region with endpoints or registered limits, in itself or in one of those, is not deleted.
+    /// A region is deleted together with the regions in it. It is not deleted if it or a region in it has endpoints or registered limits.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
         let regions = view.list::<Region>(&[])?;
         let within = regions_in(&regions, id);
@@ -255,7 +256,7 @@ pub(super) fn check_url(url: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets the URL of a service, an interface and a region; creates the endpoint if it does not exist.
+/// Sets the URL of the endpoint that has this service, interface and region. Creates the endpoint if it does not exist.
 ///
 /// # Errors
 /// When the service does not exist, the URL is not an HTTP URL, or the facts cannot be changed.
@@ -311,7 +312,7 @@ fn see_catalog(why: Error) -> Error {
     }
 }
 
-/// Every service with its endpoints, by kind.
+/// Every service with its endpoints, sorted by type and name.
 ///
 /// # Errors
 /// When the facts cannot be read.

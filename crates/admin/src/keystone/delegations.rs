@@ -1,5 +1,5 @@
-//! Delegations of application credentials. A record that an application credential creates is limited
-//! to the rights of that credential, and is deleted with it.
+//! Delegations of application credentials. A record that an application credential creates is limited to the rights of that credential, and is
+//! deleted together with it.
 
 use crate::error::{Error, missing};
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;

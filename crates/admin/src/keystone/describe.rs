@@ -84,8 +84,8 @@ pub struct CatalogEndpoint {
     pub url: String,
 }
 
-/// The enabled services, by type and name, with their enabled endpoints, and the enabled service providers. The catalog is built again when a service,
-/// an endpoint, a group of endpoints or a service provider changes.
+/// The enabled services, by type and name, with their enabled endpoints, and the enabled service providers. The catalog is built again when a
+/// service, an endpoint, a group of endpoints or a service provider changes.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     services: Arc<Vec<CatalogService>>,
@@ -95,7 +95,7 @@ pub struct Catalog {
     has_filters: bool,
 }
 
-/// The endpoints that a filter can select, enabled or not.
+/// The endpoints that a filter can select, directly or by a group of endpoints. Disabled endpoints are included.
 #[derive(Debug, Default)]
 struct CatalogFilters {
     endpoints: BTreeSet<EndpointId>,
@@ -113,7 +113,7 @@ impl Catalog {
         &self.providers
     }
 
-    /// The catalog for a scope. If filters of the project select endpoints, the catalog contains only those, and only services that have any of them.
+    /// The catalog for a scope. If filters of the project select endpoints, the catalog contains only these endpoints and their services.
     fn of(self, view: &View<'_>, scope: &Scope) -> Result<Self, SourceError> {
         let Some(project) = scope.project().filter(|_| self.has_filters) else { return Ok(self) };
         let mut selected = BTreeSet::new();
@@ -190,7 +190,8 @@ impl Indexed for Catalog {
         view: &View<'_>,
         written: &BTreeSet<(Table, Vec<u8>)>,
     ) -> Result<(), SourceError> {
-        // All filters are one flag, and any other change builds the whole catalog: so one key of the right table is enough.
+        // One update is enough for all written keys. Changed filters only set one flag, and a change of any other table builds the whole catalog
+        // again.
         let of_catalog = written.iter().find(|(table, _)| *table != Table::EndpointFilters);
         of_catalog.or(written.first()).map_or(Ok(()), |(table, key)| self.update(view, *table, key))
     }
@@ -302,7 +303,7 @@ pub struct Scopes {
     pub system: bool,
 }
 
-/// Every project and domain, and the system, on which a user has a role, directly or through a group.
+/// The scopes in which a user has a role, directly or through a group: enabled projects, enabled domains and the system.
 ///
 /// # Errors
 /// When the facts cannot be read.

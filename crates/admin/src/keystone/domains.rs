@@ -61,7 +61,7 @@ pub struct DomainSummary {
     pub description: Option<String>,
 }
 
-/// Creates a domain. Unless an id is given, the domain `Default` gets the id `default`, and another domain a random one.
+/// Creates a domain. Unless an id is given, the domain `Default` gets the id `default`, and any other domain gets a random id.
 ///
 /// # Errors
 /// When the name or id is taken, or the facts cannot be changed.
@@ -138,7 +138,7 @@ pub fn remove_domain(ctx: &ChangeContext<'_>, name: &Realm) -> Result<At, Error>
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
         forget_domain(view, change, &id, &row)
     })?;
-    // The domain's own roles, and the role assignments on the domain, are deleted.
+    // This deletes the domain's own roles, and the role assignments on the domain.
     super::leaving::sweep_all(ctx)?;
     Ok(at)
 }

@@ -30,16 +30,18 @@ impl StoredResource for EndpointGroup {
         check_comment(self.description.as_deref())
     }
 
-    /// No catalog depends on the group from this change on. Many filters that select it are deleted in the background.
+    /// No catalog depends on the group from this change on. If many filters select the group, this change deletes only some of them, and the others
+    /// are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointGroupId) -> Result<(), Error> {
-        // A filter that is set meanwhile claims the group, too.
+        // If a filter for the group is set at the same time, that change claims the group, too, so the changes conflict.
         claim(view, change, id, self)?;
         change.delete::<EndpointGroup>(id);
         forget_selected(view, change, Selected::Group(*id))
     }
 }
 
-/// Adds the deletion of the filters that select an endpoint or a group to a change. If there are many, they are deleted in the background.
+/// Adds the deletion of the filters that select an endpoint or a group to a change. If there are many, the change deletes only some of them, and the
+/// others are deleted in the background.
 pub(super) fn forget_selected(view: &View<'_>, change: &mut Change, selected: Selected) -> Result<(), Error> {
     if !take_selected(view, change, &selected)? {
         change.put(&LeavingKey::Selected(selected), &Leaving);
@@ -82,8 +84,8 @@ pub(super) fn take_filters_of(
 /// Adds an endpoint or a group to the catalog of a project, or removes it.
 ///
 /// # Errors
-/// When the project, the endpoint or the group does not exist, it is in the catalog already, one to remove is not there, or the facts cannot be
-/// changed.
+/// When the project, the endpoint or the group does not exist, the catalog already contains the endpoint or group to add, or does not contain the one
+/// to remove, or the facts cannot be changed.
 pub fn set_filter(ctx: &ChangeContext<'_>, key: &EndpointFilterKey, is_so: bool) -> Result<(), Error> {
     let EndpointFilterKey { project, selected } = key;
     let (what, id) = match selected {

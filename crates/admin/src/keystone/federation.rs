@@ -21,7 +21,7 @@ const RULES_BYTES_MAX: usize = 64 * 1024;
 /// The longest URL of a service provider, in characters (Keystone's API).
 const URL_CHARS_MAX: usize = 225;
 
-/// Checks an id that its creator chooses. Ids are parts of keys of the store and of paths.
+/// Checks an id that its creator chooses. The id becomes a part of keys of the store and of paths in URLs.
 fn check_id(what: &str, id: &str) -> Result<(), Error> {
     let is_long = id.chars().nth(FEDERATION_ID_CHARS_MAX).is_some() || FEDERATION_ID_BYTES_MAX < id.len();
     match id.is_empty() || is_long || id.contains('/') || id.chars().any(char::is_control) {
@@ -94,7 +94,7 @@ fn forget_provider(
     id: &IdentityProviderId,
     row: &IdentityProvider,
 ) -> Result<(), Error> {
-    // A protocol that is made meanwhile claims the provider, too.
+    // If a protocol of the provider is created at the same time, that change claims the provider, too, so the changes conflict.
     claim(view, change, id, row)?;
     for (key, _) in view.list::<Protocol>(&ProtocolKey::of(id))? {
         change.delete::<Protocol>(&key);

@@ -37,7 +37,7 @@ impl On {
         }
     }
 
-    /// The scope as the log of changes names it.
+    /// The name of the scope in the change log.
     fn said(&self, view: &View<'_>) -> Result<String, Error> {
         match self {
             On::Project(id) => name_of_scope(view, &GrantScope::Project(*id)),
@@ -56,7 +56,7 @@ pub struct GrantSummary {
     pub role: String,
     /// The user or group: `user@realm` or `@group@realm`.
     pub who: String,
-    /// The scope: `project NAME@DOMAIN`, `domain NAME`, `domain NAME, inherited`, `system`.
+    /// The scope, such as `project NAME@DOMAIN`, `domain NAME` or `system`. If projects inherit the role, the text ends with `, inherited`.
     pub on: String,
     /// The record's key.
     pub key: GrantKey,
@@ -81,7 +81,7 @@ fn check_domains(view: &View<'_>, key: &GrantKey) -> Result<(), Error> {
     }
 }
 
-/// The existing assignment of a role, which is named by its id or by its name. A role of a domain is found, too.
+/// The existing assignment of a role. `role` is the id or the name of the role, which may belong to a domain.
 fn held_key(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {
     let (grantee, scope) = grantee_and_scope(view, who, on)?;
     let mut found = Vec::new();
@@ -131,7 +131,7 @@ fn grantee_and_scope(view: &View<'_>, who: &Target, on: &On) -> Result<(Grantee,
     Ok((who, scope))
 }
 
-/// Assigns a role; assigning it again is no error.
+/// Assigns a role. It is no error if the role is already assigned.
 ///
 /// # Errors
 /// When the user, group, scope or role does not exist, the role and the project are in different domains, or the facts cannot be changed.
@@ -207,7 +207,8 @@ pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
     })?
 }
 
-/// The name of a scope: `project NAME@DOMAIN`, `domain NAME` or `system`; `domain NAME, inherited` is every project of the domain.
+/// The name of a scope: `project NAME@DOMAIN`, `domain NAME` or `system`. A scope of all projects below a project or in a domain has the ending `,
+/// inherited`.
 pub(crate) fn name_of_scope(view: &View<'_>, scope: &GrantScope) -> Result<String, Error> {
     let domain_name = |id| view.get::<Domain>(id).map(|row| row.map(|row| row.name));
     let inherited = |scope| Ok::<_, Error>(format!("{}, inherited", name_of_scope(view, &scope)?));

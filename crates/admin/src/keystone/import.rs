@@ -1,4 +1,4 @@
-//! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
+//! Imports the records of a Keystone server, with their ids. Each record is imported only once. Existing records stay as they are.
 
 mod access_rules;
 mod catalog;
@@ -64,7 +64,8 @@ pub fn import_cloud(
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
     let CloudTerms { pretend, restore_deleted } = terms;
-    // If a record gets the id of a deleted record, the dependents of the deleted record must not become valid again. So they are deleted first.
+    // An imported record may have the id of a record that was deleted here. The dependents of the deleted record must not become valid again, so all
+    // of them are deleted first.
     if !pretend {
         super::sweep_all(ctx)?;
     }
@@ -97,7 +98,7 @@ pub fn import_cloud(
             false => {
                 ctx.commit("import keystone", |view, change| build(view, change, &mut Made::default()))?.0
             }
-            // Later records refer to earlier records, so `made` has the earlier ones.
+            // Later records refer to earlier records, which are not committed here. So `made` contains them.
             true => {
                 let mut change = Change::requested_by(ctx.requester, ctx.audit("import keystone"));
                 ctx.facts.read(|view| build(view, &mut change, &mut made))??
@@ -138,7 +139,7 @@ fn expiry(password: &Password, now: i64) -> Option<String> {
     })
 }
 
-/// The change for one commit, while it is built.
+/// The change for one commit, which is being built.
 struct Taking<'a, 'v> {
     view: &'a View<'v>,
     change: &'a mut Change,
@@ -148,15 +149,16 @@ struct Taking<'a, 'v> {
     names: &'a HashMap<IdBytes, String>,
     ways: &'a Ways,
     plan: &'a Plan,
-    /// Whether to import again what was deleted here.
+    /// Whether to import records again that an earlier import added and that were deleted here.
     restore_deleted: bool,
     made: &'a mut Made,
 }
 
-/// What the import has made and not committed: in one commit, or, if it only pretends, in all of them.
+/// What the import has added to changes but not committed. If the import only pretends, it never commits, so these are the additions to all its
+/// changes.
 #[derive(Default)]
 struct Made {
-    /// The record of free SIDs in the store, and after this change.
+    /// The record of free SIDs that the store has, and the record after this change.
     space: Option<(SidSpace, SidSpace)>,
     /// The keys of the records.
     taken: HashSet<Vec<u8>>,
@@ -261,13 +263,14 @@ impl Taking<'_, '_> {
         Ok(self.made.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
 
-    /// Adds a record, unless it is here, or an earlier import brought it and it was deleted here since.
+    /// Adds a record, unless it exists in this store, or an earlier import added it and it was deleted here since.
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         let left = self.once::<R>(key)?;
         if left.is_ok() {
             self.put_new(key, row);
             let in_list = key_of_record::<R>(key);
-            // Another import may add the record until the commit, and it may be deleted then.
+            // Before this change is committed, another import may add the record, and the record may be deleted. Then the list of imports differs,
+            // and this change is built again.
             let listed = self.view.get::<Extra>(&in_list)?;
             self.change.expect_unchanged(&in_list, listed.as_ref());
             self.list(&in_list, WHOLE);
@@ -291,8 +294,8 @@ impl Taking<'_, '_> {
         self.add(key, row)
     }
 
-    /// Imports a role. An implied role that is neither in this store nor imported is removed from it: a later role must not be implied by accident. A
-    /// role that it may not imply is removed from it, too.
+    /// Imports a role. An implication is left out if the implied role is neither in this store nor imported, because a role that is created later
+    /// must not be implied by accident. An implication that is not allowed is left out, too.
     fn role(&mut self, id: &RoleId, row: &NamedRole) -> Result<Imported, Error> {
         let (mut row, mut lost) = (row.clone(), Vec::new());
         for implied in std::mem::take(&mut row.implies) {
@@ -392,7 +395,7 @@ impl Taking<'_, '_> {
         let name = self.full(Spell::User, &user.name, &user.domain)?;
         let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
         if let (Some(known), Some(password)) = (known, &user.password) {
-            // Puts the user into the list.
+            // This adds the user to the list of imports.
             let _ = self.once::<User>(id)?;
             // The password alone must not be enough here if it is not enough in the source.
             let rules = self.view.get::<Profile>(id)?.unwrap_or_default().mfa_rules;

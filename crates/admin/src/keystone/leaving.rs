@@ -62,8 +62,8 @@ pub fn sweep(ctx: &ChangeContext<'_>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Deletes all dependents of all deleted records; for commands, which wait for that. The deleted records give no rights any more, so this takes no rights
-/// from an administrator.
+/// Deletes all dependents of all deleted records, for commands that wait until the end. There is no check whether an administrator remains, because
+/// the dependents of deleted records give no rights any more.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -222,7 +222,7 @@ fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -
     Ok(count < AT_ONCE)
 }
 
-/// Deletes the assignments of a role. No index leads from a role to its assignments, so all assignments are read, one part at a time.
+/// Deletes the assignments of a role. No index lists the assignments of a role, so all assignments are read, one part at a time.
 fn sweep_role(ctx: &ChangeContext<'_>, role: &RoleId) -> Result<(), Error> {
     let mut after: Option<Vec<u8>> = None;
     loop {

@@ -11,7 +11,7 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{Change, View};
 use std::collections::BTreeSet;
 
-/// Extends the change that deletes a credential: the change also deletes everything that the credential created.
+/// Adds the deletion of everything that a credential created to a change.
 pub(crate) fn forget_made(view: &View<'_>, change: &mut Change, id: &CredentialId) -> Result<(), Error> {
     let Some(owner) = view.get::<Credential>(id)?.map(|row| row.owner) else { return Ok(()) };
     if view.get::<Delegation>(id)?.is_none() {

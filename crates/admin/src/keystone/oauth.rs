@@ -1,4 +1,4 @@
-//! OAuth 1.0a: consumers, the request tokens that users approve, and the access tokens that consumers get for them.
+//! OAuth 1.0a: consumers, the request tokens that users approve, and the access tokens that consumers get in exchange for request tokens.
 
 use super::resource::{Saving, StoredResource};
 use crate::change_context::{ChangeContext, random};
@@ -29,7 +29,8 @@ impl StoredResource for Consumer {
         check_comment(self.description.as_deref())
     }
 
-    /// No session for the consumer is valid from this change on. Many tokens of the consumer are deleted in the background.
+    /// No session for the consumer is valid from this change on. If the consumer has many tokens, this change deletes only some of them, and the
+    /// others are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ConsumerId) -> Result<(), Error> {
         change.remove::<Consumer>(id);
         if !take_tokens_of(view, change, id)? {
@@ -142,7 +143,7 @@ pub fn approve_request_token(
         let row = view.get::<RequestToken>(id)?.filter(|row| ctx.now.unix_seconds < row.expires);
         let row = row.ok_or_else(gone)?;
         let held = enfilade_identity::roles_of(view, user, &row.project, None)?;
-        // Only roles of the user are considered: the response does not show which other roles exist.
+        // Only roles of the user are searched, so that the response does not show which other roles exist.
         let given = |said: &String| {
             let id = said.parse::<RoleId>();
             let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
@@ -161,7 +162,7 @@ pub fn approve_request_token(
     Ok(verifier)
 }
 
-/// Exchanges an approved request token for an access token. `proof` says that the consumer signed the request with the request token, and knows the
+/// Exchanges an approved request token for an access token. `proof` proves that the consumer signed the request with the request token and knows the
 /// verifier.
 ///
 /// # Errors
@@ -187,7 +188,7 @@ pub fn create_access_token(
             roles,
             expires: ctx.now.unix_seconds.saturating_add(ACCESS_SECONDS),
         };
-        // Two requests cannot both exchange the request token: the second finds it gone.
+        // If two requests exchange the request token at the same time, the second one is refused, because the request token no longer exists.
         change.expect_same(&request, &from);
         forget_request_token(change, &from.consumer, &request);
         change.expect_present::<Consumer>(&row.consumer).expect_present::<User>(&user);
@@ -239,8 +240,8 @@ pub(super) fn ways_to(id: &AccessTokenId, row: &AccessToken) -> [ReverseKey; 3] 
     ]
 }
 
-/// Adds the deletion of an access token, without a mark, to a change. A session of it is refused, because the record is gone, and an id is never used
-/// again.
+/// Adds the deletion of an access token to a change, without a mark. Even without a mark, sessions of the access token are refused from then on,
+/// because the record does not exist any more and its id is never used again.
 fn forget_access_token(view: &View<'_>, change: &mut Change, id: &AccessTokenId) -> Result<(), Error> {
     if let Some(row) = view.get::<AccessToken>(id)? {
         change.delete::<AccessToken>(id);

@@ -23,7 +23,7 @@ impl StoredResource for Policy {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &PolicyId) -> Result<(), Error> {
-        // An association that is set meanwhile claims the policy, too.
+        // If the policy is set for a target at the same time, that change claims the policy, too, so the changes conflict.
         claim(view, change, id, self)?;
         change.delete::<Policy>(id);
         forget_associations(view, change, |_, policy| policy == id)
@@ -54,7 +54,7 @@ pub(super) fn forget_associations(
     Ok(())
 }
 
-/// Sets the policy of a target, which replaces an earlier one; or, if `is_so` is false, removes it if it is this policy.
+/// If `is_so` is true, makes `policy` the only policy of a target. Otherwise removes the policy of the target, if it is `policy`.
 ///
 /// # Errors
 /// When the policy or a part of the target does not exist, or the facts cannot be changed.
@@ -79,7 +79,8 @@ pub fn set_association(
     Ok(())
 }
 
-/// Claims all parts of a target, which have to exist: an association that outlives one of them would count again for a later region of the same id.
+/// Claims all parts of a target, which must exist. Otherwise an association could outlive its region, and count again for a later region with the
+/// same id.
 fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> Result<(), Error> {
     match target {
         PolicyTarget::Endpoint(id) => {

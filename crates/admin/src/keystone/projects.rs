@@ -207,8 +207,8 @@ pub fn add_project(
     })
 }
 
-/// Finds a project by id, by `NAME@DOMAIN`, or by a name in the domain `Default` or `local`. Managers of other domains can create projects of any name,
-/// so a name alone never means a project of theirs.
+/// Finds a project by id, by `NAME@DOMAIN`, or by a name in the domain `Default` or `local`. A name alone never means a project of another domain,
+/// because managers of that domain can create projects with any name.
 ///
 /// # Errors
 /// When no project or more than one matches.
@@ -227,7 +227,7 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     {
         return Ok(id);
     }
-    // A name may contain `@`, so the whole text is also looked up as a name if no project has this name in this domain.
+    // A name may contain `@`. So if the text is no NAME@DOMAIN of an existing project, the whole text is looked up as a name.
     let mut no_domain = None;
     if let Ok(NameInDomain { name, domain }) = text.parse() {
         match domain_id(view, &domain) {
@@ -329,7 +329,7 @@ pub fn list_projects(source: &dyn Source) -> Result<Vec<ProjectSummary>, Error> 
     })?
 }
 
-/// Binds a datastore to a project, so that users with a role on the project can mount it; or unbinds it.
+/// Binds a datastore to a project, so that users with a role on the project can mount the datastore. If `project` is `None`, ends the binding.
 ///
 /// # Errors
 /// When the datastore or the project does not exist, or the facts cannot be changed.

@@ -47,8 +47,8 @@ pub struct Saving<'s, 'v, R: Row> {
     pub(super) limit_model: LimitModel,
 }
 
-/// Makes changes that depend on the same record conflict: of two changes that claim a record at the same time, the second is built again. The record
-/// itself stays as it is.
+/// Claims a record for a change. If two changes claim the same record at the same time, they conflict, and the second is built again. The record
+/// itself does not change.
 pub(super) fn claim<R: Row>(
     view: &View<'_>,
     change: &mut Change,
@@ -61,13 +61,14 @@ pub(super) fn claim<R: Row>(
     Ok(())
 }
 
-/// Claims the service that a record is for. The service has to exist. Its deletion claims it, too.
+/// Claims the service that a record belongs to. The service must exist. The deletion of a service claims the service, too, so the record is not saved
+/// if its service is deleted at the same time.
 pub(super) fn claim_service(view: &View<'_>, change: &mut Change, id: &ServiceId) -> Result<(), Error> {
     let row = view.get::<Service>(id)?.ok_or_else(|| missing("service", id))?;
     claim(view, change, id, &row)
 }
 
-/// As [`claim_service`], for a region, which the same change may make.
+/// As [`claim_service`], for a region. The region may also be created by the same change.
 pub(super) fn claim_region(view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
     match view.get::<Region>(id)? {
         Some(row) => claim(view, change, id, &row),
@@ -151,7 +152,7 @@ pub fn save<R: StoredResource>(
     save_with(ctx, id, build, &|_, _| Ok(()))
 }
 
-/// As [`save`], after `first` has added to the same change.
+/// As [`save`], but before the record is saved, `first` adds other records to the same change.
 pub(super) fn save_with<R: StoredResource>(
     ctx: &ChangeContext<'_>,
     id: &RecordId<R::Key>,
@@ -186,7 +187,7 @@ pub(super) fn save_with<R: StoredResource>(
     Ok(saved)
 }
 
-/// The name of a record after its id, in the log of changes.
+/// The name of a record in brackets, for the change log, where it follows the id. Empty if the name is empty.
 pub(super) fn in_brackets(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" ({name})") }
 }

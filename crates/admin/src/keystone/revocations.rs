@@ -59,7 +59,7 @@ const PURGED_AT_ONCE: usize = 256;
 
 /// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
 /// `expired_seconds` ago, so that services can no longer validate them. The purge relies only on time that has certainly passed ([`Passed`]). So no
-/// mark that is still needed is deleted if the wall clock is temporarily ahead. When the mark of a token may be deleted, the token counts as expired,
+/// mark that is still needed is deleted if the wall clock is temporarily ahead. Once the mark of a token may be deleted, the token counts as expired,
 /// even if the clock is set back.
 ///
 /// The purge reads marks in the order of their ends, and stops at the first mark that is still needed. Only the first purge of a store reads all
@@ -81,7 +81,7 @@ pub fn purge_revocations(ctx: &ChangeContext<'_>, expired_seconds: i64) -> Resul
             note_passed(view, change, passed)?;
             for (until, mark) in &old {
                 change.delete::<Reverse>(&ReverseKey::Ends(*until, *mark));
-                // A mark that was set again meanwhile has a later end.
+                // A mark that was set again meanwhile has a later end, so it stays.
                 if let Some(row) = view.get::<Revocation>(mark)?.filter(|row| row.until == *until) {
                     change.purge(mark, &row);
                 }
@@ -119,7 +119,7 @@ fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());
     }
-    // From this commit on each new mark is indexed when it is set; the older marks are indexed below.
+    // After this commit, each new mark is indexed when it is set. The older marks are indexed below.
     let what = "index revocations by their ends";
     ctx.commit(what, |view, change| {
         let row = view.get::<Revocation>(&Revoked::Last)?;

@@ -34,7 +34,7 @@ impl StoredResource for NamedRole {
             && self.name == NEVER_IMPLIED
             && before.name != NEVER_IMPLIED
         {
-            // A role that begins to imply this one meanwhile claims it, too.
+            // If another role is changed to imply this role at the same time, that change claims this role, too, so the changes conflict.
             claim(at.view, at.change, at.id, before)?;
             let roles = at.view.list::<NamedRole>(&[])?;
             if let Some((_, prior)) = roles.iter().find(|(_, row)| row.implies.contains(at.id)) {
@@ -53,7 +53,7 @@ impl StoredResource for NamedRole {
 
     /// The role grants nothing from this change on; its assignments are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RoleId) -> Result<(), Error> {
-        // A role that begins to imply this one meanwhile claims it, too.
+        // If another role is changed to imply this role at the same time, that change claims this role, too, so the changes conflict.
         claim(view, change, id, self)?;
         change.remove::<NamedRole>(id);
         change.delete::<Name>(&NameKey::role_of(self.domain.as_ref(), &self.name));
@@ -69,10 +69,11 @@ impl StoredResource for NamedRole {
     }
 }
 
-/// The role that no role implies (as by default in Keystone): otherwise every user with the other role is an administrator.
+/// The name of the role that no role may imply, as by default in Keystone. Otherwise every user with the implying role would be an administrator.
 const NEVER_IMPLIED: &str = "admin";
 
-/// Refuses an implication, as Keystone does: of [`NEVER_IMPLIED`], of the role itself, and of a role of a domain by a role without a domain.
+/// Checks that a role may imply another role. As in Keystone, a role may not imply [`NEVER_IMPLIED`] or itself, and a role without a domain may not
+/// imply a role of a domain.
 pub(super) fn check_implied(
     (prior, row): (&RoleId, &NamedRole),
     (implied, other): (&RoleId, &NamedRole),
@@ -89,7 +90,8 @@ pub(super) fn check_implied(
     }
 }
 
-/// Lets a role imply another one, if it may. The implied role is claimed, because its name and its domain decide.
+/// Makes a role imply another role, if that is allowed. The implied role is claimed, because its name and its domain decide whether it may be
+/// implied.
 fn imply(
     view: &View<'_>,
     change: &mut Change,
@@ -205,7 +207,7 @@ pub fn remove_named_role(ctx: &ChangeContext<'_>, name: &str) -> Result<At, Erro
 /// Makes a role imply another role, or removes the implication; returns whether that changed anything.
 ///
 /// # Errors
-/// When one of the roles does not exist, the role would imply itself or `admin`, or without a domain a role of a domain, or the facts cannot be changed.
+/// When one of the roles does not exist, the role may not imply the other one, or the facts cannot be changed.
 pub fn set_implied(
     ctx: &ChangeContext<'_>,
     role: &RoleId,

@@ -28,7 +28,7 @@ pub struct NewTrust {
     pub uses: Option<u32>,
     /// How many times the trust may be delegated again.
     pub redelegations: u8,
-    /// The parent trust, if a session of the parent trust creates the new trust (delegates the parent trust again).
+    /// The parent trust, if a session of the parent trust creates the new trust, so that the new trust redelegates the parent trust.
     pub parent: Option<TrustId>,
     /// The application credential, if a session of an application credential creates the trust. The trust is limited to the rights of that
     /// credential, and ends with it.
@@ -44,7 +44,7 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);
     let ((id, trust), at) = ctx.commit(&what, |view, change| {
         let held = enfilade_identity::roles_of(view, &new.trustor, &new.project, None)?;
-        // Only roles of the trustor are considered: the response does not show which other roles exist.
+        // Only roles of the trustor are searched, so that the response does not show which other roles exist.
         let lent = |said: &String| {
             let id = said.parse::<RoleId>();
             let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
@@ -102,7 +102,8 @@ pub(super) fn check_uses(trust: &Trust) -> Result<(), Error> {
     Ok(())
 }
 
-/// Limits a trust that is delegated again to the trust `from`, from which it comes: the trust must lend no more, and ends no later.
+/// Limits a redelegated trust to the trust `from` that it redelegates. If the new trust would lend more than `from`, it is refused. If it would end
+/// later than `from`, its end is moved to the end of `from`.
 pub(super) fn redelegate(from: &Trust, trust: &mut Trust) -> Result<(), Error> {
     let is_less = from.redelegations > trust.redelegations
         && (from.trustor, from.project) == (trust.trustor, trust.project)

@@ -53,7 +53,7 @@ impl StoredResource for RegisteredLimit {
     }
 }
 
-/// Refuses to change or delete a registered limit of which projects or domains have limits.
+/// Refuses to change or delete a registered limit while projects or domains have limits that belong to it.
 fn unless_used(
     view: &View<'_>,
     change: &mut Change,
@@ -65,7 +65,7 @@ fn unless_used(
             "the registered limit {id} cannot be changed or deleted: projects or domains have limits of it; delete those first"
         )));
     }
-    // A limit that is made meanwhile claims the registered limit, too.
+    // If a limit of it is created at the same time, that change claims the registered limit, too, so the changes conflict.
     claim(view, change, id, row)
 }
 
@@ -75,7 +75,7 @@ fn expect_new(row: &RegisteredLimit, view: &View<'_>, change: &mut Change) -> Re
     check_name_with_blanks("resource", &row.resource)?;
     check_comment(row.description.as_deref())?;
     let service = view.get::<Service>(&row.service)?;
-    // Two registered limits of one service that are made at the same time conflict.
+    // If two registered limits of one service are created at the same time, the changes conflict.
     claim(view, change, &row.service, &service.ok_or_else(|| wrong(what, "service_id", row.service))?)?;
     if let Some(region) = &row.region {
         let found = view.get::<Region>(region)?;
@@ -99,14 +99,14 @@ pub(super) fn is_for(
     (row.service, row.region.as_ref(), row.resource.as_str()) == (*service, region, resource)
 }
 
-/// A resource: its service, its region and its name. A resource has one registered limit.
+/// A resource: its service, its region and its name. Each resource has at most one registered limit.
 type Resource = (ServiceId, Option<RegionId>, String);
 
 fn resource_of(row: &RegisteredLimit) -> Resource {
     (row.service, row.region.clone(), row.resource.clone())
 }
 
-/// Every registered limit, by its resource. The table is read once, however many resources a request names.
+/// Every registered limit, by its resource. The table is read only once, even if a request names many resources.
 fn registered(view: &View<'_>) -> Result<BTreeMap<Resource, (RegisteredLimitId, RegisteredLimit)>, Error> {
     let all = view.list::<RegisteredLimit>(&[])?;
     Ok(all.into_iter().map(|(id, row)| (resource_of(&row), (id, row))).collect())
@@ -161,7 +161,7 @@ pub struct NewLimit {
     pub region: Option<RegionId>,
     /// The name of the resource.
     pub resource: String,
-    /// The project or domain. A project whose id is that of a domain stands for the domain.
+    /// The project or domain. If the id of the project is the id of a domain, the limit is for the domain.
     pub owner: LimitOwner,
     /// The limit; -1 is no limit.
     pub value: i32,
@@ -179,7 +179,7 @@ impl StoredResource for Limit {
         let mut known = Known::new(at.view);
         known.set(self)?;
         known.fits(at.limit_model, &registered, self)?;
-        // Of two limits of one resource that change at the same time, the second is checked against the first.
+        // If two limits of one resource change at the same time, the changes conflict, and the second is checked again, on the result of the first.
         claim(at.view, at.change, &self.registered, &registered)
     }
 
@@ -294,7 +294,7 @@ pub fn create_limits(ctx: &ChangeContext<'_>, new: &[NewLimit]) -> Result<Vec<Ma
     Ok(made)
 }
 
-/// The project or domain of a new limit. The service and the region must exist, too.
+/// Returns the project or domain of a new limit. Checks that it exists, and that the service and the region exist.
 fn expect_named(view: &View<'_>, change: &mut Change, new: &NewLimit) -> Result<LimitOwner, Error> {
     let what = "limit";
     if view.get::<Service>(&new.service)?.is_none() {
@@ -346,11 +346,11 @@ fn exceeds(limit: i32, bound: i32) -> bool {
 /// The limit of a project or domain for each resource that has one, by its registered limit.
 type Values = BTreeMap<RegisteredLimitId, i32>;
 
-/// The limits of projects and domains after a change. Those of each are read once, however many limits a request has.
+/// The limits that projects and domains will have after a change. The limits of each project or domain are read only once.
 struct Known<'v, 'd> {
     view: &'v View<'d>,
     own: BTreeMap<LimitOwner, Values>,
-    /// The highest limits of the projects below.
+    /// For a project, the highest limits of its direct children. For a domain, the highest limits of all its projects.
     below: BTreeMap<LimitOwner, Values>,
 }
 
@@ -369,8 +369,8 @@ impl<'v, 'd> Known<'v, 'd> {
         })
     }
 
-    /// Sets a limit of the change. Returns the one that the project or domain has now. Called for every limit of the change before the first is
-    /// compared.
+    /// Records a limit of the change. Returns the limit that the project or domain had for this resource. The caller records all limits of the change
+    /// before it calls [`Known::fits`] for the first.
     fn set(&mut self, row: &Limit) -> Result<Option<i32>, Error> {
         Ok(self.own(row.owner)?.insert(row.registered, row.value))
     }
@@ -393,7 +393,7 @@ impl<'v, 'd> Known<'v, 'd> {
         })
     }
 
-    /// The highest limit of a project below for a resource.
+    /// The highest limit that a project below `owner` has for a resource.
     fn highest_below(&mut self, owner: LimitOwner, of: &RegisteredLimitId) -> Result<Option<i32>, Error> {
         if let Some(highest) = self.below.get(&owner) {
             return Ok(highest.get(of).copied());
@@ -412,8 +412,8 @@ impl<'v, 'd> Known<'v, 'd> {
         Ok(found)
     }
 
-    /// Checks a limit against those of the project and the domain above and of all projects below, if the model asks for that. A project or domain
-    /// above without a limit of its own has the default.
+    /// Checks a limit, unless the model is flat. It must not be larger than the limits of the parent and of the domain, nor smaller than a limit of a
+    /// project below. If the parent or the domain has no limit of its own, the default of the registered limit counts.
     fn fits(&mut self, model: LimitModel, registered: &RegisteredLimit, row: &Limit) -> Result<(), Error> {
         if model == LimitModel::Flat {
             return Ok(());
@@ -427,7 +427,8 @@ impl<'v, 'd> Known<'v, 'd> {
             let project = self.view.get::<Project>(id)?.ok_or_else(|| wrong("limit", "project_id", id))?;
             let domain = LimitOwner::Domain(project.domain);
             let parent = project.parent.map_or(domain, LimitOwner::Project);
-            // The domain counts also if the parent is a project: the parent may have a default that is larger than the limit of the domain.
+            // The limit of the domain is also checked if the parent is a project, because the default that counts for the parent may be larger than
+            // the limit of the domain.
             for (above, why) in
                 [(parent, "larger than that of the parent"), (domain, "larger than that of the domain")]
             {

@@ -23,7 +23,7 @@ pub struct TokenSummary {
     pub expires: i64,
     /// When the token was made, in seconds since the epoch.
     pub created: i64,
-    /// Until when the replaced secret is still valid, in seconds since the epoch.
+    /// Until when the previous secret is valid, in seconds since the epoch.
     pub grace_until: Option<i64>,
     /// The comment.
     pub comment: Option<String>,

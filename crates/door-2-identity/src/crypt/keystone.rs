@@ -1,8 +1,8 @@
 //! The hashes of passwords that Keystone has in addition to bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`. Salt
-//! and digest are in base64 without padding. In the second form, Keystone before 30 (passlib) wrote `.` instead of `+`.
+//! and digest are in base64 without padding. In hashes of the second form, Keystone before 30 (which used passlib) wrote `.` instead of `+`.
 //!
-//! In `$bcrypt-sha256$v=2,t=2b,r=12$salt$digest`, salt and digest are those of a bcrypt hash of cost `r`. It is not of the secret, but of the HMAC of
-//! the secret with the salt as key, in base64.
+//! In `$bcrypt-sha256$v=2,t=2b,r=12$salt$digest`, salt and digest are those of a bcrypt hash of cost `r`. The input of bcrypt is not the secret, but
+//! the HMAC-SHA-256 of the secret, in base64. The key of the HMAC is the salt.
 
 use super::HashRefused;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -77,7 +77,7 @@ fn scrypt(params: &str) -> Result<Work, HashRefused> {
     }
 }
 
-/// The cost of the bcrypt hash in a hash of the form `$bcrypt-sha256$`, and its salt and digest.
+/// Returns two parts of the bcrypt hash in a hash of the form `$bcrypt-sha256$`: its cost, and its salt with its digest.
 ///
 /// # Errors
 /// When the hash does not have this form.
@@ -90,7 +90,7 @@ pub(super) fn bcrypt_of(params: &str, salt: &str, digest: &str) -> Result<(Strin
     }
 }
 
-/// Whether a hash of the form `$bcrypt-sha256$` is that of the secret. Slow on purpose.
+/// Whether a hash of the form `$bcrypt-sha256$` was made of this secret. Slow on purpose.
 pub(super) fn matches_bcrypt(secret: &[u8], hash: &str) -> bool {
     let fields: Vec<&str> = hash.split('$').collect();
     let ["", "bcrypt-sha256", params, salt, digest] = *fields else { return false };
@@ -135,14 +135,14 @@ mod tests {
     use super::*;
     use enfilade_facts::vocabulary::Secret;
 
-    /// Made with Keystone 30.0.0 for `correct horse`; the last as passlib wrote it.
+    /// Made with Keystone 30.0.0 for `correct horse`; the last one is in the form of passlib.
     const FROM_KEYSTONE: [&str; 3] = [
         "$scrypt$ln=16,r=8,p=1$w4vpDPVkylKe023bLvpVXQ$pPC5FEBx2byF7s5FJchKhHkoACeSVNiqMcZ58heUCgA",
         "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ+aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
         "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ.aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
     ];
 
-    /// Made with Python's bcrypt and hmac, as Keystone 30 makes them: of `correct horse`, and of 100 times `x`.
+    /// Made with Python's bcrypt and hmac, in the same way as by Keystone 30: the first of `correct horse`, the second of a secret of 100 `x`.
     const BCRYPTS: [&str; 2] = [
         "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$QIvr4B17DSYH3J4owjiEc2vVzhhCM4i",
         "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$Qhdk8Ob5WGldttdvja50YAWFWHKGTuG",

@@ -107,7 +107,7 @@ mod tests {
             .map(|opened| (opened.issued_at, opened.payload.to_vec(), opened.key))
     }
 
-    /// `verify.json` of the specification; its key and token, without the padding.
+    /// The key and the token of `verify.json` in the specification, without the padding.
     #[test]
     fn the_token_of_the_specification_is_opened_and_sealed() {
         let key: [u8; 32] = base64::engine::general_purpose::URL_SAFE
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_longest_token_is_opened() {
-        // 25 bytes before the payload, 44 blocks of 16 bytes with the padding, and the tag of 32 bytes are 1,015 characters.
+        // The 25 bytes before the payload, 44 blocks of 16 bytes (with the padding) and the tag of 32 bytes make 1,015 characters.
         let (ring, payload) = (ring(&[(1, 1)]), vec![7; 44 * 16]);
         let token = |length: usize| seal(&ring, 1, [9; 16], &payload[..length]).unwrap();
         let longest = token(payload.len() - 1);

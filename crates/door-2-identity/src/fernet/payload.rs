@@ -17,7 +17,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// An id: 16 bytes for a UUID, otherwise text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id<'p> {
-    /// `uuid4().hex`, as 16 bytes.
+    /// A UUID, as 16 bytes. In Keystone's API it is 32 hexadecimal digits.
     Uuid([u8; 16]),
     /// An id that is not a UUID, such as the domain `default`.
     Text(&'p str),
@@ -48,7 +48,7 @@ pub struct Audit {
 /// The scope of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'p> {
-    /// No scope: at other services, the token can only be exchanged for another one.
+    /// No scope: a client can exchange the token for a token with a scope.
     None,
     /// A domain.
     Domain(Id<'p>),
@@ -84,7 +84,7 @@ pub enum Scope<'p> {
 pub struct Payload<'p> {
     /// The user.
     pub user: Id<'p>,
-    /// How the user authenticated: a bit for each method, by its index in `[auth] methods`.
+    /// How the user authenticated: one bit for each method. The number of the bit is the index of the method in Keystone's setting `[auth] methods`.
     pub methods: u64,
     /// The scope.
     pub scope: Scope<'p>,
@@ -97,7 +97,7 @@ pub struct Payload<'p> {
 /// Why a payload is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
-    /// A kind that is known and not supported.
+    /// A kind of Keystone's tokens that this server does not support.
     #[error("tokens of kind {kind} ({name}) are not supported")]
     Unsupported {
         /// The number of the kind.
@@ -145,7 +145,7 @@ impl<'p> Payload<'p> {
         let methods = from.number()?;
         let scope = match kind {
             0 => Scope::None,
-            // The id of a domain is the only id without a tag. An id of 16 bytes is a UUID, unless it was packed as valid text.
+            // Only the id of a domain has no tag that says whether the id is a UUID or text.
             1 => Scope::Domain(from.bare_id()?),
             8 => Scope::System.given(from.text()? == "all")?,
             7 => Scope::AccessToken { project: from.id()?, token: from.id()? },
@@ -203,7 +203,7 @@ impl Scope<'_> {
     }
 }
 
-/// Reads MessagePack (spec 2.0). The length of the token bounds all lengths.
+/// Reads MessagePack (spec 2.0). No value can be longer than the token.
 struct Reader<'p>(&'p [u8]);
 
 impl<'p> Reader<'p> {
@@ -272,7 +272,7 @@ impl<'p> Reader<'p> {
         std::str::from_utf8(self.raw()?).ok()
     }
 
-    /// An array of two: whether the value is 16 bytes, and the value.
+    /// Reads an array of two elements: whether the id is a UUID, and the id.
     fn id(&mut self) -> Option<Id<'p>> {
         if self.array()? != 2 {
             return None;
@@ -288,7 +288,7 @@ impl<'p> Reader<'p> {
         let is_text = matches!(self.0.first()?, 0xa0..=0xbf | 0xd9);
         let raw = self.raw()?;
         match raw.try_into() {
-            // 16 bytes that are not valid text are a UUID. Versions of msgpack before 1.0 packed UUIDs as text.
+            // 16 bytes are a UUID, unless they were packed as text and are valid text. Versions of msgpack before 1.0 packed UUIDs as text, too.
             Ok(uuid) if !is_text || std::str::from_utf8(raw).is_err() => Some(Id::Uuid(uuid)),
             _ => std::str::from_utf8(raw).ok().map(Id::Text),
         }
@@ -305,7 +305,7 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// Writes MessagePack, each value in its shortest form as Python's library does.
+/// Writes MessagePack. As in Python's library, each value has its shortest form.
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -350,7 +350,7 @@ impl Writer {
                 self.with(length, bytes);
             }
             (_, length) => {
-                // A longer text does not fit into a token anyway.
+                // A text of more than 65,535 bytes is cut: it does not fit into a token anyway.
                 self.0.push(0xda);
                 self.0.extend(length.unwrap_or(u16::MAX).to_be_bytes());
                 self.0.extend(bytes.iter().take(usize::from(u16::MAX)));
@@ -513,7 +513,7 @@ mod tests {
         assert_eq!(Payload::decode(&[good.as_slice(), &[0]].concat()), Err(Unread::Malformed));
     }
 
-    /// The forms of the specification of MessagePack 2.0. The first of each row is the shortest, which Python's library writes.
+    /// The forms that MessagePack 2.0 specifies for a value. The first form of each row is the shortest, which Python's library writes.
     #[test]
     fn every_form_of_a_value_is_read_and_the_shortest_is_written() {
         for (n, forms) in [

@@ -1,4 +1,4 @@
-//! The index gives the same answers from its marks as the view does.
+//! Tests that the index gives the same answers as the view.
 
 use super::*;
 use crate::fernet::payload::Audit;

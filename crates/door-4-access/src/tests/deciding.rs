@@ -53,7 +53,7 @@ fn what_each_role_grants() {
 
 #[test]
 fn roles_as_acl_cfg_resolves_them() {
-    // assignments; path in the store → the roles that count
+    // Columns: the assignments; a path in the datastore; the roles that count on this path.
     for (facts, at, expected) in [
         ("", "a", "no role"),
         ("/ staff Admin", "a", "role Admin assigned to group @staff@local on /"),
@@ -70,31 +70,31 @@ fn roles_as_acl_cfg_resolves_them() {
         ),
         ("/datastore/tank alice DatastoreReader-", "a", "no role"),
         (
-            // A deeper set replaces a higher one, also when it grants less.
+            // The roles on a deeper node replace the roles on a higher node, even if they grant less.
             "/datastore/tank alice DatastoreAdmin\n/datastore/tank/a staff DatastoreReader",
             "a/b",
             "role DatastoreReader assigned to group @staff@local on /datastore/tank/a",
         ),
         (
-            // A user's own set replaces the sets of the user's groups on the same node.
+            // The roles of the user itself replace the roles of the user's groups on the same node.
             "/datastore/tank alice DatastoreReader\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreReader assigned to user alice@local on /datastore/tank",
         ),
         (
-            // NoAccess does not propagate to this path, so the user has no set here, and the group's set counts.
+            // NoAccess does not propagate to this path, so the user itself has no role here, and the role of the group counts.
             "/datastore/tank alice NoAccess-\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
         ),
         (
-            // A grantee whose role does not hold here is not named.
+            // A grantee whose role does not apply here is not named.
             "/datastore/tank staff DatastoreReader\n/datastore/tank @staff NoAccess-",
             "a",
             "role DatastoreReader assigned to group @staff@local on /datastore/tank",
         ),
         (
-            // The name of another store, or a longer name, is another path.
+            // A path in which a name only begins with the same letters is another path.
             "/datastore/tank2 staff Admin\n/datastore/tank/ab staff Admin",
             "a",
             "no role",
@@ -243,7 +243,7 @@ fn what_may_not_be_seen_is_not_there_whatever_else_is_granted() {
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::File))), "permit");
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::Directory))), "AC02");
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::On(AccessMask::LIST))), "AC02");
-    // A review says so, too.
+    // A review reports the same rights.
     let facts = Facts::of(POWER);
     let (view, store) =
         (enfilade_facts::View::new(&facts), ("tank".parse().unwrap(), AccessRules::default()));
@@ -401,7 +401,7 @@ fn a_refusal_names_what_decided() {
     ]
     .assert_eq(&says(POWER, &["deny everyone read-data", "allow staff execute"], write));
     expect!["the user cannot see /docs/a.txt: no role"].assert_eq(&says("", &[], write));
-    // Only the first step is named that does not let through what is missing.
+    // If several steps refuse the missing right, only the first of them is named.
     expect!["write-data on /docs/a.txt is not granted: role DatastoreReader assigned to group @staff@local on /datastore/tank"]
         .assert_eq(&says(READER, &["deny staff write", "allow everyone full"], write));
     let target = Subject { mode: 0o640, ..subject(NodeKind::File, StoredAcl::Absent) };
@@ -548,7 +548,7 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     assert!(!knows(&facts, NOW, "b"), "a line that is not read may give a role here");
 }
 
-/// Nothing is committed: the remembered roles are of the same revision, while the mirror of the files is current or stale.
+/// The mirror of the files becomes stale, or current again, without a commit. So all roles are remembered at the same revision.
 #[test]
 fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
     let mut facts = Facts::of("/ alice Admin");

@@ -259,8 +259,8 @@ fn what_was_lent_lends_no_more() {
     let more = ["member".to_owned(), ADMIN.to_string()];
     let named_more = ["admin".to_owned()];
     let about = |user| About { user, ..About::default() };
-    // Columns: a session in person; of an unrestricted application credential; of a restricted one; of a key that an unrestricted one made; of a
-    // user's EC2 key; of an application credential with access rules.
+    // Columns: a session in person; of an unrestricted application credential; of a restricted one; of a key that an unrestricted application
+    // credential made; of a user's EC2 key; of an application credential with access rules.
     let cases: [(&str, Lending, About<'_>, [bool; 6]); 17] = [
         ("own sessions", Lending::Sessions, about(own), [true, true, true, true, true, true]),
         ("sessions of another", Lending::Sessions, about(other), [true, true, true, true, true, false]),
@@ -374,7 +374,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         ("create_user", "manager", other, of_local, None),
         ("create_user", "admin", project, of_local, Some(As::Admin)),
         ("create_domain", "manager", domain, of_local, None),
-        // A session for a domain administers no records of the whole cloud.
+        // A session for a domain may not administer records of the whole cloud.
         ("create_domain", "admin", domain, of_local, None),
         ("list_services", "admin", domain, nothing, None),
         ("create_system_grant_for_user", "admin", domain, of_alice, None),
@@ -428,7 +428,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
     assert_eq!(["create_user", "create_project", "list_users"].map(bounded), [true, false, false]);
 }
 
-/// An alternative that only a session for a domain fulfils is in no other rule than one for such sessions.
+/// An alternative that only a session for a domain can fulfil is only in rules that sessions for a domain can use.
 #[test]
 fn alternatives_for_a_domain_are_in_rules_for_sessions_for_a_domain() {
     let of_domain = [
@@ -444,7 +444,7 @@ fn alternatives_for_a_domain_are_in_rules_for_sessions_for_a_domain() {
     }
 }
 
-/// The rule of the readers shows a record to everybody who may make the call, and is judged as it is.
+/// A rule that [`KnownTo::Readers`] names lets a session read a record of the kind. Such a rule has no `known_to` of its own.
 #[test]
 fn readers_are_named_by_a_rule_that_shows_a_record() {
     let of = |name: &str| match rule_named(name)?.known_to? {
@@ -474,7 +474,7 @@ fn each_alternative_has_words_of_its_own() {
     assert!(said.contains(&("admin", As::Admin)), "{said:?}");
 }
 
-/// The words of the page of the routes begin with what door 4 decides.
+/// For each kind of call, the words on the page of the routes agree with the decision of door 4.
 #[test]
 fn each_kind_of_call_says_what_a_lent_credential_may_do() {
     let (plain, nothing) = (session(Methods::EC2_KEY, None), About::default());

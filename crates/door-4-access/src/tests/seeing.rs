@@ -165,8 +165,8 @@ fn what_is_known_of_somebody_serves_nobody_else() {
     assert!(told.len() >= 5, "they see different things: {told:?}");
 }
 
-/// The kernel reports changes of one object, and nothing was reported. Its mode is no part of its state, and an ACL that could not be read may be
-/// readable later.
+/// The kernel reports changes of the object, and reported none. The mode of the object is not part of its state, and an ACL that could not be read
+/// may be readable later. So both are read each time.
 #[test]
 fn what_a_state_does_not_tell_is_read_each_time() {
     let version = Some(Version::Watched { acls: AclDialect::Ntacl, file_system: 1, changes: 3 });
@@ -244,7 +244,7 @@ fn roles_are_worked_out_once_however_many_directories_have_them() {
     assert!(first <= 10_000 * 5 && again <= 10_000 * 5, "{first} and {again} searches of 10,000 directories");
 }
 
-/// Tests each difference between two states: of one state alone, and of a state together with another one in any order.
+/// If two objects differ in any part of their states, they have different keys: each object alone, and together with another object in any order.
 #[test]
 fn no_two_states_are_remembered_as_one() {
     let mut versions = Vec::new();

@@ -17,7 +17,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// A time long after every change here.
+/// A time long after every change in these tests, so that all time stamps can be relied on.
 const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None, names: None };
 
 /// A mount anywhere gives every object another version, so tests that watch changes run one at a time.
@@ -263,7 +263,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     if !run(Command::new("mount").arg("--bind").args([scratch.at("other"), scratch.at("file")])) {
         return println!("not asserted: nothing can be mounted here");
     }
-    // Nothing is asserted before the mount is removed again.
+    // Nothing is asserted before the mount is removed again, so that a failed test leaves no mount.
     listed.read_by_name(before.iter_mut(), at);
     let during = by_name(&scratch, &watch).map(|(listing, at, mut entries)| {
         listing.read_by_name(entries.iter_mut(), at);

@@ -19,7 +19,7 @@ fn memo() -> NamesMemo {
     NamesMemo::new(MemoSeed([7; 16]), 4 << 20)
 }
 
-/// A time long after every change here.
+/// A time long after every change in these tests, so that all time stamps can be relied on.
 fn long_after(names: &NamesMemo) -> LookedAt<'_> {
     LookedAt { unix_seconds: i64::MAX, names: Some(names), ..LookedAt::default() }
 }
@@ -293,7 +293,7 @@ fn an_encrypted_directory_is_not_remembered() {
     {
         return println!("not asserted: nothing encrypted can be mounted here");
     }
-    // Nothing is asserted before the mount is removed again.
+    // Nothing is asserted before the mount is removed again, so that a failed test leaves no mount.
     let is_known = ["plain", "encrypted"].map(|name| {
         // With this mount option every new directory is encrypted, so the plain one is `lost+found`, which existed before.
         let path = if name == "plain" { "lost+found" } else { name };

@@ -48,7 +48,7 @@ impl Answers {
         [&place(data), &self.http, &self.tls].iter().try_for_each(|path| self_made::make_place(data, path))
     }
 
-    /// Answers a request for this token over HTTP from now on (RFC 8555 §8.3).
+    /// Stores the answer to HTTP requests for this token (RFC 8555 §8.3). The servers send it until the returned value is dropped.
     pub(super) fn put_http(&self, token: &str, key_authorization: &str) -> anyhow::Result<Answer> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_word = !token.is_empty() && token.bytes().all(is_letter);
@@ -59,7 +59,7 @@ impl Answers {
         self.put(self.http.join(token), key_authorization.as_bytes())
     }
 
-    /// Answers a handshake for this name with this digest from now on (RFC 8737 §3).
+    /// Stores the digest for handshakes that validate this name (RFC 8737 §3). The servers answer with it until the returned value is dropped.
     pub(super) fn put_tls(&self, name: &str, digest: &[u8]) -> anyhow::Result<Answer> {
         self.put(self.tls.join(name), digest)
     }
@@ -103,7 +103,8 @@ fn proof(name: &str, digest: &[u8]) -> anyhow::Result<ServerConfig> {
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let key = provider.key_provider.load_private_key(key.into())?;
-    // The certificate has a critical extension that rustls does not know, so the check of certificate and key in rustls would fail.
+    // The certificate has a critical extension that rustls does not know, so a check of certificate and key by rustls would fail. Here there is no
+    // check.
     let certified = SingleCertAndKey::from(CertifiedKey::new(vec![certificate.der().clone()], key));
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -9,7 +9,7 @@ use instant_acme::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long the authority may take to validate the names, and again to issue the certificate.
+/// How long the authority may take to validate the names. It may take as long again to issue the certificate.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 /// A kind of challenge.

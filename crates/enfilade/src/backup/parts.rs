@@ -38,7 +38,7 @@ impl Parts {
         for name in [SHADOW, DOMAINS, SECOND_FACTORS] {
             let from = files.directory().join(name);
             match parts.file(data, &from, name, "the edited files") {
-                // In Proxmox only root can read them. The server works without them, so its backups must not fail.
+                // On a Proxmox server, only root can read these files. This server works without them, so a backup must not fail because of them.
                 Err(BackupError::Io { why, .. }) if why.kind() == std::io::ErrorKind::PermissionDenied => {
                     parts.left_out.push(from);
                 }
@@ -71,7 +71,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Adds one file, if it exists. A file of which nobody can say whether it exists, because its directory cannot be opened, is an error.
+    /// Adds one file, if it exists. Fails if its directory cannot be opened, because then it is unknown whether the file exists.
     fn file(&mut self, data: &Path, from: &Path, to: &str, part: &'static str) -> Result<(), BackupError> {
         if !from.try_exists().map_err(|why| BackupError::io(from, why))? {
             return Ok(());

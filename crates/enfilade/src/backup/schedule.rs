@@ -93,13 +93,13 @@ impl Record {
         self.made.last().map(|last| last.file.as_path()).filter(|file| is_gone(file))
     }
 
-    /// As [`Record::due`], but soon if the newest backup is gone: then the record says that there is a backup, and there is none.
+    /// Like [`Record::due`]. But if the file of the newest backup is gone, a backup is due soon, because the last one in the record does not exist.
     fn due_by_files(&self, every: i64, directory: Option<&Path>) -> i64 {
         self.due(self.newest_lost().map_or(every, |_| every.min(AFTER_FAILURE)), directory)
     }
 }
 
-/// Whether there is no file at this path. A file system that reports another error may still contain it.
+/// Whether there is no file at this path. If the file system reports another error, the file may still be there.
 pub(crate) fn is_gone(file: &Path) -> bool {
     std::fs::symlink_metadata(file).is_err_and(|why| why.kind() == std::io::ErrorKind::NotFound)
 }
@@ -190,7 +190,8 @@ pub(crate) fn directory(installation: &Installation) -> Option<PathBuf> {
     installation.config.backup.directory.clone().map(PathBuf::from)
 }
 
-/// Refuses to make a directory again that had backups: it may be on a disk that is not mounted now, and the backups would fill the disk below.
+/// Refuses to create a directory again that had backups. The directory may be on a disk that is not mounted now: then the backups would fill the disk
+/// that contains the mount point.
 fn refuse_vanished(record: &Record, directory: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         record.last_in(Some(directory)).is_none() || directory.exists(),
@@ -221,7 +222,7 @@ fn run(installation: &Installation, lmdb: &Lmdb, record: &Record) -> anyhow::Res
 }
 
 /// Deletes the oldest backups in the directory of the newest one until `keep` are left. A missing file is no error: somebody else deleted it. Backups
-/// in a directory that was configured before stay, and leave the record.
+/// in another directory, which was configured before, are removed from the record, but their files stay.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
     let directory = record.made.last().and_then(|newest| newest.file.parent()).map(Path::to_owned);
     record.made.retain(|kept| kept.file.parent() == directory.as_deref());

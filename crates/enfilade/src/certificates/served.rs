@@ -29,7 +29,7 @@ pub(crate) struct Served {
     tickets: Tickets,
 }
 
-/// What is wrong now. The metrics show exactly this, whether a signal or a change of a file led to it.
+/// The problems that exist now. The metrics show exactly these problems, no matter whether a signal or a changed file revealed them.
 #[derive(Default)]
 struct Faults {
     /// The problem of each bad file, by its path.
@@ -40,14 +40,14 @@ struct Faults {
     is_configuration_refused: bool,
 }
 
-/// How long a directory of certificates must be unchanged before it is read: files are often written together, or twice.
+/// How long a directory of certificates must be unchanged before it is read, because files are often written together, or twice.
 const QUIET: Duration = Duration::from_millis(100);
 /// The maximum number of waits of [`QUIET`] for a directory. After the last wait, the directory is read even if changes continue.
 const QUIET_TURNS_MAX: usize = 20;
 /// Warnings begin this many days before a certificate expires, because a renewal by hand takes days.
 const SOON_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
-/// How long one wait for a change lasts. Then the loop notices that a reload has replaced the watch.
+/// How long one wait for a change lasts. After each wait, the loop checks whether a reload has replaced the watch.
 const WATCH_TURN: Duration = Duration::from_secs(1);
 /// The number of waits after which links and expiry dates are checked again.
 const WATCH_TURNS: usize = 60;
@@ -146,8 +146,8 @@ impl Served {
         [self.exchange.borrow().certificates.count(), bad]
     }
 
-    /// Reads the changed files, or all files, and serves what was found. If that is refused, the earlier certificates stay. Returns how many
-    /// certificates are served, and what changed.
+    /// Reads the changed files (all files if `changed` is `None`), and serves the certificates that were found. If the directory or list cannot be
+    /// used, or no certificate is left, the earlier certificates stay. Returns how many certificates are served, and a list of the changes.
     fn look(
         &self,
         faults: &mut Faults,
@@ -155,7 +155,8 @@ impl Served {
         changed: Option<&BTreeSet<PathBuf>>,
     ) -> anyhow::Result<(usize, String)> {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // When the last certificate was removed, nothing was exchanged: the removed one is still served. So everything is read, and not only what changed.
+        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. In this case all files are
+        // read, and not only the changed ones.
         let is_empty = faults.is_place_refused && !keeper.files.is_behind();
         let looked = match changed.filter(|_| !is_empty) {
             Some(changed) => keeper.files.look_at(&certificates, changed, rules, clock::nanos()),
@@ -196,7 +197,7 @@ impl Served {
     /// Serves the certificates of another place from now on, and watches that place. Returns how many certificates are served, and how many files
     /// cannot be used.
     pub(crate) fn move_to(&self, keeper: Keeper, rules: Rules) -> anyhow::Result<[usize; 2]> {
-        // The lock is held while the files are read: a change that the watch reports meanwhile is judged with the new keeper.
+        // The lock is held while the files are read, so that a change which the watch reports in this time is read with the new keeper.
         let mut faults = self.faults();
         let (certificates, found) = keeper.load(rules)?;
         self.exchange(certificates, Arc::new(keeper));
@@ -207,8 +208,8 @@ impl Served {
         Ok(self.counts())
     }
 
-    /// Watches the files of the present place, if other directories were watched before. Then everything is read again, because the files may have
-    /// changed before the watch began.
+    /// Watches the directories of the certificates, unless they are watched already. After a new watch has begun, reads all files again, because they
+    /// may have changed before.
     fn watch(&self) {
         let keeper = Arc::clone(&self.exchange.borrow().keeper);
         let mut watched = self.watched();
@@ -286,7 +287,7 @@ impl Served {
     /// Starts a thread that reacts to changes of the files. `watched` was opened before the files were first read, so that no change is missed.
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
-        // If the index was trusted at the start, the files must be checked now: without `watched`, the loop begins with a check of all files.
+        // If the start trusted the index, the files were not checked yet: without `watched`, the loop begins with a check of all files.
         let watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         *self.watched() = watched.map(Arc::new);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
@@ -307,7 +308,7 @@ impl Served {
                     changed = changed.and(more);
                 }
                 if changed == Changed::Everything {
-                    // The next turn watches anew, and reads everything.
+                    // The next turn of the loop begins a new watch, and reads all files.
                     served.watched().take_if(|watched| Arc::ptr_eq(watched, &now));
                 } else {
                     served.look_at(changed);
@@ -353,7 +354,7 @@ impl Served {
         let is_first = std::mem::replace(&mut *told, now) == 0;
         drop(told);
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // The reading at the start has told it already.
+        // When the files were read at the start, these warnings were logged already.
         if !is_first {
             warn(&keeper.files.revocations(clock::nanos()));
         }
@@ -399,7 +400,8 @@ fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> 
     if shown.is_empty() { shown } else { format!(":{shown}") }
 }
 
-/// What happens to connections while the files cannot be read. A certificate whose key is not in memory can be served only while its file can be read.
+/// Says what happens to connections while the files cannot be read. A certificate whose key is not in memory can be served only while its file can be
+/// read.
 fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
     let on_disk = certificates.files().filter(|file| !keeper.memo.can_serve(file, &keeper.digest));
     let is_lost = |path: &str| keeper.files.is_usable(Path::new(path)).is_err();
@@ -418,7 +420,7 @@ fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
 /// The watched directories of certificate files.
 pub(crate) struct Watched {
     directories: BTreeSet<PathBuf>,
-    /// The files to which links in the directories lead, and the links on the way. Their directories are watched, too.
+    /// The files to which links in the directories lead, and the links on the way. The directories of these files and links are watched, too.
     links: BTreeSet<PathBuf>,
     watch: DirectoryWatch,
 }
@@ -437,13 +439,14 @@ impl Watched {
         Ok(Watched { directories, links, watch })
     }
 
-    /// Whether these are still the directories of the files, and the links in them lead to the same files.
+    /// Whether `files` are still in the watched directories, and the links there lead to the same files as when the watch began.
     pub(crate) fn is_of(&self, files: &CertificateFiles) -> bool {
         let directories = files.directories();
         self.directories == directories && self.links == links_of(&directories)
     }
 
-    /// The changes since the last call. Waits for a change, at most for the time `at_most`. After a change behind a link, all files must be read again.
+    /// Waits for a change, for at most the time `at_most`. Returns the changes since the last call. If the target of a link changed, returns
+    /// [`Changed::Everything`].
     pub(crate) fn wait(&self, at_most: Duration) -> Changed {
         let until = clock::nanos().saturating_add(at_most.as_nanos() as u64);
         loop {
@@ -452,7 +455,7 @@ impl Watched {
                 Changed::Files(files) if files.is_disjoint(&self.links) => files,
                 _ => return Changed::Everything,
             };
-            // The directories behind links have other files, too.
+            // The directories to which links lead also contain other files, whose changes do not matter.
             files.retain(|file| file.parent().is_some_and(|parent| self.directories.contains(parent)));
             if left == 0 || !files.is_empty() {
                 return Changed::Files(files);

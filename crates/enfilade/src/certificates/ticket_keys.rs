@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(30);
 /// Reads the keys now, and then periodically in a thread of its own. Rotates the keys when one key has sealed tickets for [`SEALS_SECONDS`].
 pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
-    // Only servers make these keys, and only servers make this directory: before the first server, nothing is missing.
+    // Only servers make these keys and the directory of operations. If that directory does not exist, no server has run yet, and no key is missing.
     if operations::place(&home.data).exists() && !keys.directory().exists() {
         output::note(&format!(
             "warning: the keys of TLS session tickets in `{}` are missing: new ones are made, and every client does one full handshake",

@@ -14,7 +14,7 @@ pub(crate) enum Acl {
         /// The path in the datastore
         #[arg(default_value = "/")]
         path: String,
-        /// Show the ACL as one line of SDDL, like icacls and samba-tool
+        /// Show the ACL as one line of SDDL, as icacls and samba-tool write it
         #[arg(long)]
         sddl: bool,
     },
@@ -26,7 +26,7 @@ pub(crate) enum Acl {
         deny everyone delete\n\n\
         The first entry that names a right decides it. Rights: read, write, modify, full, or single ones\n\
         (list, add-file, add-subdirectory, delete, read-acl, write-acl, …). Who: USER@REALM, @GROUP, everyone,\n\
-        authenticated, creator-owner, or a SID. `protected`: it inherits nothing.")]
+        authenticated, creator-owner, or a SID. `protected`: the ACL inherits nothing.")]
     Set {
         /// The datastore
         datastore: DatastoreName,
@@ -37,7 +37,7 @@ pub(crate) enum Acl {
         /// The ACL in SDDL instead of lines, such as `D:(A;OICI;0x1200a9;;;AU)`
         #[arg(long, conflicts_with = "lines", value_name = "TEXT")]
         sddl: Option<String>,
-        /// An ACL without entries: it grants nothing
+        /// Set an ACL without entries, which grants nothing
         #[arg(long, conflicts_with_all = ["lines", "sddl"])]
         empty: bool,
         /// Propagate the ACL to everything below the path: each object keeps its explicit entries, and its inherited entries are replaced
@@ -55,14 +55,14 @@ pub(crate) enum Acl {
         #[arg(default_value = "/")]
         path: String,
     },
-    /// Restore ACLs that `acl save` wrote, from standard input; paths that no longer exist are reported
+    /// Read ACLs that `acl save` wrote from standard input, and restore them; paths that no longer exist are reported
     Restore {
         /// The datastore
         datastore: DatastoreName,
     },
     /// Show the rights of each user on a path and on everything below it: one line per object and user
     #[command(
-        after_help = "Roles and ACLs apply together, as for a request. A user cannot see an object without a line for this user.\n\
+        after_help = "Roles and ACLs apply together, as for a request. If an object has no line for a user, the user cannot see the object.\n\
         Save two reviews with --json, and compare them with `acl changes`."
     )]
     Review {
@@ -81,7 +81,7 @@ pub(crate) enum Acl {
         #[arg(long)]
         csv: bool,
     },
-    /// Map a foreign SID, such as one of the domain the files came from, to a user or group here
+    /// Map a foreign SID, such as a SID of the domain that the files came from, to a user or group of this server
     Map {
         /// The foreign SID in the ACL entries
         sid: Sid,
@@ -97,9 +97,9 @@ pub(crate) enum Acl {
     Mapped,
     /// Compare two reviews that were saved with --json: rights gained, lost, or changed
     Changes {
-        /// The earlier one
+        /// The earlier review
         before: PathBuf,
-        /// The later one
+        /// The later review
         after: PathBuf,
     },
 }

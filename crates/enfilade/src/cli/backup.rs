@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
-    /// A name that ends in .tar or .age is one file; any other name is a new directory. Backups are not compressed, and do not contain the content of
-    /// datastores: copy it with its ACLs (`rsync -aX`, as root)
+    /// The backup to write. A name that ends in .tar or .age is one file; any other name is a new directory. Backups are not compressed, and do not
+    /// contain the content of datastores: copy the content with its ACLs (`rsync -aX`, as root)
     pub(crate) target: PathBuf,
     /// Include the ACLs of the files of all datastores, as `enfilade acl save` writes them
     #[arg(long)]
@@ -30,7 +30,8 @@ pub(crate) struct Backup {
 pub(crate) struct Restore {
     /// The directory or file that `enfilade backup` wrote
     pub(crate) backup: PathBuf,
-    /// If the data directory is not empty, move it aside, but keep the content of its datastores in place; no enfilade process may use it
+    /// If the data directory is not empty, move it aside, but keep the content of its datastores in place; no enfilade process may use the data
+    /// directory
     #[arg(long)]
     pub(crate) force: bool,
     /// Decrypt with the private key in this file, as `age-keygen` writes it

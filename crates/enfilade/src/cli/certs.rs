@@ -28,7 +28,7 @@ pub(crate) enum Certs {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Add a certificate, or replace it by a renewed one: its files are joined and verified first, and a running server loads it
+    /// Add a certificate, or renew one: its files are first joined and verified; a running server then loads the new certificate
     Add {
         /// The certificate, its private key and its chain, in any order: PEM, DER or PKCS #12 (.p12, .pfx), also encrypted
         #[arg(required = true, value_name = "FILE")]
@@ -72,13 +72,13 @@ pub(crate) enum Certs {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Report every certificate that is added, renewed, removed or becomes unusable, as it happens
+    /// Report each certificate when it is added, renewed, removed or becomes unusable
     Watch {
         /// The directory of certificates [default: the server's]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Read every key as a handshake would; exits with 1 if one is unusable, or if there is none
+    /// Read every key as a handshake would; exits with 1 if a certificate is unusable, or if there is no certificate
     Check {
         /// The directory of certificates [default: the server's]
         #[arg(long, value_name = "DIR")]

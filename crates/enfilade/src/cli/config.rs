@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Check the configuration: unknown keys, invalid values, certificates with which no server starts, settings without effect; exits with 1 on an error
+    /// Check the configuration: unknown keys, invalid values, certificates that keep a server from starting, settings without effect; exits with 1 on
+    /// an error
     Check {
         /// The file [default: that of --config, else enfilade.toml in the data directory]
         file: Option<PathBuf>,

@@ -19,7 +19,7 @@ pub(crate) enum Datastore {
         /// A comment
         #[arg(long)]
         comment: Option<String>,
-        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
+        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (powers of 1024), such as 500G
         #[arg(long, value_parser = quantity)]
         quota: Option<u64>,
         /// How ACLs are stored on the files of the datastore: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr) [default: ntacl]
@@ -50,7 +50,7 @@ pub(crate) enum Datastore {
         /// Bind the datastore to a project (NAME, NAME@DOMAIN or its id), so that members of the project can mount it; an empty value unbinds it
         #[arg(long)]
         project: Option<String>,
-        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (of 1024), such as 500G; `none` for no limit
+        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (powers of 1024), such as 500G; `none` for no limit
         #[arg(long, value_parser = quantity_or_none)]
         quota: Option<Quantity>,
         /// Serve the datastore only while a file system is mounted at this directory, such as a network share; `none` to serve it always

@@ -15,10 +15,10 @@ pub(crate) enum Facts {
         #[arg(long, default_value_t = 20, value_name = "N")]
         last: u64,
     },
-    /// Back up only the records in the store (the facts); servers may run and write during the backup. For a backup of all data of the server, use
+    /// Back up only the records in the store (the facts); servers can run and write during the backup. For a backup of all data of the server, use
     /// `enfilade backup`
     Backup {
-        /// The backup file, outside of the data directory; `-` is standard output. A device or a pipe is written to
+        /// The backup file, outside of the data directory; it may be a device or a pipe. `-` is standard output
         file: PathBuf,
         /// Replace an existing file when the new one is complete
         #[arg(long)]
@@ -32,10 +32,10 @@ pub(crate) enum Facts {
         /// Replace existing facts
         #[arg(long)]
         force: bool,
-        /// Accept an older state: acknowledged changes are lost, and what was revoked since is valid again
+        /// Accept an older state: changes that were acknowledged since are lost, and credentials that were revoked since are valid again
         #[arg(long)]
         accept_rollback: bool,
-        /// Do not open the store that exists, but move it aside and make a new one: for a store with damaged pages; stop every server first
+        /// Move the existing store aside without opening it, and make a new one: for a store with damaged pages; stop every server first
         #[arg(long)]
         set_aside: bool,
     },
@@ -47,13 +47,13 @@ pub(crate) enum Facts {
     },
     /// Make the file of the store as short as its records allow; no other process may have the store open
     Compact {
-        /// Read everything and say how much shorter the file would be; nothing is changed, and servers may run
+        /// Read everything and say how much shorter the file would be; nothing is changed, and servers can run at the same time
         #[arg(long)]
         dry_run: bool,
     },
-    /// Write everything as JSON, one line for each record, to standard output or a file
+    /// Write all records as JSON, one line for each record, to standard output or a file
     Dump {
-        /// The file, outside of the data directory; `-` is standard output. A device or a pipe is written to [default: standard output]
+        /// The file, outside of the data directory; it may be a device or a pipe. `-` is standard output [default: standard output]
         file: Option<PathBuf>,
         /// Include the hashes of passwords and secrets; otherwise they are written as `redacted`
         #[arg(long)]
@@ -69,10 +69,10 @@ pub(crate) enum Facts {
         /// Replace existing facts
         #[arg(long)]
         force: bool,
-        /// Accept an older state: acknowledged changes are lost, and what was revoked since is valid again
+        /// Accept an older state: changes that were acknowledged since are lost, and credentials that were revoked since are valid again
         #[arg(long)]
         accept_rollback: bool,
-        /// Do not open the store that exists, but move it aside and make a new one: for a store with damaged pages; stop every server first
+        /// Move the existing store aside without opening it, and make a new one: for a store with damaged pages; stop every server first
         #[arg(long)]
         set_aside: bool,
     },

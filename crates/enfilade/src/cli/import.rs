@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Import {
     /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing records do
-    /// not change. Roles that would reach other records of this server are left out. A chunk store becomes
+    /// not change. Roles that would also apply to other datastores or users of this server are left out. A datastore that is a chunk store becomes
     /// read-only. To keep editing the files, put them into the data directory and import from the data directory: such an import reads only passwords
     /// and realms
     Proxmox {
@@ -19,16 +19,16 @@ pub(crate) enum Import {
         /// users get no password
         #[arg(long)]
         without_second_factor: bool,
-        /// An earlier import was from the same source: users, tokens and datastores that exist here under the names of the source are those of the
-        /// source. Users without a password get that of the source, and new roles and tokens are imported. Without this option, this happens only if
-        /// the hash of a password or secret proves it
+        /// Declare that an earlier import was from the same source: users, tokens and datastores with the same name here and in the source are the
+        /// same. Users without a password here get their password from the source, and new roles and tokens are imported. Without this option, this
+        /// happens only for records that have the same hash of a password or secret here and in the source
         #[arg(long)]
         same_source: bool,
     },
-    /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog, limits,
-    /// policies, endpoint filters, application credentials, trusts, EC2 keys and other credentials. Existing records do not change. The API does not
-    /// give passwords and secrets of application credentials and OAuth consumers: a dump of the database has them. Import into an empty data directory,
-    /// and run `enfilade bootstrap` afterwards
+    /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog,
+    /// limits, policies, endpoint filters, application credentials, trusts, EC2 keys and other credentials. Existing records do not change. The API
+    /// does not show passwords, or the secrets of application credentials and OAuth consumers: --passwords reads them from a dump of the database.
+    /// Import into an empty data directory, and run `enfilade bootstrap` afterwards
     Keystone {
         /// The name of the cloud in clouds.yaml
         #[arg(long, value_name = "NAME")]
@@ -40,8 +40,8 @@ pub(crate) enum Import {
         /// was left out
         #[arg(long)]
         leave_out_taken: bool,
-        /// Import records, passwords and secrets again that an earlier import added and that were deleted, removed or revoked on this server since.
-        /// Without this option they are left out
+        /// Also import records, passwords and secrets that an earlier import added and that were deleted, removed or revoked on this server since.
+        /// Without this option, they are left out
         #[arg(long)]
         restore_deleted: bool,
         /// Show what would be imported, and change nothing

@@ -39,7 +39,7 @@ pub(crate) struct Bootstrap {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Domain {
-    /// Create a domain: a realm of users, groups and projects
+    /// Create a domain: a container of users, groups and projects
     #[command(alias = "create")]
     Add {
         /// The name of the domain
@@ -56,7 +56,7 @@ pub(crate) enum Domain {
     Disable {
         /// The name of the domain
         domain: Realm,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -65,7 +65,7 @@ pub(crate) enum Domain {
     Remove {
         /// The name of the domain
         domain: Realm,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -95,13 +95,13 @@ pub(crate) enum Project {
         /// A description; an empty value removes it
         #[arg(long)]
         description: Option<String>,
-        /// Enable it
+        /// Enable the project
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
         /// Refuse all sessions for the project until it is enabled again
         #[arg(long)]
         disable: bool,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -110,7 +110,7 @@ pub(crate) enum Project {
     Remove {
         /// NAME, NAME@DOMAIN or its id
         project: String,
-        /// Proceed even if no administrator who can log in is left
+        /// Proceed even if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
     },
@@ -127,7 +127,7 @@ pub(crate) enum Catalog {
         /// The name of the service
         name: String,
     },
-    /// Create an endpoint of a service, or change the URL of the one with the same interface and region
+    /// Create an endpoint of a service, or change the URL of the endpoint that has the same interface and region
     Endpoint {
         /// The name of the service, or its id
         service: String,

@@ -60,13 +60,13 @@ pub(crate) enum Revoke {
     Session {
         /// The audit id of the session, as `session list` and the log show it; `-` reads the token of the session from standard input
         session: String,
-        /// Also all other sessions of its chain: those that were made from the same login
+        /// Also end all other sessions of the chain: they come from the same login
         #[arg(long)]
         chain: bool,
     },
     /// The same as `revoke session --chain`
     Chain {
-        /// The audit id of a session of the chain; `-` reads its token from standard input
+        /// The audit id of a session of the chain; `-` reads the token of the session from standard input
         session: String,
     },
     /// Show all revocations
@@ -82,7 +82,7 @@ pub(crate) struct Extent {
     pub(crate) everything: bool,
 }
 
-/// A user. For the name of an API token, the error names the command that revokes the token.
+/// Parses the name of a user. If the text is the name of an API token, the error names the command that revokes the token.
 fn user(text: &str) -> Result<Userid, String> {
     text.parse::<Userid>().map_err(|why| match text.parse::<Authid>() {
         Ok(token) => format!(

@@ -36,7 +36,8 @@ pub(super) fn name_of(kind: WayKind) -> &'static str {
     KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2)
 }
 
-/// Replaces the ids of EC2 keys by their access keys, by which programs and leaks name them. The id is a digest of the access key.
+/// Replaces the ids of EC2 keys by their access keys, because programs, and reports about leaked keys, contain only the access key. The id is its
+/// digest.
 pub(super) fn name_access_keys(home: &Home, ways: &mut [Way]) -> anyhow::Result<()> {
     for way in ways.iter_mut().filter(|way| way.kind == WayKind::Ec2Key) {
         let Ok(id) = way.name.parse::<BlobId>() else { continue };
@@ -46,7 +47,8 @@ pub(super) fn name_access_keys(home: &Home, ways: &mut [Way]) -> anyhow::Result<
     Ok(())
 }
 
-/// The access key with which clients log in. `None` if the blob has another one: a client can change the blob, but not the id.
+/// The access key with which clients log in. `None` if the id is not the digest of the access key in the blob: a client can change the blob, but not
+/// the id.
 fn login_key(id: &BlobId, row: &Blob) -> Option<String> {
     access_key(&row.blob).filter(|access| ec2_id(access) == *id)
 }
@@ -114,7 +116,7 @@ struct Found {
 }
 
 impl Found {
-    /// Where a way in works that works only on some connections.
+    /// Where a way in works, if it works only on some connections.
     fn only_where(&self, way: &Way) -> Option<String> {
         (way.kind == WayKind::ClientCertificate).then(|| match self.nobody_asks {
             true => format!("{}, but no line asks for client certificates", client_certificates::ONLY_WHERE),

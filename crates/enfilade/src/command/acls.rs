@@ -15,7 +15,7 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 /// The maximum number of unchanged objects that the output names.
 const NAMED_MAX: usize = 20;
-/// The most entries of a directory that are counted.
+/// The maximum number of entries of a directory that are counted.
 const COUNTED_MAX: u64 = 1_000;
 
 pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
@@ -128,8 +128,8 @@ fn set(
     if below > 0 {
         let at_least = if below == COUNTED_MAX { "at least " } else { "" };
         text.push_str(&format!(
-            "\n{at_least}{below} entries of the directory keep their own rights, and a user with rights on them reaches them by their \
-             path: --recursive changes them, too"
+            "\n{at_least}{below} entries of the directory keep their own rights, so a user with rights on an entry can still open it by its path: \
+             --recursive also changes the entries"
         ));
     }
     output::done(json, &value, &text);

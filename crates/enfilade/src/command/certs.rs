@@ -26,7 +26,7 @@ const DAY: i64 = 24 * 3600;
 /// The longest single wait for a change; then the next wait begins.
 const TURN: Duration = Duration::from_secs(3600);
 const QUIET: Duration = Duration::from_millis(100);
-/// The most names of a certificate to show in a table.
+/// The maximum number of names of a certificate that a table shows.
 const NAMES_SHOWN: usize = 3;
 
 pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> anyhow::Result<ExitCode> {
@@ -68,7 +68,7 @@ fn look(installation: &Installation, files: &CertificateFiles) -> anyhow::Result
     files.look(installation.config.tls.rules(), None, clock::nanos()).with_context(|| unread(files))
 }
 
-/// As [`look`], also if lines of a crt-list cannot be applied. Returns whether that is so; then the error was printed as a warning.
+/// Like [`look`]. But if lines of a crt-list cannot be applied, prints the error as a warning and reads the rest. Also returns whether that happened.
 fn look_past(installation: &Installation, files: &CertificateFiles) -> anyhow::Result<(Looked, bool)> {
     let why = match look(installation, files) {
         Err(why) if matches!(files.place(), CertificatePlace::List(_)) => why,
@@ -178,7 +178,8 @@ fn show(
         Err(_) => ask,
     };
     let permit = serves(installation, files, &mut looked, &ask)?;
-    // The other certificate may have been chosen only because one of these is unusable now. The error about a refused list has named all of them.
+    // The server may choose this certificate only because one of the bad files is unusable now. If the list was refused, the error has named these
+    // files already.
     for BadCertificate { file, why } in looked.bad.iter().filter(|_| !is_refused) {
         output::note(&format!(
             "warning: `{file}` cannot be used: {why}; a running server that used it earlier may still send its previous certificate"
@@ -188,7 +189,7 @@ fn show(
         let file = Path::new(permit.certificate());
         if permit.is_default() {
             let names = leaf_of(files, file)?.names;
-            // Addresses come before host names.
+            // Addresses come before host names, so the last name is a host name if there is one.
             let how = match names.last() {
                 Some(name) => format!("`enfilade certs show {} --pem`", output::word(name)),
                 None => format!("`openssl x509 -in {}`", output::word(permit.certificate())),
@@ -247,8 +248,8 @@ fn show(
     Ok(ended)
 }
 
-/// The certificate that a client gets. A server removes a certificate whose key it cannot use, unless it reads keys only at handshakes; then
-/// another certificate answers. Such certificates are added to the bad ones.
+/// The certificate that a client gets. A server stops serving a certificate whose key it cannot use, unless it reads keys only at handshakes; then
+/// another certificate answers. This function does the same, and adds the removed certificates to `looked.bad`.
 fn serves(
     installation: &Installation,
     files: &CertificateFiles,
@@ -300,7 +301,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     }
 }
 
-/// What a crt-list says about a name. Without a crt-list, nothing.
+/// What a crt-list says about a name; empty without a crt-list.
 #[derive(Default)]
 struct OfLines {
     /// The line by which the name is served, as written.

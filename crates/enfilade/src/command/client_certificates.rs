@@ -4,16 +4,16 @@ use crate::clock;
 use crate::home::Home;
 use crate::output;
 
-/// Where a client certificate counts.
+/// On which connections a client certificate is used, for messages.
 pub(super) const ONLY_WHERE: &str = "only where a line of the crt-list asks for client certificates";
 
-/// What such a line checks.
+/// What a line that asks for client certificates also checks, for messages.
 pub(super) const AND_ACCEPTS: &str = ", and accepts this one (`ca-file`, `crl-file`)";
 
-/// Why no client can present a certificate.
+/// Why no client can present a certificate, for messages.
 pub(super) const NOBODY_ASKS: &str = "no line of a crt-list asks for client certificates";
 
-/// How clients are asked for certificates.
+/// What the operator does so that clients are asked for certificates, for messages.
 pub(super) const ASK: &str =
     "add `verify optional ca-file FILE` to a line of the crt-list (`[tls] crt_list`)";
 

@@ -37,8 +37,7 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a named data directory that does not exist. Without a directory and a file only the environment would count, and the name is probably
-/// mistyped.
+/// Refuses a named data directory that does not exist: there would be no configuration file, and the name is probably mistyped.
 fn refuse_mistyped(data: &Path, is_named: bool, file: Option<&Path>, done: &str) -> anyhow::Result<()> {
     if is_named && file.is_none() && !data.exists() {
         bail!(

@@ -109,7 +109,8 @@ fn tell(findings: &[Finding], json: bool) {
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
 }
 
-/// Whether a server starts with the configuration; `certificates` are the findings about its certificates. `enfilade config check` judges alike.
+/// Whether a server can start with the configuration; `certificates` are the findings about its certificates. `enfilade config check` checks the
+/// same.
 fn configuration(installation: &Installation, certificates: &[Finding]) -> Finding {
     let what = "configuration";
     let Installation { data, config, had_config_file, .. } = installation;
@@ -460,7 +461,7 @@ fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
     }
 }
 
-/// The files of a Proxmox server next to `user.cfg` that are not in use.
+/// The files of a Proxmox server that are next to `user.cfg`, but that this server does not use.
 fn unused(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let (data, reserved) = (&installation.data, ReservedPaths::new(installation.reserved()));
     let unused = placed::unused(data, lmdb, &file_set(data, &installation.config), &reserved);
@@ -495,7 +496,7 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
 }
 
 /// A warning for each datastore that does not exist and on which roles are assigned, and for each user, token or group in `acl.cfg` that does not
-/// exist. The API of Proxmox and `acl.cfg` accept both.
+/// exist. The API of Proxmox and the file `acl.cfg` accept such entries.
 fn roles(lmdb: &Lmdb) -> Vec<Finding> {
     let found =
         enfilade_admin::list_roles(lmdb).and_then(|rows| Ok((rows, enfilade_admin::list_datastores(lmdb)?)));

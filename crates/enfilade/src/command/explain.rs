@@ -86,7 +86,8 @@ fn is_of_certificate(access: &UserAccess, authid: &Authid) -> bool {
     access.ways.iter().any(|way| way.kind == WayKind::ClientCertificate && way.name == name)
 }
 
-/// Explains the login with a client certificate: without a line of a crt-list that asks for client certificates, no client can present it.
+/// Explains the login with a client certificate. If no line of a crt-list asks for client certificates, no client can present one, so the login
+/// fails.
 fn judge_certificate(home: &Home, explanation: &mut Explanation) {
     let is_login = |door: &&mut DoorAnswer| door.door == Door::Identity && door.opens;
     let Some(login) = explanation.doors.iter_mut().find(is_login) else { return };
@@ -117,12 +118,12 @@ struct Asked<'a> {
     of_remedy: Option<String>,
     /// The ACL of the object that the remedy names.
     acl: Option<AclLines>,
-    /// What to do about an entry on the way that is never served, or has nothing below it.
+    /// Advice if an entry on the path is never served, or is a file although the path continues below it.
     obstacle: Option<String>,
 }
 
-/// What to do about an entry on the way to a path that is never served, or is a file with something below it. A request gets the answer of an absent
-/// object, but the operator may see what is there.
+/// Advice if an entry on the path is never served, such as a link, or is a file although the path continues below it. A request gets the same answer
+/// as for an absent object, but the operator may see what is there.
 fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow::Result<Option<String>> {
     let row = home.source().read(|view| view.get::<Datastore>(datastore))??;
     let Some(root) = row.map(|row| PathBuf::from(row.root(datastore))) else { return Ok(None) };
@@ -145,7 +146,7 @@ fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow:
 }
 
 impl Asked<'_> {
-    /// What to do about a refusal: with the names of the request where they are known, else what the table of refusals says.
+    /// What to do about a refusal: advice with the names of this question if possible, else the general advice in the table of refusals.
     fn next(&self, why: &Refusal, remedy: &Remedy) -> String {
         let concrete = match why.parts().1 {
             Refusal::Identity(why) => self.about_login(why),
@@ -311,7 +312,8 @@ impl Asked<'_> {
         })
     }
 
-    /// A new ACL with all lines of the present one. Without an ACL, nobody would keep the rights of the mode bits.
+    /// Advice if the role allows the access, but the ACL does not: a command that keeps all lines of the ACL and adds one. If the object has no ACL,
+    /// the advice is to change the mode bits, because a new ACL would take away the rights that they give.
     fn about_acl(&self, path: &StorePath, missing: AccessMask) -> String {
         let Explain { authid, datastore, .. } = self.arguments;
         let (user, path) = (&authid.user, word(&path.to_string()));
@@ -363,7 +365,7 @@ mod tests {
         }
     }
 
-    /// What `explain` says for this token, or for a user without one.
+    /// Runs a test on a question about this user or token.
     fn asked(authid: &str, test: impl FnOnce(&Asked<'_>)) {
         let arguments = Explain {
             authid: authid.parse().unwrap(),

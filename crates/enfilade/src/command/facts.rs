@@ -57,7 +57,8 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a backup or dump for a restore. A pipe is first read to its end into a file, because other processes cannot write while the restore runs.
+/// Opens a backup or dump for a restore. A pipe is first read to its end into a file: its writer may be slow, and no other process can write to the
+/// store while the restore runs.
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let of_the_house = || {
         format!(
@@ -184,7 +185,7 @@ fn backup(installation: &Installation, target: &Target<'_>, json: bool) -> anyho
     Ok(())
 }
 
-/// Gathers the facts. The store is closed before they are written, because a program that reads them from a pipe may be slow.
+/// Gathers the facts. The store is closed before the facts are written, because a program that reads them from a pipe may be slow.
 fn gather_for(installation: &Installation, target: &Target<'_>) -> anyhow::Result<Gathered> {
     let lmdb = open(installation)?;
     target.refuse_place(&installation.data, &lmdb)?;
@@ -217,7 +218,7 @@ fn dump(installation: &Installation, target: &Target<'_>, secrets: bool, json: b
     Ok(())
 }
 
-/// The losses the operator has accepted.
+/// The options by which the operator accepts that facts are replaced or lost.
 #[derive(Clone, Copy)]
 struct Consent {
     force: bool,

@@ -1,5 +1,5 @@
-//! Judges which sessions and credentials a server accepts at this moment. The list of issued sessions keeps only the newest, about 260,000, so every
-//! number of sessions is a lower bound.
+//! Judges which sessions and credentials a server accepts at this moment. The list of issued sessions contains only the newest sessions, about
+//! 260,000, so every number of sessions is a lower bound.
 
 use crate::clock;
 use crate::home::{Home, seed};

@@ -123,8 +123,8 @@ struct Urls {
     admin: Option<String>,
 }
 
-/// The URLs that an earlier bootstrap stored for the same service: those of the same region. For a new region, those of another region, with its
-/// name; the name is empty for endpoints without a region.
+/// The URLs that an earlier bootstrap stored for the same service. If the region has endpoints, their URLs and `None`. Otherwise the URLs of another
+/// region, and the name of that region; the name is empty for endpoints without a region.
 fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<(Urls, Option<String>)> {
     let mut of_regions: BTreeMap<String, Urls> = BTreeMap::new();
     let services = admin::list_catalog(home.source())?;
@@ -146,7 +146,7 @@ fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<(Urls, Option<String>
     Ok(other.map(|(region, urls)| (urls, Some(region))).unwrap_or_default())
 }
 
-/// The URL, with `/v3` if it has no path: clients find the API there.
+/// Adds `/v3` to a URL without a path, because clients find the API there.
 fn with_path(url: &str) -> String {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
     let host = rest.trim_end_matches('/');
@@ -170,8 +170,8 @@ fn tell_unencrypted(urls: &[(Interface, String)]) {
     }
 }
 
-/// The internal URL, or the URL for administrators: the given one. Else that of an earlier bootstrap, if it is not only a copy of the former public
-/// URL. Else the public URL.
+/// Chooses the internal URL, or the URL for administrators: the given URL; else the URL of an earlier bootstrap, unless it only copies the former
+/// public URL; else the public URL.
 fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&str>, public: &str) -> String {
     let kept = kept.filter(|kept| Some(*kept) != former_public);
     given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())

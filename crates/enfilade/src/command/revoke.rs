@@ -103,13 +103,13 @@ struct Subject {
     name: String,
     marks: Vec<Revoked>,
     deletes: Deletes,
-    /// The users of the subject. The report lists which credentials and trusts of the users still work. For `projects`, the report also lists
-    /// credentials and trusts of other users.
+    /// The users of the subject. The report lists which credentials and trusts of these users still work. For `projects`, the report also lists the
+    /// credentials and trusts that other users have for these projects.
     users: BTreeSet<UserId>,
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that lets a user log in again. Empty for a domain or project: the report on these says who can still open sessions.
+    /// The command that lets a user log in again. Empty for a domain or project, because their report says who can still open sessions.
     again: String,
 }
 
@@ -241,8 +241,9 @@ impl Subject {
         Ok(Subject { kind, name, deletes, users, owner, ..Subject::default() })
     }
 
-    /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. A
-    /// server with another list of sessions may have issued a token from standard input, so its session is added to `known`.
+    /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. The
+    /// list of sessions may not contain the session of such a token, because a server with another list issued it: then the session is added to
+    /// `known`.
     fn session(
         home: &Home,
         text: &str,
@@ -420,7 +421,7 @@ impl Outcome {
                 "session {name} of {} ended; its running transfers stop at their next check",
                 subject.whose()
             )),
-            // The sessions for a trust are those of its trustee.
+            // The sessions for a trust are sessions of the trustee, not of the owner, so the text names no user.
             (count, "EC2 key" | "trust" | "OAuth access token") => Some(format!(
                 "ended at least {} that {} issued for {kind} {name}; their running transfers stop at their next check",
                 counted(count, "session", "sessions"),

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::Result<()> {
     let source = home.source();
-    // The answer contains the full names of project and group: several domains may have one of the name.
+    // The answer contains the full names of project and group, because several domains may have a project or group of the same name.
     if let RoleCommand::Assign { assignment, .. } | RoleCommand::Remove { assignment, .. } = &mut command {
         assignment.auth_id = assignment.auth_id.parse::<Target>()?.to_string();
         if let Some(project) = &mut assignment.on.project {
@@ -77,7 +77,8 @@ fn described(assignment: &Assignment, at: At, without_effect: Option<&str>, othe
     })
 }
 
-/// Assigns a role. Says what else decides about its effect: other roles on the path, the owner of a token, and a path that leads to nothing.
+/// Assigns a role. Prints what limits the effect of the role: other roles on the path, the roles of a token's owner, or a path at which nothing
+/// exists.
 fn assign(
     home: &Home,
     ctx: &ChangeContext<'_>,
@@ -136,7 +137,7 @@ fn assign(
     Ok(())
 }
 
-/// The place of a path below a datastore, if the datastore is there and nothing is at the path.
+/// The file that a role path below a datastore stands for, if the directory of the datastore exists, but nothing exists at the path; else `None`.
 fn absent(home: &Home, path: &RolePath) -> anyhow::Result<Option<PathBuf>> {
     let Some(name) = path.datastore() else { return Ok(None) };
     let below = path.as_str().strip_prefix(&format!("/datastore/{name}/")).unwrap_or_default();
@@ -168,7 +169,7 @@ fn list_named(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A name as `acl.cfg` has it, with the realm of a group.
+/// The name of a grantee, as `acl.cfg` has it. If it is the name of a group without a realm, adds the realm.
 fn with_realm(who: &str) -> String {
     who.parse::<Target>().map_or_else(|_| who.to_owned(), |who| who.to_string())
 }
@@ -197,7 +198,8 @@ fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a role on a path that was assigned to an API token grants nothing, or not everything. `None` for users and groups, and if the role counts.
+/// Why a role on a path that was assigned to an API token grants nothing, or not everything. `None` for users and groups, and if the role has full
+/// effect.
 fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> anyhow::Result<Option<String>> {
     let Target::Token(owner, _) = who else { return Ok(None) };
     let token = who.to_string();
@@ -221,7 +223,7 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
     let is_covered = privileges.is_ok_and(|privileges| privileges.covers(role.privileges()));
     Ok((!is_covered).then(|| {
         let owner = output::word(&owner.to_string());
-        format!("it has full effect only when its owner also has the privileges of the role there: enfilade role assign --path {} --auth-id {owner} {role}", output::word(path.as_str()))
+        format!("it has full effect only when its owner also has the privileges of the role on this path: enfilade role assign --path {} --auth-id {owner} {role}", output::word(path.as_str()))
     }))
 }
 

@@ -56,7 +56,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let before = ways_before(home, owner)?;
             let new = enfilade_admin::regenerate_token(&ctx, &key, owner, name, grace)?;
             let made = deleted_with(home, &token, before);
-            // The new secret is shown in any case.
+            // The new secret is shown even if the credentials that were deleted with the old one cannot be listed.
             show_secret(&new, made.as_deref().unwrap_or_default(), json);
             made?;
         }
@@ -269,7 +269,7 @@ fn show_secret(new: &NewToken, also_deleted: &[String], json: bool) {
     output::done(json, &value, &text);
 }
 
-/// The credentials and trusts of the owner of a token before a change of the token. Empty for a user that does not exist: the change reports it.
+/// The credentials and trusts of the owner of a token before a change of the token. Empty for a user that does not exist: then the change fails.
 fn ways_before(home: &Home, owner: &Userid) -> anyhow::Result<Vec<Way>> {
     let access = home.source().read(|view| user_access(view, owner))?;
     let mut ways = access.map(|access| access.ways).unwrap_or_default();

@@ -132,7 +132,7 @@ keys! {
         certificates: Option<PathBuf>, "`tls` in the data directory", Reload;
         /// The host names and IP addresses in the certificate that the server makes for itself, in addition to localhost.
         names: Option<Names>, "localhost only", Restart;
-        /// A crt-list as HAProxy takes it, used instead of `certificates`: it names the file and the options for each server name.
+        /// A crt-list in HAProxy's format, used instead of `certificates`: each line names a certificate file, and its options and server names.
         crt_list: Option<PathBuf>, "off", Reload;
         /// A directory of CA certificates. If a bundle has no chain, the server adds the chain from this directory.
         issuers: Option<PathBuf>, "off", Reload;
@@ -152,11 +152,12 @@ keys! {
     }
     /// Logins, tokens and their keys.
     identity: Identity, "identity.md" {
-        /// Slow password hashes that are computed at the same time; at least 1.
+        /// The maximum number of slow password hashes that are computed at the same time; at least 1.
         hash_slots: Option<usize>, "half the cores", Reload;
         /// Delay failed logins, and block an address after many of them.
         penalties: bool = true, Restart;
-        /// The number of failed logins after which a user is locked, also for the right password; 0: no lock. This lets a stranger lock users out.
+        /// The number of failed logins after which a user is locked; 0: no lock. While a user is locked, even the right password is refused, so
+        /// strangers can lock users out.
         lockout_failures: AtMost<1_000>, Restart;
         /// How long a user is locked.
         lockout_duration: Option<Duration>, "`30m`", Restart;
@@ -174,7 +175,7 @@ keys! {
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
         /// The number of previous time steps of 30 seconds whose passcodes are accepted, too (Keystone's `[totp] included_previous_windows`).
         totp_previous_windows: AtMost<10> = AtMost::of(1), Restart;
-        /// How limits of domains bind limits of projects (`/v3/limits`).
+        /// Whether the limit of a domain or project restricts the limits of the projects below it (`/v3/limits`).
         limit_model: UseOfLimits, Restart;
     }
     /// Rules for new passwords. Imported passwords and generated ones are not checked.
@@ -191,9 +192,9 @@ keys! {
         expire_after: Option<Duration>, "never", Restart;
         /// How long a user must keep a new password.
         keep_for: Option<Duration>, "off", Restart;
-        /// The number of last passwords, including the current one, that a user may not choose again; 0: no rule.
+        /// The number of a user's last passwords, including the current one, that the user may not choose again; 0: no rule.
         unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
-        /// A password set by another user can only be used to choose a new one.
+        /// A user can use a password that another user set only to choose a new password.
         change_given: bool, Restart;
     }
     /// Permissions on files.

@@ -1,6 +1,6 @@
-//! Refuses a lost configuration file. Without the file every key would have its default: a server would no longer ask for client certificates, for
-//! example, and a command would follow the edited files of another directory. So the data directory has a record that the file was there. If the record
-//! is there without the file, no server starts, and only the commands that examine or restore a data directory work.
+//! Refuses a lost configuration file. Without the file every key would have its default. For example, a server would no longer ask for client
+//! certificates, and a command would read the edited files of another directory. So the data directory contains a record that the file existed. If
+//! the record exists without the file, no server starts, and only the commands that examine or restore a data directory work.
 
 use super::{FILE, path};
 use anyhow::{anyhow, ensure};
@@ -29,19 +29,19 @@ pub(crate) fn remember(data: &Path, file: Option<&Path>, group: Option<u32>) -> 
     })
 }
 
-/// Whether the configuration file is there, or was there once.
+/// Whether the configuration file exists, or the data directory has the record that it existed.
 pub(crate) fn had(data: &Path, file: Option<&Path>) -> bool {
     path(data, file).exists() || file.is_none() && data.join(RECORD).exists()
 }
 
-/// Refuses a data directory whose configuration file was there once, and is missing.
+/// Refuses a data directory whose configuration file existed once, and is missing.
 pub(crate) fn refuse_lost(data: &Path, file: Option<&Path>) -> anyhow::Result<()> {
     let path = path(data, file);
     ensure!(path.exists() || !had(data, file), lost_file(&path));
     Ok(())
 }
 
-/// The error for a configuration file that was there once, and is missing.
+/// The error for a configuration file that existed once, and is missing.
 pub(crate) fn lost_file(path: &Path) -> String {
     let path = path.display();
     format!(

@@ -112,7 +112,8 @@ fn unread_challenges(config: &Config) -> Option<String> {
     ))
 }
 
-/// Warnings about Unix sockets whose directory does not exist. A server can start only after the service manager or the operator has created it.
+/// Warnings about Unix sockets whose directory does not exist. A server cannot start before the service manager or the operator has created the
+/// directory.
 fn sockets_without_place(config: &Config) -> Vec<String> {
     let without = |socket: &std::path::PathBuf| socket.parent().is_some_and(|place| !place.is_dir());
     let says = |socket: std::path::PathBuf| {

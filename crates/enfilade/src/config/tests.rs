@@ -134,7 +134,7 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             None,
             "line 2: unknown key `limits.xml_byte`; the nearest known one is `limits.xml_bytes`; line 5: invalid type: integer `1`, expected a boolean; line 7: 0 is too small; expected a number from 1 on",
         ),
-        // A key of this name in another section, else a key of the same section.
+        // The error names a key of this name in another section, else a key of the same section.
         (
             "[tls]\ntrusted_proxies = '::1'",
             None,
@@ -195,7 +195,7 @@ fn an_address_of_two_listeners_is_told_of() {
     assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
 }
 
-/// An authority validates a name by a connection to it from the internet.
+/// An authority validates a name by connecting to the host of this name from the internet.
 #[test]
 fn only_public_names_are_for_an_authority() {
     let of = |acme: &str| of(&format!("[tls]\nacme = {acme}"), &[]).map(|config| config.tls);
@@ -342,7 +342,7 @@ fn the_reference_shows_defaults_and_choices() {
     let row = |name: &str| KEYS.iter().find(|key| key.name() == name).unwrap();
     assert_eq!(
         (row("match").expected)(),
-        "`exact-first`: a certificate with the exact name before one with a wildcard; `haproxy`: an ECDSA certificate before one with another kind of key, as in HAProxy, even if only its wildcard matches"
+        "`exact-first`: a certificate with the exact name before one with a wildcard; `haproxy`: an ECDSA certificate before one with another kind of key, as in HAProxy, even if it matches the name only by a wildcard"
     );
     assert_eq!((row("token_seconds").expected)(), "0 to 2678400");
 }

@@ -73,7 +73,7 @@ expected! {
     Networks: "addresses and networks, such as `[\"10.0.0.0/8\", \"::1\"]`" = r#"["127.0.0.1", "::1"]"#,
     Trusted: "addresses, networks, and `unix` for the Unix socket of `plain_listen`, such as `[\"10.0.0.0/8\", \"unix\"]`" = r#"["127.0.0.1", "::1"]"#,
     Roots: "list of absolute paths" = r#"["/path"]"#,
-    // The sample is no real recipient: with a real one, people who only remove the `#` would encrypt their backups for a stranger.
+    // The sample is not a valid recipient. If it were, people who only remove the `#` would encrypt their backups for a stranger.
     Recipients: "list of age recipients, such as `[\"age1…\"]`" = r#""age1…""#,
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
@@ -132,9 +132,9 @@ choices! {
         /// files are checked for changes after their names are served.
         Trusted = "trusted",
     }
-    /// How limits of domains bind limits of projects.
+    /// Whether the limit of a domain or project restricts the limits of the projects below it.
     UseOfLimits {
-        /// each limit stands by itself.
+        /// limits do not depend on each other.
         #[default]
         Flat = "flat",
         /// the limit of a project is at most that of its parent, and projects are at most two levels deep.
@@ -145,7 +145,7 @@ choices! {
         /// a certificate with the exact name before one with a wildcard.
         #[default]
         ExactFirst = "exact-first",
-        /// an ECDSA certificate before one with another kind of key, as in HAProxy, even if only its wildcard matches.
+        /// an ECDSA certificate before one with another kind of key, as in HAProxy, even if it matches the name only by a wildcard.
         Haproxy = "haproxy",
     }
 }
@@ -316,7 +316,7 @@ pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
 impl TryFrom<Spelled<String>> for Recipients {
     type Error = String;
     fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
-        // A key without a recipient is a mistake: the backups would not be encrypted.
+        // If `recipients` is set without a recipient, that is a mistake: the backups would not be encrypted.
         let none = "no recipient: expected at least one, such as [\"age1…\"]; for backups that are not encrypted, remove the key";
         let text = match spelled {
             Spelled::Text(text) => text,

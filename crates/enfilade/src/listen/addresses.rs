@@ -113,7 +113,7 @@ impl Addresses {
         Addresses(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()])
     }
 
-    /// The first address, for a client on this machine: no client can connect to the unspecified address.
+    /// The first address, for a client on this machine. No client can connect to the unspecified address, so `localhost` replaces it.
     pub(crate) fn for_client(&self) -> String {
         let first = self.0.first().map(String::as_str).unwrap_or_default();
         let port = ["0.0.0.0:", "[::]:", ":"].iter().find_map(|every| first.strip_prefix(every));

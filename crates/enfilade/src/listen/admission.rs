@@ -114,20 +114,19 @@ impl Drop for Admitted {
 }
 
 impl Share {
-    /// Waits until the address has a free slot and the client has sent its first byte; at most `first_byte_seconds`.
-    /// Returns the slot and this byte.
+    /// Waits until the address has a free slot and the client has sent its first byte; at most `first_byte_seconds`. Returns the slot and this byte.
     pub(crate) async fn turn(self, stream: &Stream, client: Arc<ClientProgress>) -> Option<(Slot, u8)> {
         let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
         let begins = async {
             let slot = self.slot(client).await?;
-            // A closed socket is also readable.
+            // If the client has closed the connection, `begins` returns no byte.
             Some((slot, stream.begins().await.ok()??))
         };
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }
 
-    /// Waits for a slot, in order of arrival. During the wait, this call can end another connection of the same address: the one without progress for
-    /// the longest time.
+    /// Waits for a slot, in order of arrival. During the wait, this function may end another connection from the same address: the connection that
+    /// has made no progress for the longest time, if that time is at least [`PATIENCE`].
     async fn slot(self, client: Arc<ClientProgress>) -> Option<Slot> {
         let slots = Arc::clone(&self.slots);
         let turn = slots.acquire_owned();

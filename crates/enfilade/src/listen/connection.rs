@@ -36,7 +36,7 @@ use tokio_rustls::rustls::{self, server::Acceptor};
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tokio_util::io::InspectReader;
 
-/// The rules for new connections of a listener.
+/// The rules by which a listener accepts connections, and the state that its connections share.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) admission: Arc<Admission>,
@@ -59,8 +59,8 @@ async fn accept<F>(
 {
     let Door { admission, proxies, trusted, mut drain, limits, faces } = door;
     let listener = listener.into();
-    // All clients of a proxy have its address: there is no limit for this address. A connection over a Unix socket has no address, so the limits for
-    // addresses do not apply.
+    // All clients of a trusted proxy have the address of the proxy, so this address has no limit. A connection over a Unix socket has no address, so
+    // the limits for addresses do not apply.
     let counted = move |stream: &Stream| {
         let peer = stream.peer()?;
         (!trusted.hold(Some(peer))).then(|| peer.ip())
@@ -88,7 +88,7 @@ async fn accept<F>(
                 });
             }
             Ok(stream) => {
-                // Over the limit the connection is closed at once: without a handshake there is no way to send a reason.
+                // If a limit is reached, the connection is closed at once: before a handshake, the server cannot send a reason.
                 let Some(admitted) = admission.admit(counted(&stream)) else { continue };
                 tokio::spawn(async move { begin(stream, admitted, drain, &*serve).await });
             }
@@ -98,8 +98,8 @@ async fn accept<F>(
     }
 }
 
-/// Counts a connection of a load balancer that was closed because of its PROXY header. Logs the 1st, 2nd, 4th, 8th … of them, because every connection
-/// of a load balancer that sends no header ends here.
+/// Counts a connection of a load balancer that was closed because of its PROXY header. Logs only the 1st, 2nd, 4th, 8th … of these connections: if a
+/// load balancer sends no header, all of its connections end here.
 fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     // A load balancer that only checks whether the port is open sends nothing, and ends or resets the connection.
     if why.kind() == io::ErrorKind::ConnectionAborted {
@@ -119,14 +119,14 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
 /// The first byte of a TLS connection (RFC 8446 §5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// Counts a connection that began with a PROXY header, but did not come from an address in `[tls] proxy_from`. Logs the 1st, 2nd, 4th, 8th … of them,
-/// because every connection of a load balancer ends like this until its address is configured.
+/// Counts a connection that began with a PROXY header, but did not come from an address in `[tls] proxy_from`. Logs only the 1st, 2nd, 4th, 8th … of
+/// these connections: until the address of a load balancer is configured, all of its connections end here.
 async fn tell_unexpected_header(stream: &TcpStream, proxies: &Networks, faces: &Faces) {
     let mut begin = [0; proxied::BEGIN_BYTES];
     let count = stream.peek(&mut begin).await.unwrap_or(0);
     let Some(version) = proxied::version(begin.get(..count).unwrap_or_default()) else { return };
     let Ok(peer) = stream.peer_addr() else { return };
-    // The header of such an address was read already. This is a second one.
+    // If `[tls] proxy_from` contains the address, a first header was read already, and this is a second header.
     if proxies.hold(peer.ip()) {
         return;
     }
@@ -155,8 +155,8 @@ struct Turn {
     first: u8,
 }
 
-/// Serves a connection once it has a slot, unless the server drains first. Ends the connection if it makes no progress and another connection of its
-/// address needs the slot.
+/// Serves a connection once it has a slot, unless the server drains first. Ends the connection if it makes no progress and another connection from
+/// the same address needs the slot.
 async fn begin<F: Future<Output = ()>>(
     stream: Stream,
     (_admitted, share): (Admitted, Share),
@@ -316,9 +316,9 @@ async fn validate(mut start: StartHandshake<TcpStream>, answers: Arc<Answers>, n
 const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
-/// Ends a connection that did not begin with a usable ClientHello. The TLS library has already sent an alert, except in two cases: a record of another type,
-/// and a ClientHello that is too long for the library. In these cases this function sends the alert. Then it discards further input, so that the
-/// client gets the alert.
+/// Ends a connection that did not begin with a usable ClientHello. The TLS library has already sent an alert, except in two cases: a record of
+/// another type, and a ClientHello that is too long for the library. In these cases this function sends the alert. Then it discards further input, so
+/// that the client gets the alert.
 async fn hang_up(mut stream: TcpStream, why: &io::Error) {
     use rustls::{Error, InvalidMessage::HandshakePayloadTooLarge};
     let alert = match why.get_ref().and_then(|why| why.downcast_ref::<Error>()) {
@@ -428,7 +428,7 @@ async fn speak_simply(
     finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle).await;
 }
 
-/// The trusted proxies, if the peer is one.
+/// The trusted proxies, if the peer is one of them.
 fn proxies_of(trusted: &Arc<Trusted>, stream: &Stream) -> Option<Proxies> {
     let all = trusted.hold(stream.peer()).then(|| Arc::clone(trusted))?;
     Some(Proxies(Arc::new(move |address| all.networks.hold(address))))
@@ -459,7 +459,7 @@ async fn speak<S>(
     // There is one `Arc` per connection, so that requests on different connections do not contend for one reference count.
     let here = Arc::new((router, connection, Arc::clone(&lifecycle), client));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        // This runs before more input is read, because the HTTP library delivers a request as soon as its head is complete.
+        // This function runs before more input is read, because the HTTP library delivers a request as soon as its head is complete.
         let flaw = match is_h2 {
             true => malformed.is_so().then_some(Flaw::Fields),
             false => requested.begins(exact(request.body())),

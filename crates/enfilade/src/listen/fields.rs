@@ -15,7 +15,7 @@ const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 const FRAME_BYTES_MAX: usize = 16 * 1024;
 /// The HTTP library ends a connection with a larger header block.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// The size of the dynamic table unless a server says otherwise (RFC 9113 §6.5.2).
+/// The maximum size of the dynamic table, unless a server sets another (RFC 9113 §6.5.2).
 const TABLE_BYTES_MAX: usize = 4096;
 
 /// Follows the frames that a client sends.
@@ -26,14 +26,14 @@ pub(super) struct Fields {
     head: [u8; 9],
     /// The number of received bytes of the present frame's header.
     headed: usize,
-    /// The number of bytes that are missing at the end of the present frame.
+    /// The number of bytes of the present frame that have not been received yet.
     left: usize,
     /// The received part of the present frame, if frames of its type carry fields.
     payload: Vec<u8>,
     /// The received part of an unfinished header block.
     block: Vec<u8>,
     table: Table,
-    /// The newest stream: a block on it or on an older stream contains trailers (RFC 9113 §5.1.1).
+    /// The newest stream. A header block on this stream or on an older one contains trailers (RFC 9113 §5.1.1).
     newest: u32,
     are_trailers: bool,
 }
@@ -301,7 +301,8 @@ impl Text<'_> {
         }
     }
 
-    /// The decoded length of the string, in bytes. If `is_wanted` is `false`, returns the encoded length, because decoding takes time.
+    /// The decoded length of the string, in bytes. If `is_wanted` is `false`, the caller does not need it, and the encoded length is returned to save
+    /// time.
     fn length(&self, is_wanted: bool) -> Option<usize> {
         match self.is_huffman && is_wanted {
             false => Some(self.bytes.len()),
@@ -319,7 +320,7 @@ impl Text<'_> {
                 bits |= u64::from(*byte) << (56 - held);
                 held += 8;
             }
-            // The padding of the last byte is fewer than eight ones (RFC 7541 §5.2).
+            // The last byte is padded with fewer than eight bits, and all of them are 1 (RFC 7541 §5.2).
             if held < 8 && bits.leading_ones() >= held {
                 return None;
             }

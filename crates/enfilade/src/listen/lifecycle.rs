@@ -44,7 +44,7 @@ impl ConnectionLifecycle {
         Arc::new(ConnectionLifecycle { limits, cut, enough: Notify::new(), progress: Arc::default(), is_h2 })
     }
 
-    /// Counts a request.
+    /// Counts a request as running until the returned guard is dropped.
     pub(crate) fn begin(&self) -> Running {
         let running = self.progress.begin();
         if self.is_h2 && self.progress.begun() == self.limits.requests_per_connection {
@@ -199,7 +199,7 @@ pub(crate) fn http1_builder(limits: &Limits) -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.head_seconds))
         .max_headers(limits.headers as usize)
-        // A larger head is answered with 431. Bodies are read in pieces of this size.
+        // A larger head is answered with 431. Bodies are read in pieces of at most this size.
         .max_buf_size(limits.head_bytes as usize);
     builder
 }

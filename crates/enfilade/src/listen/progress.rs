@@ -1,9 +1,9 @@
 //! Detects connections without progress. A connection whose peer does not read its response, or sends no request, is closed, and its
 //! resources are freed.
 //!
-//! HTTP/1.1 sends one response at a time, so the number of bytes that the socket accepts shows its progress. On HTTP/2 a client may stop reading one
-//! stream while it reads others. So the bytes of each response are counted, and a response without progress is dropped. The stream of a dropped
-//! response keeps one slice in memory, and is reset as soon as the client reads again.
+//! HTTP/1.1 sends one response at a time, so the number of bytes that the socket accepts shows the progress of the response. On HTTP/2 a client may
+//! stop reading one stream while it reads others. So the bytes of each response are counted, and a response without progress is dropped. The stream
+//! of a dropped response keeps one slice in memory, and is reset as soon as the client reads again.
 
 use enfilade_faces::{Body, Cut};
 use enfilade_facts::limits::Limits;

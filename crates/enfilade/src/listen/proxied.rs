@@ -70,7 +70,7 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The maximum number of bytes after the first 16 bytes of the header: addresses and further fields (TLVs). The further fields are read and not used.
 const REST_BYTES_MAX: usize = 1024;
 
-/// The version of the PROXY header with which a connection begins; `None` if it does not begin with one. No ClientHello begins with these bytes.
+/// The version of the PROXY header with which a connection begins; `None` if it begins with other bytes. No ClientHello begins with a PROXY header.
 pub(super) fn version(begin: &[u8]) -> Option<u8> {
     match () {
         () if begin.starts_with(b"PROXY ") => Some(1),
@@ -82,8 +82,8 @@ pub(super) fn version(begin: &[u8]) -> Option<u8> {
 /// The number of bytes that [`version`] needs.
 pub(super) const BEGIN_BYTES: usize = SIGNATURE.len();
 
-/// Reads the header and returns the address of the client. For the command `LOCAL`, a health check of the load balancer, it returns the address of
-/// the peer.
+/// Reads the header and returns the address of the client. If the header has the command `LOCAL`, as for a health check of the load balancer, returns
+/// the address of the peer.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut head = [0; 16];
@@ -116,7 +116,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
         (1, _) => return Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),
     }?;
-    // Inside the server this address means a client over a Unix socket. No client has it.
+    // Inside the server, this address stands for a client over a Unix socket. No client on a network has this address.
     match named.ip().to_canonical().is_unspecified() {
         true => Err(wrong("the PROXY header names no client: its source address is 0.0.0.0 or ::")),
         false => Ok(named),

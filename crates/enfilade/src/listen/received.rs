@@ -43,8 +43,7 @@ impl Malformed {
     }
 }
 
-/// A body that ends with an error when its connection has sent malformed bytes, because they may be in the trailers of this request (RFC 9113
-/// §8.1.1).
+/// A body that ends with an error if its connection has sent malformed bytes. These bytes may be in the trailers of this request (RFC 9113 §8.1.1).
 pub(super) struct Received {
     body: Incoming,
     malformed: Arc<Malformed>,

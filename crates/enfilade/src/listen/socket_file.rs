@@ -1,7 +1,7 @@
 //! The file of a Unix socket on which the server listens.
 //!
 //! A socket file that an ended process left behind is replaced. A socket file on which a process listens is an error, and so is a file that is not a
-//! socket. Servers that start at the same time take turns: each holds a lock on the directory while it looks at the file and makes its own.
+//! socket. Servers that start at the same time take turns: each holds a lock on the directory while it examines the file and creates its own file.
 
 use std::fmt;
 use std::fs::{File, Permissions, TryLockError, remove_file, set_permissions, symlink_metadata};
@@ -15,7 +15,7 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 pub(super) const PREFIX: &str = "unix:";
 /// The maximum length of a path, in bytes: `sun_path` has 108 bytes, and the last byte is 0 (unix(7)).
 const PATH_BYTES_MAX: usize = 107;
-/// Connections that wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// The maximum number of attempts to lock the directory while another server holds the lock, for five seconds in total.
 const TURNS: u32 = 50;
@@ -92,7 +92,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     match UnixStream::connect(path).await {
         Err(why) if why.kind() == ErrorKind::ConnectionRefused => remove_file(path),
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
-        // The queue of the other process is full.
+        // A process listens on the socket, but its queue is full.
         Err(why) if why.kind() == ErrorKind::WouldBlock => Err(in_use()),
         Err(why) => Err(Error::new(why.kind(), format!("the existing socket cannot be examined: {why}"))),
         Ok(_) => Err(in_use()),
@@ -136,7 +136,7 @@ mod tests {
         let listener = bind(&path).await.unwrap();
         assert_eq!(symlink_metadata(&path).unwrap().mode() & 0o777, 0o660);
         assert!(said(&path).await.contains("in use by another process"));
-        // A full queue does not make it stale.
+        // A socket whose queue is full is not stale.
         let full = scratch.path().join("full.sock");
         let socket = UnixSocket::new_stream().unwrap();
         socket.bind(&full).unwrap();
@@ -145,7 +145,7 @@ mod tests {
         assert!(said(&full).await.contains("in use by another process"));
         drop(listener);
         assert!(!path.exists());
-        // Files of other kinds, and what a link leads to.
+        // Neither a file of another kind nor the target of a link is removed.
         let file = scratch.path().join("file");
         std::fs::write(&file, "content").unwrap();
         let link = scratch.path().join("link");

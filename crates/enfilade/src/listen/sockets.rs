@@ -102,7 +102,8 @@ impl Stream {
         of_either!(self, stream => stream.async_io(Interest::READABLE, peek).await)
     }
 
-    /// Responses are written in large pieces; Nagle's algorithm would only delay the last one. A Unix socket does not use Nagle's algorithm.
+    /// Disables Nagle's algorithm. Responses are written in large pieces, so the algorithm would only delay the last piece. A Unix socket does not
+    /// use it.
     pub(super) fn set_nodelay(&self) {
         if let Stream::Tcp(stream, _) = self {
             let _ = stream.set_nodelay(true);

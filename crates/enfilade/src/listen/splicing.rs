@@ -13,11 +13,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// The time in which a fast client reads the bytes of a pipe. For a fast client, a thread waits for the socket: to wake the async runtime for every
-/// megabyte would cost more than to send it.
+/// A client is fast if it reads the bytes of a pipe within this time. For a fast client, a thread waits for the socket, because waking the async
+/// runtime for every megabyte would cost more than sending the megabyte.
 const FAST: Duration = Duration::from_millis(200);
 
-/// Writes the given bytes; replaces placeholder bytes by the content of pipes.
+/// A connection that writes the given bytes, but sends the content of pipes in place of placeholder bytes.
 pub(super) struct Splicing {
     stream: Stream,
     splices: Arc<Splices>,

@@ -5,7 +5,7 @@ use super::addresses::OneOrMore;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The configuration value for every program that connects to the Unix socket.
+/// The word in the configuration that stands for every program that connects to the Unix socket.
 const UNIX: &str = "unix";
 
 /// Networks, and perhaps the word `unix`.

@@ -474,7 +474,7 @@ fn what_is_written_down_is_the_table() {
     expect_file!["../../../../docs/identity-v3.openapi.json"].assert_eq(&format!("{document}\n"));
 }
 
-/// Every routing rule of Keystone 30, as Keystone prints them.
+/// All routing rules of Keystone 30, as Keystone prints them.
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
 /// Rules of Keystone that answer 404 here: the prefix of their paths, and the reason.

@@ -1,4 +1,4 @@
-// Changes, sorting and filtering. Without this script the page shows a directory and its files can be downloaded.
+// Changes, sorting and filtering. Also without this script, the page shows a directory, and files can be downloaded.
 "use strict";
 
 const list = document.getElementById("list");
@@ -32,7 +32,7 @@ const WORDS = {
   507: "no space is left",
 };
 
-// With these statuses the server sends its reason; without a reason it sends only this text.
+// With these statuses the server sends the reason, if the user may know it. Otherwise it sends only this text.
 const BARE = { 409: "conflict", 503: "service unavailable" };
 
 function words(status, text) {
@@ -68,7 +68,7 @@ async function why(path, right) {
   box.showModal();
 }
 
-// Opens a dialog; returns the entered text, or whether the user agreed.
+// Opens a dialog. Returns the entered text, or `true` if the dialog has no input; `null` if the user cancelled.
 function confirmed(title, action, value) {
   const box = document.getElementById("dialog");
   const form = element("form", undefined, { method: "dialog" });

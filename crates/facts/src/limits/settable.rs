@@ -6,7 +6,7 @@ use super::{NAME_BYTES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX};
 /// A limit.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitRow {
-    /// Its key in `[limits]`.
+    /// The key of the limit in `[limits]`.
     pub key: &'static str,
     /// The default.
     pub usual: u64,
@@ -14,7 +14,7 @@ pub struct LimitRow {
     pub range: (u64, u64),
     /// The unit of the number.
     pub unit: &'static str,
-    /// What it limits.
+    /// What is limited.
     pub what: &'static str,
     /// What happens above the limit.
     pub beyond: &'static str,
@@ -75,9 +75,10 @@ const MANY: u64 = 1_000_000_000;
 limits! {
     /// Open connections, in all.
     connections = 10_000, 1, MANY, "connections", "a new connection is closed at once";
-    /// Open connections from one address without a successful login so far. IPv6: for each /64; 4 times as many for a /56, 16 times as many for a /48.
+    /// Open connections from one address, without the connections on which a client has logged in. For IPv6, this is the limit of a /64; a /56 may
+    /// have 4 times as many, and a /48 16 times as many.
     connections_per_address = 256, 1, MANY, "connections", "a new connection is closed at once";
-    /// Connections from one address without a login so far that are served at the same time.
+    /// Connections from one address that are served at the same time, without the connections on which a client has logged in.
     unauthenticated_per_address = 64, 1, MANY, "connections", "others wait; a waiting connection replaces one that has made no progress for 1 second";
     /// Time until a new connection is served and its client sends the first byte.
     first_byte_seconds = 5, 1, HOUR, "seconds", "the connection is closed";
@@ -87,11 +88,12 @@ limits! {
     head_seconds = 10, 1, HOUR, "seconds", "the connection is closed";
     /// Request line and headers together.
     head_bytes = 32 * 1024, 8192, MIB, "bytes", "431 (`HT05`)";
-    /// One header field. The longest name of a token and its secret fit in Basic: each character of a name has up to 12 bytes, and base64 adds a third.
+    /// One header field. `Authorization: Basic` with the longest name of a token and its secret fits: percent-encoded, a character of a name has up
+    /// to 12 bytes, and base64 adds a third.
     header_bytes = 16 * 1024, 256, MIB, "bytes", "431 (`HT05`)";
     /// Header fields of one request.
     headers = 100, 10, 10_000, "header fields", "431 (`HT05`)";
-    /// The request target. The longest names of a user and a token fit.
+    /// The request target. A target with the longest names of a user and a token fits.
     uri_bytes = 16 * 1024, 256, 65_000, "bytes", "414 (`HT04`)";
     /// A path inside a datastore.
     path_bytes = PATH_BYTES_MAX as u64, 1, PATH_BYTES_MAX as u64, "bytes", "400 (`HT02`)";
@@ -153,7 +155,7 @@ limits! {
     threads_per_user = 32, 1, 10_000, "threads", "further work of this user waits";
     /// Directory pages that are generated or sent for one user at the same time.
     pages_per_user = 8, 1, 10_000, "pages", "requests of this user for further pages wait until one is sent";
-    /// Large responses buffered for one user at the same time, over all connections.
+    /// Bytes of large responses that are buffered for one user at the same time, on all connections together.
     answer_bytes_per_user = 32 * MIB, MIB, 1024 * MIB, "bytes", "further reads for this user wait until clients have received data";
     /// Locks on the files of one datastore.
     locks_per_store = 10_000, 1, MANY, "locks", "507 (`CT20`)";
@@ -163,9 +165,9 @@ limits! {
     deep_locks_per_tree = 1, 1, MANY, "locks", "507 (`CT20`)";
     /// Time that a lock lasts without being refreshed.
     lock_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "a longer `Timeout` is shortened";
-    /// Refused requests without a valid credential in the log, all clients together; failed logins are counted apart, with the same limit.
-    /// Metrics and delays count all of them.
-    refusals_logged_per_second = 200, 1, MANY, "lines per second", "the line is left out; `lost_before` of the next line says how many were";
+    /// Log lines about refused requests without a valid credential, for all clients together. Log lines about failed logins have a separate limit
+    /// with the same number. Metrics and delays also count the requests that are not logged.
+    refusals_logged_per_second = 200, 1, MANY, "lines per second", "the line is left out; `lost_before` in the next line is the number of lines that were left out";
     /// Time for running requests after SIGTERM.
     drain_seconds = 30, 0, HOUR, "seconds", "connections are closed";
 }

@@ -70,7 +70,7 @@ impl<V: Word> WordMemo<V> {
         keys.iter().map(|key| self.get(*key)).collect()
     }
 
-    /// Remembers many results, and touches their sets first, as [`WordMemo::get_all`] does.
+    /// Remembers many results. First reads one word of every set, as [`WordMemo::get_all`] does.
     pub fn put_all(&self, each: &[(MemoKey, V)]) {
         self.touch(each.iter().map(|(key, _)| *key));
         each.iter().for_each(|(key, value)| self.put(*key, *value));
@@ -106,8 +106,8 @@ impl Atomic for AtomicU64 {
 }
 
 /// Three words: the two halves of the key, each mixed with the value, and the value. A reader may get some words from before a write and some words
-/// from after the write. Mixed words do not match the key of any lookup, so the entry is not found. This needs no memory order between the three
-/// words.
+/// from after the write. Such a combination of words matches the key of no lookup, so the entry is not found. So the loads and stores of the three
+/// words need no memory order.
 struct Entry<A>([A; 3]);
 
 impl<A: Atomic> Entry<A> {

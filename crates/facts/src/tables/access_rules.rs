@@ -1,4 +1,5 @@
-//! Access rules of users. An access rule is a kind of request that an application credential may make. It stays when its last credential is deleted.
+//! Access rules of users. An access rule is a kind of request that an application credential may make. The rule is not deleted with the last
+//! application credential that names it.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -9,7 +10,8 @@ use sha2::{Digest, Sha256};
 /// The number of bytes of the digest of a request.
 const DIGEST_BYTES: usize = 20;
 
-/// The key of an access rule: its user, and a digest of the service, method and path. So a user has at most one rule for the same three.
+/// The key of an access rule: its user, and a digest of the service, method and path. So a user has at most one rule for each combination of these
+/// three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessRuleKey {
     user: UserId,

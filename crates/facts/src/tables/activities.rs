@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The seconds of a day.
 const DAY: i64 = 86_400;
 
-/// The last login of a user, and the lock after failed logins. It is a record of its own, because logins must not change the record of the user.
+/// The last login of a user, and the lock after failed logins. This is a separate record, because logins must not change the record of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// The day of the last login, counted from the epoch; 0 if unknown.
@@ -25,7 +25,8 @@ impl Activity {
         unix_seconds.div_euclid(DAY)
     }
 
-    /// This record after a login on the day `active_on`, for a user who becomes inactive after `days` whole days without a login; 0 is never.
+    /// This record after a login on the day `active_on`, for a user who becomes inactive after `days` whole days without a login. If `days` is 0, the
+    /// user never becomes inactive.
     #[must_use]
     pub fn active_on(self, active_on: i64, days: i64) -> Self {
         let after = active_on.saturating_add(days).saturating_add(1).saturating_mul(DAY);

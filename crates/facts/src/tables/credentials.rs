@@ -116,7 +116,7 @@ pub struct Previous {
 pub struct Credential {
     /// The user that the token belongs to.
     pub owner: UserId,
-    /// The name of the token, unique to the owner.
+    /// The name of the token, unique among the tokens of the owner.
     pub name: TokenName,
     /// The verifier of the token's secret.
     pub verifier: Verifier,

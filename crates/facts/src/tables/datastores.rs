@@ -25,7 +25,7 @@ pub struct Datastore {
     pub maintenance: Option<Maintenance>,
     /// The removable file system that the datastore is on, if any. The datastore is available only while this file system is mounted.
     pub backing_device: Option<String>,
-    /// The other properties in the datastore's section of `datastore.cfg`, stored and shown.
+    /// The other properties in the datastore's section of `datastore.cfg`. The server only stores and shows them.
     pub other: Vec<(String, String)>,
     /// The error in the section of `datastore.cfg`; `None` if the section can be read.
     pub fault: Option<FileFault>,

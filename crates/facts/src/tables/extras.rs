@@ -1,5 +1,5 @@
 //! Options and attributes that clients of Identity v3 store with a resource, and the names of records that imports added. No decision about a request
-//! depends on them: the options that decide are in other records, too.
+//! depends on these records, because an option that matters for decisions is also in another record.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -27,7 +27,8 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
-    /// A record of another server that an import added or found here, by its kind and name. No later import brings it back after it was removed.
+    /// A record of another server that an import added here, or found here already. It is listed by kind and name. If it is removed here, no later
+    /// import adds it again.
     Imported = 9,
     /// A registered limit.
     RegisteredLimit = 10,
@@ -72,11 +73,11 @@ impl ResourceKind {
     ];
 }
 
-/// The longest key that the list of imports has as it is, in bytes: that of an assignment or membership.
+/// The longest key that the list of imports contains as it is, in bytes. The list contains a longer key as a digest.
 const LISTED_KEY_BYTES_MAX: usize = 100;
 
-/// A resource: its kind, and its key in its own table. For [`ResourceKind::Imported`], `id` is the kind and name of the record as text, as the
-/// files of Proxmox spell it, or the kind and id of a record of a cloud.
+/// A resource: its kind, and its key in its own table. For [`ResourceKind::Imported`], `id` is a text: the kind of the record, and its name as the
+/// files of Proxmox spell it, or its id in another cloud.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraKey {
     /// The kind.
@@ -91,8 +92,8 @@ impl ExtraKey {
         ExtraKey { kind, id: key.bytes() }
     }
 
-    /// The key in the list of imports for the record with the key `key` in its own table. The list has a long key as SHA-256, because a key in the
-    /// store has a limited length.
+    /// The key in the list of imports for the record with the key `key` in its own table. The list contains a long key as its SHA-256 digest, because
+    /// a key in the store has a limited length.
     pub fn imported(kind: &str, key: &[u8]) -> Self {
         let key = match key.len() {
             ..=LISTED_KEY_BYTES_MAX => to_hex(key),

@@ -111,7 +111,8 @@ pub struct ProtocolKey {
 }
 
 impl ProtocolKey {
-    /// The prefix of the protocols of a provider. An id has fewer than 256 bytes, so the length of a longer id is that of no provider.
+    /// The prefix of the keys of a provider's protocols: the length of the provider's id in one byte, and the id. No provider has an id of 255 or
+    /// more bytes. For such an id, the length is 255, and the prefix matches no key.
     pub fn of(provider: &IdentityProviderId) -> Vec<u8> {
         let length = u8::try_from(provider.0.len()).unwrap_or(u8::MAX);
         [&[length], provider.0.as_bytes()].concat()
@@ -140,7 +141,7 @@ impl Key for ProtocolKey {
 /// How users of an identity provider sign in by a protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// The mapping that makes a user of the provider's answer. As in Keystone, the mapping may have been deleted since.
+    /// The mapping that turns the provider's answer into a user. As in Keystone, the mapping may have been deleted since.
     pub mapping: MappingId,
     /// The attribute of an answer that contains the remote id of the provider.
     pub remote_id_attribute: Option<String>,
@@ -159,7 +160,7 @@ impl Row for Protocol {
     }
 }
 
-/// Rules that make a user of this server of the attributes in an identity provider's answer.
+/// Rules that turn the attributes in an identity provider's answer into a user of this server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
     /// The rules: a JSON list.
@@ -188,7 +189,7 @@ pub struct ServiceProvider {
     pub auth_url: String,
     /// The URL that receives the proof.
     pub sp_url: String,
-    /// Whether answers about tokens name the provider.
+    /// Whether answers that describe a token list the provider.
     pub enabled: bool,
     /// A description of the provider.
     pub description: Option<String>,

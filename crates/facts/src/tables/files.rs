@@ -86,7 +86,7 @@ impl FileFault {
     }
 }
 
-/// Present in a record that mirrors a part of a file that people edit.
+/// Data that a record has only if the record mirrors a part of a file that people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirrored {
     /// The error in the record's part of the file, if there is one.
@@ -103,8 +103,8 @@ impl Mirrored {
     }
 }
 
-/// Tells one version of a file from another. It does not contain the modification time, because a program that writes the file can set that time back
-/// and so hide a change.
+/// Identifies a version of a file. The modification time is no part of it, because a program that writes the file can set that time back and so hide
+/// a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// The inode.
@@ -131,7 +131,7 @@ pub struct MirroredFile {
     pub problems: Vec<String>,
     /// The number of all problems.
     pub problem_count: u32,
-    /// Since this second (after the epoch), the file has always had at least one problem. `None` if the file has no problem.
+    /// Since when the file has had at least one problem without interruption, in seconds since the epoch; `None` if the file has no problem.
     pub since: Option<i64>,
     /// The last revision at which the file had no problem, if known. Only set while the file has a problem.
     pub good: Option<Revision>,

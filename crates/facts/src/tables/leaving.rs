@@ -1,4 +1,5 @@
-//! Removed resources whose dependent records still exist. These records are unreachable; a background job removes them in batches.
+//! Removed resources whose dependent records still exist. No request can reach the dependent records any more, and a background job removes them in
+//! batches.
 
 use super::{Key, Row, Selected, Table};
 use crate::codec::{Reader, Writer};

@@ -38,7 +38,8 @@ pub struct LogEntry {
 /// Where the keys of a change are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The change log does not contain the keys of this change: the change has too many keys, or it replaced all records. Indexes are rebuilt.
+    /// The change log does not contain the keys of this change: the change has too many keys, or it replaced all records. So every index is built
+    /// again.
     Unsaid,
     /// The entry has the keys: at most [`LOG_KEYS_MAX`](crate::limits::LOG_KEYS_MAX).
     Here(Keys),

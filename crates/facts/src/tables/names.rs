@@ -34,9 +34,9 @@ const NOWHERE: IdBytes = IdBytes::new([0; 16]);
 /// The number of bytes of the digest of a name.
 const DIGEST_BYTES: usize = 20;
 
-/// The key of a name: its kind, the domain or user within which it is unique, and a digest of the name. The record contains the name itself, because a
-/// key of LMDB is too short for a name of 255 characters. Names are compared byte for byte, so each text is read as at most one name, in the facts and
-/// in every file.
+/// The key of a name: its kind, the domain or user within which it is unique, and a digest of the name. The record contains the name itself, because
+/// a key of LMDB is too short for a name of 255 characters. Names are compared byte for byte, in the facts and in every file. So two texts that
+/// differ in one byte are different names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,
@@ -199,8 +199,8 @@ impl Row for Name {
     }
 }
 
-/// The name in the record of a name, to add to an error that says the record's key: the key is a digest, which tells a person nothing. Empty for a record
-/// of another table, and for one that cannot be read.
+/// The name in a record of the table of names. An error shows it after the key of the record, because the key is a digest, which tells a person
+/// nothing. Empty for a record of another table, and for a record that cannot be read.
 pub fn called(table: Table, value: &[u8]) -> String {
     let name = (table == Table::Names).then(|| Name::decode(&mut Reader::new(value))).flatten();
     name.map(|name| format!(" (`{}`)", name.text)).unwrap_or_default()

@@ -1,5 +1,6 @@
-//! OAuth 1.0a (RFC 5849, Keystone's `OS-OAUTH1`). A consumer is a program of another party. A user approves a request token of the consumer; in
-//! exchange for it, the consumer gets an access token, with which it acts for the user with the approved roles on one project.
+//! OAuth 1.0a (RFC 5849, Keystone's `OS-OAUTH1`). A consumer is a program of another party. A user approves a request token of the consumer. The
+//! consumer exchanges the request token for an access token. With the access token, the consumer acts for the user, and has the approved roles on one
+//! project.
 
 use super::{Ends, REDACTED, Revoked, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -20,7 +21,7 @@ impl SharedSecret {
         SharedSecret(Some(bytes))
     }
 
-    /// The text of the secret; `None` if the secret was left out of the dump that this record comes from. No signature is right without a text.
+    /// The text of the secret; `None` if the secret was left out of the dump that this record comes from. Then no signature is accepted.
     pub fn text(&self) -> Option<String> {
         self.0.map(|bytes| to_hex(&bytes))
     }
@@ -129,7 +130,7 @@ pub struct Approval {
     pub user: UserId,
     /// The roles.
     pub roles: Vec<RoleId>,
-    /// The verifier: the user tells it the consumer, which proves with it that this user sent it.
+    /// A secret that only this user gets with the approval (`oauth_verifier`). The user passes it to the consumer, which needs it for the exchange.
     pub verifier: SharedSecret,
 }
 

@@ -4,7 +4,7 @@ use super::{BlobId, Row, Table};
 use crate::codec::{Reader, Writer};
 use serde::{Deserialize, Serialize};
 
-/// The last time step of which a passcode of a credential of type `totp` was used. It is a record of its own, because a login must not change the
+/// The last time step whose passcode was used, for one credential of type `totp`. This is a separate record, because a login must not change the
 /// record of the credential. It is deleted with the credential, and when the credential gets another secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedPasscode {

@@ -28,14 +28,14 @@ impl Row for Policy {
     }
 }
 
-/// What a policy is for. Each has at most one policy.
+/// What a policy is for. Each target has at most one policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PolicyTarget {
     /// One endpoint.
     Endpoint(EndpointId),
     /// All endpoints of a service.
     Service(ServiceId),
-    /// The endpoints of a service in a region, and in the regions in it.
+    /// The endpoints of a service in a region, and in the regions that this region contains.
     InRegion(ServiceId, RegionId),
 }
 

@@ -81,14 +81,15 @@ pub struct Delegation {
     /// Whether the credential may make other application credentials.
     pub unrestricted: bool,
     /// The only requests for which the credential may be used. If the list of rules is empty, the credential may be used for any request. These are
-    /// copies of the owner's access rules, so that a request needs no further record.
+    /// copies of the owner's access rules, so that no further record is read to judge a request.
     pub rules: Vec<AccessRule>,
-    /// The application credential whose session created this credential. This credential is valid only while its creating credential is valid, and
-    /// grants no more rights.
+    /// The application credential whose session created this credential. This credential is valid only while that credential is valid, and gives no
+    /// more rights than that credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
     /// The expiry in microseconds since the epoch, if the request for this credential gave a fraction of a second. The credential ends at the whole
-    /// second before, which is the expiry in the record of the token. Only shown, as long as the token expires in this second.
+    /// second before, which is the expiry in the record of the token. The microseconds are only shown, and only as long as the expiry of the token is
+    /// still this second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_micros: Option<i64>,
 }

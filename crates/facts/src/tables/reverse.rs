@@ -1,6 +1,6 @@
 //! Reverse lookups. The table of a record finds the record by the first part of its key. This table finds a record by the second part of the record's
-//! key. A change that puts or deletes a record with [`Row::reverse`] also writes the row of this table. In some tables, the second part is in the
-//! value of a record, not in its key. The function that changes the value also writes the row of this table.
+//! key. If the type of a record defines [`Row::reverse`], each change that puts or deletes the record also writes the row of this table. Some records
+//! are found by a part of their value, not of their key. For these, the function that changes the value also writes the row of this table.
 
 use super::{
     BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who, prefix_bytes,
@@ -12,7 +12,7 @@ use crate::vocabulary::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The part of a record by which it is looked up, followed by the other part.
+/// The part by which a record is looked up, and then the part that identifies the record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ReverseKey {
     /// On this scope, the grantee has this role.
@@ -33,8 +33,8 @@ pub enum ReverseKey {
     LentOn(TrustId, TrustId),
     /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// The second in which the last token that the revocation mark covers expires. So a purge finds the marks that are no longer needed without
-    /// reading all marks.
+    /// The last token that this revocation mark covers expires in this second. So a purge finds the marks that are no longer needed without reading
+    /// all marks.
     Ends(i64, Revoked),
     /// The project or domain has this limit.
     LimitOf(LimitOwner, LimitId),
@@ -71,47 +71,47 @@ const ACCESS_OF: u8 = 16;
 const ACCESS_FOR: u8 = 17;
 
 impl ReverseKey {
-    /// The prefix of the grants on a scope.
+    /// The prefix of the keys for the grants on a scope.
     pub fn granted_on(scope: &GrantScope) -> Vec<u8> {
         [&[GRANTED], scope.to_bytes().as_slice()].concat()
     }
 
-    /// The prefix of the members of a group.
+    /// The prefix of the keys for the members of a group.
     pub fn members_of(group: &GroupId) -> Vec<u8> {
         [&[MEMBER], group.bytes()].concat()
     }
 
-    /// The prefix of the projects directly in a project.
+    /// The prefix of the keys for the projects directly in a project.
     pub fn children_of(project: &ProjectId) -> Vec<u8> {
         [&[CHILD], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the application credentials for a project.
+    /// The prefix of the keys for the application credentials for a project.
     pub fn credentials_for(project: &ProjectId) -> Vec<u8> {
         [&[FOR], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the credentials that services store for a user.
+    /// The prefix of the keys for the credentials that services store for a user.
     pub fn blobs_of(user: &UserId) -> Vec<u8> {
         [&[BLOB], user.bytes()].concat()
     }
 
-    /// The prefix of the trusts by or for a user.
+    /// The prefix of the keys for the trusts by or for a user.
     pub fn trusts_of(user: &UserId) -> Vec<u8> {
         [&[TRUSTS], user.bytes()].concat()
     }
 
-    /// The prefix of the trusts for a project.
+    /// The prefix of the keys for the trusts for a project.
     pub fn trusts_for(project: &ProjectId) -> Vec<u8> {
         [&[TRUST_FOR], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the trusts that were redelegated from a trust.
+    /// The prefix of the keys for the trusts that were redelegated from a trust.
     pub fn lent_on_from(trust: &TrustId) -> Vec<u8> {
         [&[LENT_ON], trust.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the paths on which a grantee has roles; `None` for a [`Who::Named`].
+    /// The prefix of the keys for the paths on which a grantee has roles; `None` for a [`Who::Named`].
     pub fn assigned_to(who: &Who) -> Option<Vec<u8>> {
         let (kind, id) = match who {
             Who::User(id) => (1, id.bytes()),
@@ -122,42 +122,42 @@ impl ReverseKey {
         Some([&[ASSIGNED, kind], id].concat())
     }
 
-    /// The prefix of the limits of a project or domain.
+    /// The prefix of the keys for the limits of a project or domain.
     pub fn limits_of(owner: &LimitOwner) -> Vec<u8> {
         [&[LIMIT_OF], owner.to_bytes().as_slice()].concat()
     }
 
-    /// The prefix of the limits that replace a registered limit.
+    /// The prefix of the keys for the limits that replace a registered limit.
     pub fn limits_from(id: &RegisteredLimitId) -> Vec<u8> {
         [&[LIMIT_FROM], id.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the projects whose catalog contains an endpoint or a group of endpoints.
+    /// The prefix of the keys for the projects whose catalog contains an endpoint or a group of endpoints.
     pub fn selecting(selected: &Selected) -> Vec<u8> {
         [&[SELECTED], selected.to_bytes().as_slice()].concat()
     }
 
-    /// The prefix of the request tokens of a consumer.
+    /// The prefix of the keys for the request tokens of a consumer.
     pub fn requested_by(consumer: &ConsumerId) -> Vec<u8> {
         [&[REQUESTED_BY], consumer.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the access tokens of a consumer.
+    /// The prefix of the keys for the access tokens of a consumer.
     pub fn access_by(consumer: &ConsumerId) -> Vec<u8> {
         [&[ACCESS_BY], consumer.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the access tokens that a user authorized.
+    /// The prefix of the keys for the access tokens that a user authorized.
     pub fn access_of(user: &UserId) -> Vec<u8> {
         [&[ACCESS_OF], user.bytes()].concat()
     }
 
-    /// The prefix of the access tokens for a project.
+    /// The prefix of the keys for the access tokens for a project.
     pub fn access_for(project: &ProjectId) -> Vec<u8> {
         [&[ACCESS_FOR], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the records of all marks, in the order of the seconds at which their last tokens expire.
+    /// The prefix of the keys of all marks. The keys are in the order of the seconds at which the last tokens of the marks expire.
     pub fn ends() -> Vec<u8> {
         vec![ENDS]
     }

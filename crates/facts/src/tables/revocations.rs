@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// The subject of a revocation. "Everything" means all sessions.
+/// The subject of a revocation: the sessions that a mark ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Revoked {
     /// One token, by its audit id.
     Token(#[serde(with = "super::names::as_hex")] [u8; 16]),
     /// A token and all tokens that were issued for it, by the audit id of the first token.
     Chain(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// Everything of a user.
+    /// All sessions of a user.
     User(UserId),
-    /// Everything for a project.
+    /// All sessions for a project.
     Project(ProjectId),
     /// All sessions of the users of a domain, and all sessions for the domain or for one of its projects.
     Domain(DomainId),
-    /// Everything that was issued for a trust.
+    /// All sessions that were issued for a trust.
     Trust(TrustId),
-    /// Everything that was issued for an OAuth 1.0a consumer.
+    /// All sessions that were issued for an OAuth 1.0a consumer.
     Consumer(ConsumerId),
-    /// Everything that was made with an application credential.
+    /// All sessions that were issued for an API token or application credential.
     Credential(CredentialId),
-    /// Everything that was issued for an OAuth 1.0a access token.
+    /// All sessions that were issued for an OAuth 1.0a access token.
     AccessToken(AccessTokenId),
-    /// Everything of the members of a group, and of the groups in it.
+    /// All sessions of the members of a group, and of the members of the groups in it.
     Group(GroupId),
-    /// Everything that depends on a role: the role is among the roles of the session, or implies one of them.
+    /// All sessions that depend on a role: the role is among the roles of the session, or implies one of them.
     Role(RoleId),
     /// A subject that is stored as a digest. [`Revoked::roles_on`] and [`Revoked::groups_of`] define such subjects.
     Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
@@ -47,13 +47,13 @@ pub enum Revoked {
 }
 
 impl Revoked {
-    /// Everything of a user or group on a scope, and in the projects below it. Grantee and scope have no common id, so the mark has a digest
-    /// of both.
+    /// The sessions of a user or of the members of a group for a scope, and for the projects below the scope. Grantee and scope have no common id, so
+    /// the key of the mark contains a digest of both.
     pub fn roles_on(who: &Grantee, scope: &GrantScope) -> Self {
         Self::link_of(Table::Grants as u8, &GrantKey::of_on(who, scope))
     }
 
-    /// Everything that depends on the groups and roles of a domain. [`Revoked::Domain`] is the mark for the users of the domain.
+    /// All sessions that depend on the groups or roles of a domain. [`Revoked::Domain`] is the mark for the users of the domain.
     pub fn groups_of(domain: &DomainId) -> Self {
         Self::link_of(Table::Domains as u8, domain.bytes())
     }
@@ -148,24 +148,24 @@ impl Key for Revoked {
     }
 }
 
-/// A revocation refuses all sessions that were issued up to a given second. The record also stores how long the record itself is needed. Only a
-/// [`Change`](crate::Change) makes a revocation, with [`Change::end`], at the commit: so no other code can choose the second.
+/// A revocation ends all sessions of a subject that were issued up to a given second. The record also contains the time until which the record itself
+/// is needed. Only the commit of a [`Change`](crate::Change) creates a revocation ([`Change::end`]), so no other code can choose the second.
 ///
 /// Three records of this table end no session ([`Revoked::is_mark`]). In these three records, the fields have other meanings. `facts/src/horizon.rs`
 /// reads and writes these records:
 ///
 /// | record | `issued_before` | `revoked_at` | `until` |
 /// |---|---|---|---|
-/// | [`Horizon`](crate::Horizon) | the last second of issue | the wall clock when it was moved | the last second of issue |
-/// | [`Passed`](crate::Passed) | the last second whose marks may have been deleted | the clock since the start of the machine | the purge time |
-/// | [`LastMarks`](crate::LastMarks) | the last second up to which a mark counts that is not timeless | the last second up to which any mark counts | 1 if both seconds cover all marks |
+/// | [`Horizon`](crate::Horizon) | the horizon | the wall clock when the horizon was moved | the horizon |
+/// | [`Passed`](crate::Passed) | marks whose last token expires up to this second may have been deleted | the time since the start of the machine | the purge time |
+/// | [`LastMarks`](crate::LastMarks) | the latest second that a mark covers, without the timeless marks | the latest second that any mark covers | 1 if both seconds include all marks |
 ///
 /// [`Change::end`]: crate::Change::end
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Dumped")]
 #[non_exhaustive]
 pub struct Revocation {
-    /// Tokens issued in this second or before it are refused, seconds since the epoch.
+    /// Sessions that were issued in this second or earlier have ended. In seconds since the epoch.
     pub issued_before: i64,
     /// When the subject was revoked, in seconds since the epoch, by the clock of the machine that revoked it.
     pub revoked_at: i64,
@@ -190,7 +190,8 @@ impl Revocation {
         Revocation { until: end, ..self }
     }
 
-    /// Combines this record with the previous record of the subject, which may have been made when the clock was ahead.
+    /// Combines this record with the previous record of the subject. The previous record can cover later seconds, if the clock was ahead when the
+    /// record was made. The result covers what either record covers.
     #[must_use]
     pub(crate) fn and(self, before: Revocation) -> Self {
         Revocation {

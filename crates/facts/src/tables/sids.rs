@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct SidSpace {
     /// Three random words, chosen once for the store.
     pub words: [u32; 3],
-    /// The next relative id. No relative id is given out twice.
+    /// The next relative id. No relative id is issued twice.
     pub next_rid: u32,
     /// The key of the hashes of token secrets; `None` if the store is from an older program that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,13 +29,13 @@ pub struct KnownKey {
 }
 
 impl SidSpace {
-    /// The first relative id that a store gives out.
+    /// The first relative id that a store issues.
     pub const FIRST_RID: u32 = 1000;
 
     /// Returns the next SID of the store, and the record to store once that SID is issued. Returns `None` if no relative id is left.
     ///
-    /// The SID depends on the id of the store, and a restored backup has another id. So a SID that was issued after the backup, and that ACLs of files
-    /// may still contain, is never issued again.
+    /// The SID depends on the id of the store, and a restored backup has another id. So a SID that was issued after the backup, and that ACLs of
+    /// files may still contain, is never issued again.
     pub fn take(self, store: StoreId) -> Option<(Sid, SidSpace)> {
         let next_rid = self.next_rid.checked_add(1)?;
         let id = store.0.to_be_bytes();

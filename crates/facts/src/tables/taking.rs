@@ -8,9 +8,9 @@ use super::{
 use crate::codec::Reader;
 use crate::vocabulary::Role;
 
-/// Whether a record gives no right that its earlier value did not give. `before` and `after` are values without their headers; `None` is no record. A
-/// new record gives a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files`, `Reverse` and `UsedPasscodes`. Deleting a
-/// record gives no right, except for NoAccess and a lock: see [`keeps_out`].
+/// Whether a record gives no more rights after a change than before. `before` and `after` are values without their headers; `None` means that the
+/// record does not exist. A new record counts as giving a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files`, `Reverse`,
+/// `UsedPasscodes` and `Activities`. Deleting a record gives no right, except for NoAccess and the records of `Activities` (see [`keeps_out`]).
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
@@ -32,8 +32,9 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// From the key of an assignment: the table and key of its user, group or token. When this user, group or token is deleted, the assignment may be
-/// deleted, too, even if its role is NoAccess; likewise the lock of a user. `None` for an assignment of `acl.cfg` to a name.
+/// For a record of `Assignments` or `Activities`: the table and key of the user, group or token that the record is for. If this user, group or token
+/// is deleted, too, deleting NoAccess or a lock gives no right. `None` for any other record, and for an assignment of `acl.cfg`, which contains a
+/// name and no id.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
     if table == Table::Activities {
         return Some((Table::Users, key.to_vec()));
@@ -134,8 +135,8 @@ fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
     before.step <= after.step
 }
 
-/// A lock, or an earlier end of the time without a login, gives no right. Neither does a login: its user was let in already. If logins could not be
-/// written on a full disk, all users would become inactive.
+/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because its user was
+/// admitted already. If logins could not be written on a full disk, all users would become inactive.
 fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);
     read(before).zip(read(after)).is_some_and(|(before, after)| {
@@ -312,7 +313,7 @@ mod tests {
         assert!(is_new(&active), "a user without a record never becomes inactive");
         assert!(!takes(&locked, &active) && !is_deleted(&locked) && !is_deleted(&active));
         assert!(takes(&active, &active.active_on(9, 3)));
-        // A login changes the day and the end. A longer time without a login gives more.
+        // A login sets a later day and a later second of inactivity. A later second of inactivity without a login gives a right.
         assert!(takes(&active, &active.active_on(11, 3)) && !takes(&active, &active.active_on(10, 4)));
         assert!(!takes(&locked, &active.active_on(11, 3)));
         let owner = Some((Table::Users, vec![7; 16]));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A trust. After a trust is created, only its number of remaining uses changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
-    /// The user who delegates roles. A session by the trust has no more rights than this user has.
+    /// The user who delegates roles. A session that was issued for the trust has no more rights than this user has.
     pub trustor: UserId,
     /// The user who may use the trust.
     pub trustee: UserId,
@@ -20,7 +20,7 @@ pub struct Trust {
     pub impersonation: bool,
     /// When the trust expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
-    /// The number of sessions that can still be issued by the trust; `None` if unlimited.
+    /// The number of sessions that can still be issued for the trust; `None` if unlimited.
     #[serde(default)]
     pub uses: Option<u32>,
     /// How often the trust can be redelegated: the largest number of trusts that can follow this trust in a chain.
@@ -29,7 +29,8 @@ pub struct Trust {
     /// The trust from which this trust was redelegated. If that trust no longer exists, this trust is not valid.
     #[serde(default)]
     pub parent: Option<TrustId>,
-    /// The application credential whose session made the trust. The trust is valid only while this credential is valid, and gives no more rights.
+    /// The application credential whose session made the trust. The trust is valid only while this credential is valid, and gives no more rights than
+    /// this credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
@@ -109,7 +110,8 @@ mod tests {
             parent: Some(TrustId::from_bytes([5; 16])),
             by: None,
         };
-        // The bytes as an older program stored them: two users, the project, one role, impersonation, the end, no uses, one redelegation, the parent.
+        // The bytes as an older program stored them: two users, the project, one role, impersonation, the expiry, no limit of uses, one redelegation,
+        // the parent.
         let mut old = [[1; 16], [1; 16], [2; 16]].concat();
         old.extend(
             [0, 0, 0, 1].iter().chain(&[3; 16]).chain(&[1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 1, 1]).chain(&[5; 16]),

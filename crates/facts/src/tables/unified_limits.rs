@@ -5,7 +5,7 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DomainId, LimitId, ProjectId, RegisteredLimitId, ServiceId};
 use serde::{Deserialize, Serialize};
 
-/// What every project and domain may use of a resource of a service, unless it has a limit of its own.
+/// What every project and domain may use of a resource of a service, unless the project or domain has a limit of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredLimit {
     /// The service.

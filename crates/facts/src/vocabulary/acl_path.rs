@@ -35,7 +35,7 @@ impl RolePath {
         self.0 == "/" || self.0.split('/').skip(1).all(is_safe_id)
     }
 
-    /// This path and all above it, outermost first: `/`, `/datastore`, `/datastore/NAME`, …
+    /// This path and all paths above it, outermost first: `/`, `/datastore`, `/datastore/NAME`, …
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         Self::nodes_to(&self.0)
     }

@@ -1,9 +1,10 @@
 //! The names that authenticate, and how they are written in one line: `user@realm`, or for a token `user@realm!name`.
 //!
 //! A name is any text. Names that fit Proxmox's grammar are written as they are. If a name, its realm or its token does not fit, all parts are
-//! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text has
-//! two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`), and so is a name with
-//! invisible characters, because a person cannot copy these. Only the files of Proxmox contain such names as they are ([`Authid::to_proxmox`]).
+//! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text
+//! has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`). A name with
+//! invisible characters is also encoded, because a person cannot copy these characters. Only the files of Proxmox contain names of these two kinds as
+//! they are ([`Authid::to_proxmox`]).
 
 mod groups;
 mod parts;
@@ -72,7 +73,8 @@ impl Userid {
     }
 }
 
-/// Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
+/// Whether a user name fits Proxmox's grammar, `[^\s:/[:cntrl:]]+`. A `!` is allowed, because only a `!` after the last `@` begins the name of a
+/// token.
 fn fits_proxmox(name: &str) -> bool {
     !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':' || c == '/')
 }
@@ -123,7 +125,7 @@ pub struct Authid {
 impl FromStr for Authid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after it begins the token name.
+        // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after that `@` begins the token name.
         let at = text.rfind('@').ok_or_else(|| {
             Malformed::new(
                 "auth id",
@@ -168,7 +170,7 @@ impl Authid {
     /// # Errors
     /// If the text does not fit Proxmox's grammar.
     pub fn from_proxmox(text: &str) -> Result<Self, Malformed> {
-        // Names that fit are written as they are: a name that could have two spellings in a file could be defined twice.
+        // A file contains names only as they are, not percent-encoded. If a name had two spellings in a file, the file could define the name twice.
         match text.rsplit_once('@').is_some_and(|(_, realm)| realm.starts_with('%')) {
             true => Err(Malformed::new("auth id", text, NOT_PROXMOX)),
             false => text.parse(),
@@ -183,8 +185,8 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
-    /// For a text that cannot be the name of an account: the name of an account that never exists, because no realm has an empty name. Door 2 refuses it
-    /// like every unknown name.
+    /// An authid for a text that cannot be an authid. Its realm has an empty name, which no realm has, so no account has this authid. Door 2 refuses
+    /// it like every unknown authid.
     pub fn of_nobody(text: &str) -> Authid {
         let odd = |text: &str| Text { text: text.into(), is_plain: false };
         let shown = text.get(..text.floor_char_boundary(limits::USERID_BYTES_MAX)).unwrap_or_default();
@@ -200,8 +202,8 @@ impl Authid {
         self.token.as_ref().is_none_or(|token| token.0.is_plain)
     }
 
-    /// The authid in a file of Proxmox, as [`Authid::from_proxmox`] reads it. If Proxmox's grammar cannot express the authid, this is the usual spelling,
-    /// which `from_proxmox` refuses.
+    /// The authid in a file of Proxmox, as [`Authid::from_proxmox`] reads it. If Proxmox's grammar cannot express the authid, this is the usual
+    /// spelling, which `from_proxmox` refuses.
     pub fn to_proxmox(&self) -> String {
         match (self.is_plain(), &self.token) {
             (true, Some(token)) => format!("{}@{}!{token}", self.user.name(), self.user.realm()),
@@ -221,14 +223,14 @@ impl Authid {
         encoded_parts(name, realm, token)
     }
 
-    /// The ASCII word for a text that a client sent as an authid: [`Authid::to_word`] if the text is an authid, otherwise the percent-encoded text. Each
-    /// spelling of an authid has the same word, and no other text has this word.
+    /// The ASCII word for a text that a client sent as an authid: [`Authid::to_word`] if the text is an authid, otherwise the percent-encoded text.
+    /// Each spelling of an authid has the same word, and no other text has this word.
     pub fn word_of(text: &str) -> Word {
         text.parse::<Authid>().map_or_else(|_| word_of_id(text), |authid| authid.to_word())
     }
 
-    /// The ASCII word for the name, the realm and the token name that a client sent: [`Authid::to_word`] if these are valid names, otherwise each part
-    /// percent-encoded.
+    /// The ASCII word for the name, the realm and the token name that a client sent: [`Authid::to_word`] if these are valid names, otherwise each
+    /// part percent-encoded.
     pub fn word_of_parts(name: &str, realm: &str, token: Option<&str>) -> Word {
         let user = realm.parse().and_then(|realm| Userid::new(name, realm));
         match (user, token.map(str::parse).transpose()) {

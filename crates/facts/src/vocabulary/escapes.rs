@@ -1,4 +1,5 @@
-//! Percent-encoding (RFC 3986 §2.1) and hexadecimal digits. Libraries decode them; this file adds the strictness that the callers need.
+//! Percent-encoding (RFC 3986 §2.1) and hexadecimal digits. Libraries decode them. Where callers need it, the functions of this file are stricter
+//! than the libraries.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use percent_encoding::percent_decode;

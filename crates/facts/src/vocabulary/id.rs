@@ -19,7 +19,8 @@ pub trait Id: Sized {
 /// The first bytes of the stored form of a long id. No id of 16 bytes has this value: [`FromStr`] and the upgrade to format 9 refuse it.
 pub(crate) const LONG: [u8; 16] = [0xff; 16];
 
-/// The stored form of an id: 16 bytes, or [`LONG`] and 32 bytes. No stored form begins with another one, so a prefix of a key can end with an id.
+/// The stored form of an id: 16 bytes, or [`LONG`] and 32 bytes. No stored form is the beginning of another stored form. So the prefix of a key can
+/// end with an id, and then matches only keys with this id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IdBytes {
     /// The unused bytes are zero, so that the derived order is the order of the keys in a store.
@@ -44,7 +45,7 @@ impl IdBytes {
         IdBytes { bytes, length: 48 }
     }
 
-    /// Splits a stored form from the start of `bytes`.
+    /// Reads a stored form at the start of `bytes`. Also returns the bytes after it.
     pub fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         match bytes.split_first_chunk::<16>()? {
             (&LONG, rest) => rest.split_first_chunk().map(|(id, rest)| (Self::long(*id), rest)),
@@ -75,7 +76,7 @@ impl IdBytes {
         self.as_slice().strip_prefix(&LONG).unwrap_or(self.as_slice())
     }
 
-    /// The first 16 bytes. Only users and groups have long ids; for a long id, these bytes are an id that no other record has.
+    /// The first 16 bytes of the stored form. Only users and groups have long ids. For a long id, these bytes are the id of no record.
     pub fn head(&self) -> [u8; 16] {
         self.bytes.first_chunk().copied().unwrap_or(LONG)
     }
@@ -87,7 +88,7 @@ impl IdBytes {
     }
 }
 
-/// Like the slice, so that a map with such keys is searched by a slice.
+/// The hash is that of the slice, so that a map with these keys can be searched by a slice.
 impl Hash for IdBytes {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_slice().hash(state);
@@ -298,7 +299,7 @@ long_ids! {
 }
 
 impl DomainId {
-    /// The one domain whose id Keystone and its clients call `default`.
+    /// The domain whose id is `default` in Keystone's API.
     pub const DEFAULT: DomainId = DomainId(*b"default\0\0\0\0\0\0\0\0\0");
 
     /// The id as Keystone's clients write it.

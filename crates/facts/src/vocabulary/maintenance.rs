@@ -46,8 +46,7 @@ pub enum MaintenanceMode {
     S3Refresh,
     /// The datastore will be deleted: no operation at all.
     Delete,
-    /// An unknown mode. Proxmox Backup Server opened a datastore with an unknown mode for writing; this server refuses every operation on the
-    /// datastore.
+    /// An unknown mode. Proxmox Backup Server permits writing to a datastore with an unknown mode; this server refuses every operation on it.
     Unknown(String),
 }
 

@@ -20,7 +20,7 @@ impl AccessMask {
     pub const WRITE_DATA: Self = Self(0x2);
     /// Make a file in a directory (the same bit as `WRITE_DATA`).
     pub const ADD_FILE: Self = Self(0x2);
-    /// Write past a file's end.
+    /// Append bytes to a file.
     pub const APPEND: Self = Self(0x4);
     /// Make a directory in a directory (the same bit as `APPEND`).
     pub const ADD_SUBDIRECTORY: Self = Self(0x4);

@@ -1,4 +1,4 @@
-//! Secrets that prove an identity. They are never printed, and wiped when dropped.
+//! Secrets that prove an identity. They are never printed, and their memory is wiped when they are dropped.
 
 use crate::limits;
 use std::fmt;

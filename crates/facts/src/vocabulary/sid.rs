@@ -37,7 +37,7 @@ impl Sid {
         Sid { authority: [0, 0, 0, 0, 0, authority], count: parts.len() as u8, subs }
     }
 
-    /// `S-1-5-21-a-b-c-rid`: the form of the SIDs that a store of facts gives out.
+    /// `S-1-5-21-a-b-c-rid`: the form of the SIDs that a store of facts issues.
     pub const fn of_store(words: [u32; 3], rid: u32) -> Sid {
         let [a, b, c] = words;
         Sid::well_known(5, &[21, a, b, c, rid])

@@ -1,24 +1,24 @@
-//! A path inside a datastore. Paths are normalised only here: every [`StorePath`] is safe.
-//! A path that would have to be repaired is refused: if two programs repaired it differently, that would be a security hole.
+//! A path inside a datastore. Only this file turns texts into paths, so every [`StorePath`] is safe. A text that would have to be repaired is
+//! refused, because two programs could repair it in different ways, so that one checks another path than the other uses.
 
 use super::percent_decoded;
 use crate::limits::{self, Limits};
 use std::fmt;
 
-/// Names with this prefix are reserved (running uploads); no request can use them.
+/// Names with this prefix are reserved, for example for running uploads. No request can use them.
 const RESERVED_PREFIX: &str = ".enfilade-";
 
-/// A relative path of clean names; empty for the datastore's root.
+/// A relative path whose names were all checked; empty for the datastore's root.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StorePath(String);
 
 /// Why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathRefused {
-    /// `%` that is not followed by two hexadecimal digits.
+    /// A `%` that is not followed by two hexadecimal digits.
     #[error("a `%` in the path is not followed by two hexadecimal digits")]
     Escape,
-    /// Not UTF-8 once decoded.
+    /// The decoded path is not UTF-8.
     #[error("the path is not UTF-8")]
     Encoding,
     /// A slash, backslash, NUL or other control character inside a name.
@@ -41,7 +41,7 @@ impl StorePath {
         Self::default()
     }
 
-    /// From the percent-encoded rest of a URL's path. One trailing slash is allowed, as in the URLs of collections.
+    /// The path for the percent-encoded rest of a URL's path. One trailing slash is allowed, as in the URLs of collections.
     ///
     /// # Errors
     /// [`PathRefused`] for a text that would have to be repaired.
@@ -54,7 +54,7 @@ impl StorePath {
         Self::from_names(names.iter().map(String::as_str))
     }
 
-    /// From plain text, as typed at a command line; one slash before it and one after it are ignored.
+    /// The path for a plain text, as typed at a command line. One slash before the text and one after it are ignored.
     ///
     /// # Errors
     /// As [`StorePath::from_url`].

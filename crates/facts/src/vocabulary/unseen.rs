@@ -41,9 +41,9 @@ pub fn is_unseen(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(c)))
 }
 
-/// The text on one line for a person, with an escape such as `\u{202e}` for each control character and each invisible character. A name could otherwise
-/// look like another name. Backslashes directly before an escape, or before a `u{` in the text, are doubled: so each text is shown in a form of its own.
-/// Call this once, where the text is printed: a text that is escaped twice has other backslashes.
+/// The text on one line for a person, with an escape such as `\u{202e}` for each control character and each invisible character. A name could
+/// otherwise look like another name. Backslashes directly before an escape, or before a `u{` in the text, are doubled, so that different texts are
+/// always shown in different forms. Call this function only once, where the text is printed, because a second call doubles the backslashes again.
 pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, is_unseen)
 }
@@ -76,8 +76,8 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool + Copy) -> Cow<'_, str> 
     Cow::Owned(shown)
 }
 
-/// The text, or its beginning and `…` if it is longer than `max` bytes. The beginning of a name can be another name, so a cut is marked. No spelling of a
-/// user, group or token ends with `…`.
+/// The text, or its beginning and `…` if it is longer than `max` bytes. The beginning of a name can be another name, so `…` marks the cut. No
+/// spelling of a user, group or token ends with `…`.
 pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
     match text.floor_char_boundary(max) {
         end if end < text.len() => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
@@ -88,8 +88,8 @@ pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
 /// The longest part of a text that an error quotes, in characters.
 const EXCERPT_CHARS_MAX: usize = 80;
 
-/// The beginning of a text for an error, with control characters and invisible characters percent-encoded, as in the spelling of a name; `…` at the end
-/// if the text is longer. It contains no escape, so it may be part of a text that is escaped later.
+/// The beginning of a text for an error, with control characters and invisible characters percent-encoded, as in the spelling of a name; `…` at the
+/// end if the text is longer. The result contains no escape, so it may be part of a text that [`visible`] escapes later.
 pub fn excerpt(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars().take(EXCERPT_CHARS_MAX) {
@@ -115,7 +115,7 @@ mod tests {
             ("Jürgen Groß 名", "Jürgen Groß 名"),
             ("a\u{202e}b\u{1b}[2J\n", r"a\u{202e}b\u{1b}[2J\u{a}"),
             (r"CORP\svc", r"CORP\svc"),
-            // The text of an escape is not shown like the character.
+            // A text that looks like an escape is not shown like the character of the escape.
             (r"a\u{202e}b", r"a\\u{202e}b"),
             ("a\\\u{202e}b", r"a\\\u{202e}b"),
             (r"it\'s\", r"it\'s\"),

@@ -16,7 +16,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 pub(super) struct CopyRecord {
     hasher: RandomState,
-    /// The hash of every entry that was met: its directory, its name and the object.
+    /// A hash for every entry that was met, computed from its directory, its name and the object.
     met: HashSet<u64>,
     copied: HashSet<ObjectId>,
     directories: Vec<(StorePath, ObjectId)>,
@@ -51,8 +51,9 @@ impl CopyRecord {
 
     /// Records a member that is to be copied.
     ///
-    /// # Refuses [`Content::ChangedMeanwhile`] when the object was copied already, under an earlier name. A file with several hard links may be
-    /// copied several times.
+    /// # Refuses
+    /// [`Content::ChangedMeanwhile`] if the object was copied already, under an earlier name. A file with several hard links may be copied several
+    /// times.
     pub(super) fn copy(&mut self, path: &StorePath, node: &Node) -> Result<(), Content> {
         let has_many_names = node.kind() == NodeKind::File && node.meta().links > 1;
         match self.copied.insert(node.object()) || has_many_names {

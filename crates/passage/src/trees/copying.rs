@@ -36,7 +36,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Reserves quota for `bytes` bytes more than were copied so far.
+    /// Reserves quota for the bytes that were copied so far, and for `bytes` further bytes.
     fn room_for(&mut self, bytes: u64) -> Result<(), Content> {
         self.reservation
             .as_mut()

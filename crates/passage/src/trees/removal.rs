@@ -39,8 +39,8 @@ impl Stay {
     /// Deletes a file, or a directory with everything in it, member by member. Returns the members that were not deleted.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5 for the target itself. After a refusal of the target, nothing is deleted. An entry or directory that cannot be read
-    /// ends the deletion.
+    /// The refusal of door 4 or 5 for the target itself. After a refusal of the target, nothing is deleted. If an entry or directory in the tree
+    /// cannot be read, the deletion ends with an error, and the members that were deleted before stay deleted.
     pub fn delete(
         &mut self,
         path: &StorePath,
@@ -103,7 +103,7 @@ impl Stay {
                 permit.and_then(|permit| self.delete_member(permit, &directory, &member, tokens, &mut walk));
             match deleted {
                 Ok(()) => {}
-                // The conditions of the request are asked at the first deletion, so nothing is deleted yet.
+                // The conditions of the request are checked at the first deletion, so nothing was deleted yet.
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => {
                     directory.carried.keeps.set(true);
@@ -152,7 +152,7 @@ impl Stay {
         });
         match removed {
             Ok(()) => self.fill.freed(node.content_bytes()),
-            // Another client has removed or renamed the entry, so the name is free.
+            // Another client has removed or renamed the entry. The name is free now, so the deletion counts as done.
             Err(Refusal::Content(Content::ChangedMeanwhile(_)))
                 if self.unmoved(path, directory).is_ok()
                     && matches!(directory.child(name), Err(Content::Absent(_))) => {}

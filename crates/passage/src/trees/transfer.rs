@@ -1,6 +1,6 @@
 //! MOVE, and the steps that COPY shares with it. The tree at the destination gets its final name only when the tree is complete. A replaced tree
-//! first gets a reserved name, which no client can request. The replaced tree is removed only after door 4 has judged all its members under the
-//! reserved name.
+//! first gets a reserved name, which no client can request. While it has this name, door 4 judges all its members once more. Only then is the
+//! replaced tree removed.
 
 use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;
@@ -26,7 +26,7 @@ pub(super) struct Destination<'p> {
 pub(super) struct Replaced {
     permit: AccessPermit,
     node: Node,
-    /// The bytes of content in it.
+    /// The number of bytes of content in the object.
     bytes: u64,
 }
 
@@ -129,7 +129,8 @@ impl Stay {
         }
     }
 
-    /// Judges a tree once more under its new name. Returns the bytes of content in it.
+    /// Judges a tree once more, after the tree got another name. `path` is the path that the tree had before. Returns the number of bytes of content
+    /// in the tree.
     fn judge_again(
         &mut self,
         path: &StorePath,
@@ -159,8 +160,8 @@ impl Stay {
         }
     }
 
-    /// If `judged` is `Ok`, completes the change of names, and returns the number of replaced bytes. If `judged` is a refusal, undoes the change of
-    /// names.
+    /// If `judged` is `Ok`, completes the change of names, and returns the number of bytes in the replaced object. If `judged` is a refusal, undoes
+    /// the change of names.
     ///
     /// # Errors
     /// The refusal that `judged` contains. [`Content::NotTakenBack`] if another client used one of the names meanwhile, so that the change cannot be

@@ -1,8 +1,8 @@
 //! Encryption of a backup in the age format (<https://c2sp.org/age>), so that the `age` tool decrypts it without this program.
 //!
-//! The header wraps a random file key, by X25519 for each recipient or by scrypt for a passphrase. The payload is encrypted in chunks, and the last
-//! chunk is marked: a payload that was cut or reordered is refused. This module only combines the cryptographic functions of aws-lc and of the
-//! `scrypt` crate.
+//! The header contains a random file key, which is encrypted for each recipient with X25519, or for a passphrase with scrypt. The payload is
+//! encrypted in chunks. Each chunk is bound to its number and to whether it is the last chunk, so a payload that was cut or reordered is refused.
+//! This module only combines the cryptographic functions of aws-lc and of the `scrypt` crate.
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
@@ -25,12 +25,12 @@ const X25519_LABEL: &str = "age-encryption.org/v1/X25519";
 const WORK: u8 = 18;
 /// The greatest logarithm of the scrypt cost that is accepted. This cost needs 1 GiB of memory.
 const WORK_MAX: u8 = 20;
-/// The most bytes of a header that are read. Every header that this program writes is shorter.
+/// The greatest number of bytes of a header that are read. Every header that this program writes is shorter.
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 const RECIPIENTS_MAX: usize = 64;
 const CHUNK: usize = 64 << 10;
 const TAG: usize = 16;
-/// The length of a wrapped file key.
+/// The length of an encrypted file key, in bytes.
 const WRAPPED: usize = 32;
 
 /// The key of one encrypted file. It is never printed.
@@ -58,7 +58,7 @@ pub enum Key {
     Passphrase(Secret),
     /// Private keys.
     Identities(Vec<Identity>),
-    /// The file key itself, which the process that wrote the file knows.
+    /// The file key itself. The process that wrote the file has it, and needs no other key to verify the file.
     OfFile(FileKey),
 }
 
@@ -178,7 +178,7 @@ fn zero() -> Nonce {
     Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
-/// Encrypts the file key `key` with the key `by`. A key is used only once as `by`, so the nonce is 0.
+/// Encrypts the file key `key` with the key `by`. Each key `by` is used only once, so the nonce can always be 0.
 fn wrap(by: &[u8; 32], key: &FileKey) -> Result<Vec<u8>, Unspecified> {
     let mut body = key.0.to_vec();
     cipher(by)?.seal_in_place_append_tag(zero(), Aad::empty(), &mut body)?;
@@ -211,7 +211,7 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 fn stanza(arguments: &str, body: &[u8]) -> String {
-    // The last line of a body has fewer than 64 letters. A wrapped key has 43 letters, so it needs one line.
+    // The age format requires that the last line of a body has fewer than 64 letters. An encrypted key has 43 letters, so one line is enough.
     format!("-> {arguments}\n{}\n", encoded(body))
 }
 

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 pub struct NewDirectory {
     path: PathBuf,
     new: PathBuf,
-    /// Locked while this process restores. The kernel releases the lock at the end of the process, even if it was killed.
+    /// The lock file of the directory. It is locked while this process restores. The kernel releases the lock when the process ends, also if the
+    /// process is killed.
     _lock: File,
     is_in_place: bool,
 }
@@ -29,7 +30,7 @@ pub struct Owners {
 }
 
 impl NewDirectory {
-    /// Makes the directory. Files that an interrupted restore has left are removed.
+    /// Makes the directory under its temporary name. If an interrupted restore has left such a directory, it is removed first.
     ///
     /// # Errors
     /// When the directory cannot be made, or another process restores to the same path.
@@ -52,7 +53,7 @@ impl NewDirectory {
         Ok(NewDirectory { path: path.to_owned(), new, _lock: lock, is_in_place: false })
     }
 
-    /// The path of the directory until it is complete.
+    /// The temporary path of the directory, which it has until [`NewDirectory::put_in_place`].
     pub fn directory(&self) -> &Path {
         &self.new
     }
@@ -144,7 +145,7 @@ fn locked(directory: &Path) -> io::Result<File> {
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     match rustix::fs::chmod(path, Mode::from_raw_mode(mode)) {
-        // The file with the facts of the backup is missing, because it was removed after the facts were loaded into the store.
+        // The file of the manifest may be missing: the file with the facts was removed after the facts were loaded into the store.
         Err(Errno::NOENT) | Ok(()) => Ok(()),
         Err(why) => Err(why.into()),
     }

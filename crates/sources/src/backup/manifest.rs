@@ -55,7 +55,7 @@ pub struct Entry {
     pub mode: u32,
 }
 
-/// The field that every format has.
+/// The field that the manifest has in every format.
 #[derive(Deserialize)]
 struct Format {
     enfilade_backup: u32,
@@ -131,7 +131,7 @@ pub(super) fn is_inside(path: &Path) -> bool {
     is_plain && is_spelled_once && !text.is_empty() && text.len() <= PATH_BYTES_MAX && !text.contains(&0)
 }
 
-/// A digest that is computed part by part.
+/// An SHA-256 of bytes that are added part by part.
 pub(super) struct Sha256(digest::Context);
 
 impl Default for Sha256 {

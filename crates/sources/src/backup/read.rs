@@ -18,7 +18,7 @@ pub struct Backup {
 /// The place of a backup's files.
 enum Files {
     Directory(PathBuf),
-    /// A reader at the beginning of the archive, which reads the manifest a second time.
+    /// A reader at the beginning of the archive. It reads the manifest a second time.
     Archive(Box<dyn Read>),
 }
 
@@ -26,7 +26,7 @@ enum Files {
 type Receive<'a> = &'a mut dyn FnMut(&Entry, &mut dyn Read) -> Result<(), BackupError>;
 
 impl Backup {
-    /// Whether a file that starts with these bytes is a backup in one file, or an encrypted one.
+    /// Whether a file that starts with these bytes is an archive or an encrypted archive.
     pub fn begins(start: &[u8]) -> bool {
         start.starts_with(age::FIRST_LINE.as_bytes()) || start.starts_with(format!("{MANIFEST}\0").as_bytes())
     }
@@ -88,7 +88,8 @@ impl Backup {
     ) -> Result<Manifest, BackupError> {
         self.read(&mut |entry, from| {
             let received = if entry.path == name { receive(from) } else { Ok(()) };
-            // The rest of the file is read also if `receive` failed: the reason may be that the file differs from the manifest.
+            // The rest of the file is read even if `receive` failed. If the file differs from the manifest, this is reported as the cause of the
+            // error.
             io::copy(from, &mut io::sink()).map_err(|why| damaged(entry, why))?;
             received.map_err(|why| match Differs::of(&why) {
                 Some(_) => damaged(entry, why),
@@ -119,7 +120,7 @@ impl Backup {
     }
 }
 
-/// Writes the verified files of a backup into a new directory. Returns the manifest.
+/// Writes the files of a backup into a new directory, and verifies each file while it is written. Returns the manifest.
 ///
 /// # Errors
 /// [`BackupError`]. After an error, the directory is not complete.
@@ -217,7 +218,8 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     }
 }
 
-/// The manifest. If the file is certainly no other file, an error says that it is damaged.
+/// Reads the manifest, the first file of the archive. If the manifest is not found and `is_certain` is true, the error says that the backup is
+/// damaged. If `is_certain` is false, the error says that the file is not a backup.
 fn first(entries: &mut Entries<'_>, is_certain: bool) -> Result<Manifest, BackupError> {
     let mut member = match next(entries, MANIFEST) {
         // For a file that is not a backup, the error of the `tar` library would not help the user.

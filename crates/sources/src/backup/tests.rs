@@ -193,7 +193,7 @@ fn an_encrypted_backup_opens_with_its_key_alone_and_every_byte_counts() {
         bytes[at] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         let why = verified(&path, Some(&key)).unwrap_err();
-        // The first bytes are the header of age. After it, a changed byte damages the backup, and is no sign of another file.
+        // The first 400 bytes contain the header of age. If a byte after them was changed, the error says that the backup is damaged.
         assert!(at < 400 || matches!(why, BackupError::Damaged(_)), "byte {at}: {why}");
     }
     let chunks = (0..whole.len()).step_by(1013).chain([whole.len() - 1, whole.len() - 16, whole.len() - 17]);

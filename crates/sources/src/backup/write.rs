@@ -203,7 +203,7 @@ pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> 
         }
         Backup::open(&temp, None)?.verify()?;
         sync_all(&temp).map_err(failed)?;
-        // The rename never replaces a directory: of two callers with the same path, one gets an error.
+        // The rename never replaces a directory. If two callers write to the same path, one of them gets an error.
         rustix::fs::renameat_with(
             rustix::fs::CWD,
             &temp,

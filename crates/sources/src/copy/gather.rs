@@ -1,10 +1,10 @@
 //! Gathers all facts of one revision in short views.
 //!
-//! While a view is open, LMDB cannot reuse the pages that change meanwhile. If one view stayed open for a copy of ten million records, the store
-//! would grow by all these pages. So each table is read in parts, each in a view of its own, and written to an unnamed file. The parts have different
-//! revisions. So a final view reads the change log, and all records that were changed since the first part was read. Then all gathered records are
-//! updated to the revision of the final view. The log is not trusted to be complete: the digest of each gathered table must equal the store's own
-//! digest at that revision.
+//! While a view is open, LMDB cannot reuse the old versions of pages that other changes replace. If one view stayed open for a copy of ten million
+//! records, the store would grow by all these pages. So each table is read in parts, each in a view of its own, and written to an unnamed file. The
+//! parts have different revisions. So a final view reads the change log, and all records that were changed since the first part was read. Then all
+//! gathered records are updated to the revision of the final view. The log is not trusted to be complete: the digest of each gathered table must
+//! equal the store's own digest at that revision.
 
 use super::body::{Body, Writing};
 use super::{CopyError, Origin, Progress};
@@ -23,7 +23,7 @@ pub type Views<'a> = &'a dyn Fn(&mut dyn FnMut(&View<'_>)) -> Result<(), SourceE
 
 /// The number of groups of records that are read in one view.
 const GROUPS: usize = 4096;
-/// The limit for changed records in memory, in bytes. A single change may exceed the limit.
+/// The limit for changed records in memory, in bytes. The last change that is read in a round may exceed the limit.
 const CHANGED_BYTES: usize = 32 << 20;
 /// The greatest number of rounds in which changed records are read.
 const ROUNDS: usize = 16;

@@ -3,8 +3,8 @@
 //! ```text
 //! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, with commas>:<roles, with commas>
 //! ```
-//! The file has no comments. Proxmox rejects the whole file if a line is malformed. This parser rejects only the users and groups in the malformed
-//! line.
+//! The file has no comments. Proxmox rejects the whole file if a line is malformed. This parser rejects only the assignments to the users and groups
+//! in the malformed line.
 
 use super::section_config::LineError;
 use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid, excerpt};

@@ -1,5 +1,5 @@
-//! Replacing a file so that every reader sees the old bytes or the new ones, also after a power cut. A file that root writes belongs to the owner
-//! of its directory.
+//! Replaces a file. Every reader sees either the old bytes or the new bytes, also after a power cut. If root writes a file, the file belongs to the
+//! owner of its directory.
 
 use super::owner;
 use std::fs::{File, Metadata, OpenOptions};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// Writes a temporary file in the same directory, syncs it, renames it over the file, and syncs the directory.
 ///
 /// # Errors
-/// When any step fails. In this case the file is unchanged, unless only the last step failed: then the file is new, but a power cut may restore the
-/// old file.
+/// When any step fails. In this case the file is unchanged. But if only the last step failed, the file was replaced, and a power cut may bring the
+/// old file back.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
@@ -69,7 +69,7 @@ fn put_in_place(temp: &Path, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Writes a file that must not exist. Of two concurrent callers one gets `AlreadyExists`.
+/// Writes a file that must not exist. If two callers write the same file at the same time, one of them gets the error `AlreadyExists`.
 ///
 /// # Errors
 /// When the file exists, or any step fails.
@@ -110,7 +110,7 @@ fn write_beside(
 }
 
 /// A file for reading and writing on the file system of this directory. The name of the file is removed at once. So the kernel deletes the file when
-/// it is closed, even if the process was killed.
+/// the process closes it or ends, even if the process is killed.
 ///
 /// # Errors
 /// When the file cannot be made.
@@ -123,7 +123,7 @@ pub fn unnamed(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Copies a reader to its end into an unnamed file.
+/// Copies all bytes of `from` into an unnamed file.
 ///
 /// # Errors
 /// When `from` cannot be read, or the file cannot be written.

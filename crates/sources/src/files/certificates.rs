@@ -37,7 +37,8 @@ const COMPANIONS: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
 /// Identifies one version of a file: inode number, size, modification time and change time. The times are in nanoseconds.
 pub type Identity = [u64; 4];
 
-/// Called for each file with its index among the names, and its bytes or the reason why the file could not be read.
+/// A function that an engine calls for each file, with the index of the file's name in the list of names, and with the bytes of the file or the
+/// reason why the file could not be read.
 pub type Each<'e> = dyn Fn(usize, Result<&[u8], String>) + Sync + 'e;
 
 /// A method of reading many files.
@@ -45,7 +46,7 @@ pub trait Engine: Send + Sync {
     /// The name of the engine in the log.
     fn name(&self) -> String;
 
-    /// Reads each of these files of a directory once, in any order.
+    /// Reads each of these files of a directory once, in any order, and passes it to `each`.
     ///
     /// # Errors
     /// When the directory cannot be opened or the engine fails. Some files may have been read before the engine failed. An error of one file is
@@ -64,7 +65,7 @@ pub fn engine() -> Box<dyn Engine> {
 /// The names of the certificate files in a directory, sorted by bytes.
 ///
 /// # Errors
-/// When the file or directory cannot be read.
+/// When the directory cannot be read.
 pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| is_certificate(directory, name))
 }
@@ -73,13 +74,13 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
 /// a `.key` file.
 ///
 /// # Errors
-/// When the file or directory cannot be read.
+/// When the directory cannot be read.
 pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| !is_passed_over(name))
 }
 
-/// The `.crt` files that contain a private key, but are no certificates, because they have no `.key` file. A `.crt` file with a `.pem` file of the same
-/// name is not looked at: it is the certificate of the authority.
+/// The `.crt` files that contain a private key, but are not served, because a `.crt` file is only served if its `.key` file exists. If there is a
+/// `.pem` file of the same name, the `.crt` file is left out: it contains the certificate of the authority.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -110,7 +111,7 @@ fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<
             continue;
         }
         let kind = entry.file_type()?;
-        // A link to a directory is skipped. A dangling link is kept, and is reported when it is read.
+        // A link to a directory is skipped. A dangling link is listed, and the attempt to read it is reported as an error.
         let is_directory = kind.is_dir() || kind.is_symlink() && directory.join(&name).is_dir();
         if !is_directory {
             names.push(name);
@@ -124,7 +125,7 @@ fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<
 const SHARED_MIN: usize = 16_384;
 
 /// Sorts names by their bytes. Each core sorts a part, and then the sorted parts are merged. The first 16 bytes of each name are stored next to the
-/// pointer, because access through the pointer is slow.
+/// pointer to the name, so that most comparisons need no slow access through the pointer.
 fn sort(names: &mut Vec<OsString>) {
     let first = |name: &OsString| {
         let mut first = [0; 16];
@@ -155,7 +156,7 @@ fn is_passed_over(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| COMPANIONS.contains(&extension))
 }
 
-/// Whether a file of this name is a certificate.
+/// Whether a file of this name counts as a certificate file.
 pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
     if is_passed_over(name) {
         return false;
@@ -243,12 +244,12 @@ pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads the index of certificates that an earlier process wrote.
 ///
 /// # Errors
-/// When the file or directory cannot be read.
+/// When the file cannot be read.
 pub fn read_index(path: &Path) -> io::Result<Vec<u8>> {
     bounded::read(path, INDEX_BYTES_MAX)
 }
 
-/// Reads a file with its identity; `None` if the identity of the open descriptor changed during the reading.
+/// Reads a file, and returns its bytes and its identity. The identity is `None` if the file changed while it was read.
 fn read_one(path: &Path) -> io::Result<(Vec<u8>, Option<Identity>)> {
     let file = bounded::open(path)?;
     let before = identity(&fstat(&file)?);
@@ -272,7 +273,7 @@ pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     Ok(identity)
 }
 
-/// Combines two identities into one. If one of the two changes, the result changes, too. Its times are the later times of the two.
+/// Combines two identities into one. If one of the two changes, the result changes, too. The times of the result are the later times of the two.
 fn together([inode, size, modified, changed]: Identity, other: Identity) -> Identity {
     let mix = |one: u64, other: u64| one.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other;
     let [its_inode, its_size, its_modified, its_changed] = other;
@@ -294,7 +295,8 @@ pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     KINDS.iter().map(of).filter(|path| path.is_file()).collect()
 }
 
-/// The bundles in these directories that have companion files. When a companion file changes, the identity of the bundle's own file stays the same.
+/// The paths of bundles in these directories that may have companion files. A change of a companion file does not change the identity of the bundle's
+/// own file. So the caller must call [`identity_of_whole`] to find changes of these bundles.
 pub fn with_companions(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut with = BTreeSet::new();
     for directory in directories {

@@ -1,4 +1,4 @@
-//! Reads sections of `datastore.cfg` as datastores.
+//! Reads datastores from the sections of `datastore.cfg`.
 
 use super::section_config::{LineError, Section};
 use enfilade_facts::limits::PATH_BYTES_MAX;

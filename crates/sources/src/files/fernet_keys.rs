@@ -1,6 +1,6 @@
 //! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`. Each key is a file whose name is a number, with 32 bytes in
-//! base64url. `0` is the staged key, which will sign next. The highest number is the primary key, which signs. All other numbers are secondary keys,
-//! which only verify. Files whose name is not a number are reported and not changed.
+//! base64url. `0` is the staged key, which becomes the next primary key. The key with the highest number is the primary key, which signs tokens. All
+//! other keys are secondary keys, which only verify tokens. Files whose name is not a number are reported and not changed.
 
 use super::bounded;
 use super::{atomic, directory};
@@ -30,8 +30,8 @@ pub struct FernetKeys {
 /// A key.
 pub struct FernetKey {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
-    /// The change time of the key's file, in seconds since the epoch. A primary key has signed since this time, because the rotation renamed its
-    /// file.
+    /// The change time of the key's file, in seconds since the epoch. For the primary key, this is the time at which it became the primary key,
+    /// because the rotation then renamed its file.
     pub since: i64,
     /// The mode of the key's file, if it allows too many users to read the file.
     pub too_wide: Option<u32>,
@@ -225,7 +225,7 @@ impl FernetKeys {
     }
 
     /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. The order of the
-    /// steps ensures that a key which has signed tokens is in the directory at any moment.
+    /// steps ensures that the primary key, which has signed the newest tokens, is in the directory at any moment.
     ///
     /// # Errors
     /// When there is no staged key, `agree` refuses, or a file cannot be written. A failed rotation deletes no key that a successful rotation would
@@ -320,17 +320,17 @@ mod tests {
         assert_eq!(numbers(&keys), [0, 4, 5, 6, 7]);
         let before = keys.read().unwrap();
         let bytes = |found: &Found, number: u32| found.keys.get(&number).map(|key| *key.bytes());
-        assert_eq!(before.primary(), Some(7), "7 signs");
+        assert_eq!(before.primary(), Some(7), "key 7 is the primary key");
         let rotation = rotate(&keys, 5);
-        assert_eq!(rotation, Rotation { primary: 8, drops: vec![4] }, "0 is next, and 4 goes");
-        let after = keys.read().unwrap();
-        assert_eq!(bytes(&after, 8), bytes(&before, 0), "what was staged signs");
-        assert_ne!(bytes(&after, 0), bytes(&before, 0));
         assert_eq!(
-            bytes(&after, 5),
-            bytes(&before, 5),
-            "tokens of 5 are checked; those of 3 were lost long ago"
+            rotation,
+            Rotation { primary: 8, drops: vec![4] },
+            "key 0 becomes key 8, and key 4 is deleted"
         );
+        let after = keys.read().unwrap();
+        assert_eq!(bytes(&after, 8), bytes(&before, 0), "the staged key is the primary key now");
+        assert_ne!(bytes(&after, 0), bytes(&before, 0));
+        assert_eq!(bytes(&after, 5), bytes(&before, 5), "key 5 still verifies tokens");
         assert_eq!(after.keys.into_keys().collect::<Vec<_>>(), [0, 5, 6, 7, 8]);
     }
 
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(why[0], "its name is not a number");
         assert_eq!(why[3], "it is empty");
         rotate(&keys, 3);
-        assert_eq!(numbers(&keys), [0, 12, 14], "13 lies in the way");
+        assert_eq!(numbers(&keys), [0, 12, 14], "13 is the name of a file that is not a key");
         assert!(keys.directory().join("foo").exists());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(keys.directory()), mode(&keys.directory().join("0"))), (0o700, 0o600));

@@ -93,7 +93,8 @@ impl FileSet {
         lock::wait_for(&paths, FINISH_WAIT)
     }
 
-    /// Takes the locks of these files, always in the same order, as in Proxmox: for example users before secrets.
+    /// Takes the locks of these files. The order of the locks is always the same, as in Proxmox: for example, the lock of `user.cfg` is taken before
+    /// that of `token.shadow`.
     ///
     /// # Errors
     /// When another process holds one of the locks for longer than ten seconds, or a lock file cannot be created.
@@ -122,7 +123,7 @@ pub enum EditError<E> {
     Refused(E),
 }
 
-/// The files whose locks this process holds, and what will be written to them.
+/// The files whose locks this process holds, and the new bytes of those that are edited.
 pub struct Locked<'s> {
     set: &'s FileSet,
     locks: Vec<(FileName, FileLock)>,
@@ -132,7 +133,7 @@ pub struct Locked<'s> {
 /// A file that is edited and not written yet.
 struct Edited {
     file: FileName,
-    /// The file itself, if the path of `file` is a symbolic link.
+    /// The path of the file that is replaced. If the path of `file` is a symbolic link, this is the target of the link.
     target: PathBuf,
     /// The attributes of the file; `None` if it does not exist.
     old: Option<Metadata>,

@@ -5,9 +5,9 @@
 //! ```text
 //! audit id 16 | audit id of the chain 16 | user 48 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
 //! ```
-//! The field `lent` identifies the application credential, trust or OAuth access token of the session. A slot of an older version, which had a shorter field for the user,
-//! is read as empty. A session is stored in one of four slots that its audit id selects. If all four are in use, the session that expires first is
-//! overwritten.
+//! The field `lent` identifies the application credential, trust or OAuth access token of the session. In an older version of the file, the field for
+//! the user was shorter. A slot of this older form is read as empty. A session is stored in one of four slots that its audit id selects. If all four
+//! are in use, the session that expires first is overwritten.
 
 use super::slots::Slots;
 use enfilade_facts::codec::{Reader, Writer};
@@ -52,7 +52,7 @@ pub enum IssuedBy {
     AccessToken([u8; 16]),
 }
 
-/// An issued session: all data of its token's payload.
+/// An issued session, with all data of its token's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssuedSession {
     /// The audit id of the token.
@@ -69,7 +69,7 @@ pub struct IssuedSession {
     pub methods: u64,
     /// The second at which the token was issued, since the epoch.
     pub issued_at: i64,
-    /// The second at which the token expires, since the epoch, unless it was revoked before.
+    /// The second at which the token expires, since the epoch. A revocation can end the session before.
     pub expires_at: i64,
 }
 

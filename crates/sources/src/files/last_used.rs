@@ -72,7 +72,7 @@ impl LastUsed {
         ways.find(|(of, _)| of == credential).map(|(_, used)| used)
     }
 
-    /// The slots in which the token may be.
+    /// The four slots in which the last use of the token may be stored.
     fn set(&self, credential: &CredentialId) -> [Option<(CredentialId, Use)>; 4] {
         self.slots.set(place(credential)).map(|slot| decode(&slot?))
     }

@@ -17,7 +17,7 @@ pub struct FileLock {
 const STEP: Duration = Duration::from_millis(20);
 
 impl FileLock {
-    /// Takes the lock. If another process holds the lock, the function waits for about `at_most` at most.
+    /// Takes the lock. If another process holds the lock, waits for the lock, at most for about the time `at_most`.
     ///
     /// # Errors
     /// When the lock file cannot be created, or another process holds the lock for longer than `at_most`.
@@ -49,7 +49,8 @@ impl FileLock {
     }
 }
 
-/// Waits for about `at_most` in total, and takes each lock that becomes free in this time. A lock file that does not exist is not created.
+/// Waits for locks that other processes hold, in total at most for about the time `at_most`, and takes each lock that becomes free in this time. A
+/// lock file that does not exist is not created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

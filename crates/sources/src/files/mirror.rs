@@ -54,7 +54,7 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-/// The author of a change of a file, if a command or request of this program made it.
+/// The author of a change of a file that was made by a command of this program or by a request to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Editor<'a> {
     /// The name of the author, for the audit log.
@@ -77,15 +77,15 @@ pub enum MirrorError {
 /// Updates the stored facts when the files of one directory have changed.
 pub struct Mirror {
     set: FileSet,
-    /// The content of `user.cfg` at the last look. The field `secrets` contains digests of the entries of `token.shadow`. With these two fields, only
-    /// one record is compared after a change of one line.
+    /// The content of `user.cfg` at the last look. The field `secrets` contains digests of the entries of `token.shadow` at the last look. With these
+    /// two fields, a look compares only one record after a change of one line.
     users: Option<(Digest, UserCfg)>,
     secrets: Option<(Digest, Seen)>,
-    /// The next value of `secrets`, which is set when the look succeeds.
+    /// The value that `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the earliest time at which the last good record of a faulty entry expires, in seconds since the
-    /// epoch. At that time, a file with problems is read again. If a file has no entry here, it is read at the next look.
+    /// For each file that this process compared, the first second, since the epoch, at which last good facts exceed the stale limit. From this second
+    /// on, each look reads a file with problems again. A look also reads a file with problems that has no entry here.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -107,7 +107,7 @@ struct Compared {
     outcome: Outcome,
     /// The records of the compared files after the change.
     after: Vec<(FileName, MirroredFile)>,
-    /// The earliest time at which the last good record of a faulty entry expires.
+    /// The first second, since the epoch, at which last good facts exceed the stale limit.
     due: Option<i64>,
 }
 
@@ -151,7 +151,7 @@ impl Mirror {
         }
     }
 
-    /// Waits until something changes in the directory of a file, at most for the time `at_most`.
+    /// Waits until something changes in the directory of one of the files, at most for the time `at_most`.
     pub fn wait(&mut self, at_most: Duration) {
         self.watch.wait(&self.set, at_most);
     }
@@ -174,9 +174,9 @@ impl Mirror {
         let Compared { change, mut outcome, after, due } =
             source.read(|view| self.compared(view, &news, &said, now, by))??;
         if !change.is_empty() {
-            // A process that holds the lock of a file is changing it, and commits the change under the name of its user. So this look waits. If the
-            // process that holds the lock commits the change first, the commit of this look is refused. So the change log contains the change only
-            // once.
+            // If another process holds the lock of a file, that process is changing the file, and will commit the change with the name of its user.
+            // So this look first waits for that process. If that process commits the change, the commit of this look is refused, and the change log
+            // contains the change only once.
             let _finished = by.is_none().then(|| self.set.let_finish(news.iter().map(|news| news.file)));
             outcome.committed = Some(source.commit(&change)?);
         }
@@ -189,7 +189,7 @@ impl Mirror {
         Ok(outcome)
     }
 
-    /// The change that a look would commit after an edit, if these files had these contents and the other files were as they are.
+    /// The change that a look would commit after an edit that gives these files these contents. The other files are assumed to be unchanged.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -209,7 +209,7 @@ impl Mirror {
             })
             .collect();
         self.join(&mut news, &rows);
-        // The look after the edit begins with what was seen before the edit, too.
+        // The call of `walk` removes the value of `secrets`. The value is put back, because the look after the edit needs it.
         let seen = self.secrets.clone();
         let said = FileContents::of(&news, self.walk(&news));
         self.secrets = seen;
@@ -266,12 +266,14 @@ impl Mirror {
         FileName::ALL.into_iter().filter_map(news).collect()
     }
 
-    /// Whether the stored facts come from this version of the file, and every later change of the file must have a new change time.
+    /// Whether the file need not be read again: the stored facts come from this version of the file, and this process has read the version when it
+    /// was not fresh. So every later change of the file gives it another change time.
     fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }
 
-    /// Stores the versions that were not fresh when they were read, with their digests. `now` is the time before the files were read.
+    /// Remembers the version and digest of each file that was read, if the version was not fresh (see [`is_fresh`]). Such a file need not be read
+    /// again until its version changes. `now` is the time before the files were read.
     fn settle(&mut self, news: &[News], now: Clocks) {
         for news in news {
             match &news.content {
@@ -294,7 +296,7 @@ impl Mirror {
 
     /// The bytes of a file and its version. The version is `None` if the file changed during every reading. If an editor writes a file in place, the
     /// file is empty or incomplete for a moment. So a file that was changed in place a moment ago is read until two consecutive readings find the
-    /// same version.
+    /// same version, at most `READ_TRIES` times.
     fn read_settled(
         &self,
         file: FileName,
@@ -364,8 +366,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// The users and tokens whose entries in the files changed since the last look of this process. `None` if another process has changed the facts
-    /// since.
+    /// The users and tokens whose entries in the files changed since the last look of this process. `None` if they are not known, for example because
+    /// another process has changed the facts since then.
     fn changed(&self, news: &[News], said: &FileContents) -> Option<Vec<Authid>> {
         let mut changed = Vec::new();
         let of = |file| news.iter().find(|news| news.file == file);
@@ -400,8 +402,8 @@ impl Mirror {
         }
     }
 
-    /// The tokens whose entries in `token.shadow` changed since the last look. `None` if another process has changed the facts since. This function
-    /// removes the value of `secrets`, so that the next look compares the whole file if this look fails.
+    /// The tokens whose entries in `token.shadow` changed since the last look. `None` if they are not known, for example because another process has
+    /// changed the facts since then. This function removes the value of `secrets`. So if this look fails, the next look compares the whole file.
     fn walk(&mut self, news: &[News]) -> Option<Changes> {
         let secrets = news.iter().find(|news| news.file == FileName::Secrets)?;
         let (digest, mut seen) = self.secrets.take()?;
@@ -411,8 +413,9 @@ impl Mirror {
         Some(changes)
     }
 
-    /// Stores the content of `user.cfg` and `token.shadow` as that of the last look, if the facts were taken from this content. A caller that holds
-    /// the locks calls this function before it changes the files, so that the next look compares only the changed entries.
+    /// Reads `user.cfg` and `token.shadow`. If the facts were taken from the present content of a file, this content counts as the content at the
+    /// last look. A caller that holds the locks of the files calls this function before it changes them, so that the next look compares only the
+    /// changed entries.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -474,7 +477,7 @@ fn audit(news: &[News], by: Option<Editor<'_>>, now: Clocks) -> AuditRecord {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    // After a restore of the facts, they differ from the files, although no file was changed.
+    // After a restore, the facts can differ from the files although no file was changed. In this case, all compared files are named.
     let names = match named(|news| !news.is_known()) {
         changed if changed.is_empty() => named(|_| true),
         changed => changed,

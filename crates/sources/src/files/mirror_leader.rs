@@ -1,13 +1,14 @@
-//! The file `lookout`, which all processes of the machine share. It names the process that reads the mirrored files, and the time of its last look.
+//! The file `lookout`, which all processes of the machine share. It identifies the mirror leader, the process that reads the mirrored files, and
+//! contains the time of the leader's last look.
 //!
 //! The file contains these fields. Times are in milliseconds since the machine started:
 //!
 //! ```text
 //! magic 8 | random number of the leader u64 | time of the last look u64 | time at which the process became the leader u64
 //! ```
-//! Only one process is the leader. If it has not made a look for three seconds, because it ended or was stopped, another process becomes the leader.
-//! If a stopped process continues, it finds the new leader in the file before its next look. Its pending commit is refused, because the record of the
-//! file has changed.
+//! Only one process is the leader. If the leader has not made a look for three seconds, because it ended or was stopped, another process becomes the
+//! leader. If the stopped process continues later, it finds the new leader in the file `lookout` before its next look. If it was stopped during a
+//! look and the new leader has changed the record of the same file since then, the commit of the stopped process is refused.
 
 use crate::shared_words::SharedWords;
 use std::io;
@@ -108,7 +109,7 @@ mod tests {
         assert!(!other.is_mine(3_010));
         assert_eq!((other.age_millis(3_010), one.age_millis(5)), (Some(3_000), Some(0)));
         assert!(other.is_mine(3_011) && !one.is_mine(3_011));
-        // The end of a slow look does not replace the later time of another look.
+        // When a slow look ends, its start time does not replace the later time of another look.
         other.looked(3_011, 3_011);
         one.looked(2_000, 3_012);
         assert_eq!(one.age_millis(3_012), Some(1));

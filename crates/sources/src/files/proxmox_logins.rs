@@ -1,5 +1,5 @@
 //! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms) and
-//! `tfa.json` (second factors). They are read for an import and never written. Error messages never quote their content.
+//! `tfa.json` (second factors). An import reads these files, and they are never written. Error messages never quote the content of these files.
 
 use super::section_config::{self, LineError};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
@@ -74,8 +74,8 @@ pub type SecondFactors = BTreeMap<Userid, BTreeMap<String, usize>>;
 /// factor. If a name has two entries, both count.
 ///
 /// # Errors
-/// When the file does not have the form of Proxmox's file, so that the users with a second factor are unknown. So an unknown name at the top, next to
-/// `users`, is an error: it could be that of a user.
+/// When the file does not have the form of Proxmox's file, because then it is unknown which users have a second factor. An unknown name at the top,
+/// next to `users`, is an error, too, because it could be the name of a user.
 pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     let wrong = |reason: &str| LineError { line: 0, reason: reason.to_owned() };
     let Top(sections) = parsed(bytes, "`users` and their second factors")?;
@@ -121,7 +121,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
     }
 }
 
-/// The top of `tfa.json`: each object `users`.
+/// The objects with the name `users` at the top of `tfa.json`. The file should have only one, but all of them are read.
 struct Top(Vec<Pairs<Pairs<Value>>>);
 
 impl<'de> Deserialize<'de> for Top {

@@ -1,4 +1,4 @@
-//! Reads and writes sections of `user.cfg` as users and tokens.
+//! Reads users and tokens from the sections of `user.cfg`, and writes them into the sections.
 
 use super::section_config::{self, LineError, Parsed, Section};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;

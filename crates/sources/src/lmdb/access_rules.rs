@@ -8,8 +8,8 @@ use enfilade_facts::{Revision, SourceError};
 use heed::RwTxn;
 use std::ops::Bound;
 
-/// Makes a record of each access rule of each application credential. If a user has the same rule several times, it gets one id, and each credential
-/// gets this id once.
+/// Makes a record of each access rule of each application credential. If the credentials of a user contain the same rule several times, the rule gets
+/// one record with one id. Each of these credentials then contains the rule once, with this id.
 pub(super) fn make_access_rules(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,
@@ -29,7 +29,8 @@ pub(super) fn make_access_rules(
     }
 }
 
-/// Makes the rules of an application credential those of its user. Returns whether the record of the credential has to change.
+/// Makes records of the rules of an application credential, except of rules of which its user has records already. Changes `row`, so that it contains
+/// the rules as they are in the records. Returns whether `row` has changed.
 fn share(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,
@@ -37,7 +38,7 @@ fn share(
     row: &mut Delegation,
     revision: Revision,
 ) -> Result<bool, Failed> {
-    // No login accepts a credential without a record of its token, and its user is unknown.
+    // If the record of the credential's token is missing, the user is unknown. The rules are not needed, because no login accepts such a credential.
     let Some(stored) = rewrite.of(Credential::TABLE)?.get(txn, id)? else { return Ok(false) };
     let owner = decoded::<Credential>(id, stored)?.owner;
     let rules = rewrite.of(AccessRule::TABLE)?;
@@ -159,7 +160,7 @@ mod tests {
 
         let older = dump(&lmdb).replace(&format!("\"format\":{FORMAT}"), "\"format\":7");
         let told = restore(&lmdb, &older);
-        // The new records are not part of the expected number.
+        // The total does not count the new records. Nevertheless, the progress never exceeds the total.
         assert!(told.iter().all(|(done, all)| done <= all), "{told:?}");
         let of_ann = vec![rule(11, "/a"), rule(12, "/b"), rule(13, "/c")];
         for (n, of_credential) in [
@@ -173,7 +174,7 @@ mod tests {
         let checked = lmdb.snapshot(|snapshot| crate::check::check(snapshot, &mut |_, _| {}));
         assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
 
-        // A dump of this format has the records, and the keys without the digest.
+        // A dump of the present format contains the records of access rules. Their keys in the dump do not contain the digest.
         let before = rules_of(&lmdb, 2);
         restore(&lmdb, &dump(&lmdb));
         assert_eq!(rules_of(&lmdb, 2), before);

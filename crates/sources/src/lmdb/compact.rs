@@ -1,10 +1,10 @@
 //! Compaction frees the space of deleted records. LMDB uses free pages again, but never makes its file shorter. After a page was split, both halves
 //! may stay partly empty.
 //!
-//! The records are put into a new file in the order of their keys, in a directory next to the old file. The new file is synced, and then renamed to
+//! The records are put, in the order of their keys, into a new file in a directory next to the old file. The new file is synced, and then renamed to
 //! the name of the old file. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the
-//! change log. It changes no fact, so the tallies stay the same. No other process may have the store open, because it would continue to use the old
-//! file.
+//! change log. It changes no fact, so the tallies stay the same. No other process may have the store open, because such a process would continue to
+//! use the old file.
 
 use super::disk_reserve::free_bytes;
 use super::environment::{self, Environment, Trust};
@@ -61,7 +61,7 @@ pub enum CompactError {
     Io(io::Error),
 }
 
-// These errors are not sources of a `CompactError`, because its text contains them.
+// These errors are not the `source` of a `CompactError`, because the text of the `CompactError` contains their texts.
 impl From<SourceError> for CompactError {
     fn from(why: SourceError) -> Self {
         CompactError::Source(why)
@@ -74,7 +74,7 @@ impl From<io::Error> for CompactError {
     }
 }
 
-/// The text of an error, which does not say that the store cannot be read: often it is the new file that cannot be written.
+/// The text of an error. The words "facts cannot be read" of [`SourceError::Unavailable`] are left out, because often the new file cannot be written.
 fn reason(why: &SourceError) -> String {
     match why {
         SourceError::Unavailable(why) => why.clone(),
@@ -183,7 +183,8 @@ fn put_in_place(
     Ok((Compaction { records, bytes_before: meta.len(), bytes_after }, at))
 }
 
-/// Returns an error if there is too little disk space for the new file. It needs at most as many pages as are in use, because they are filled.
+/// Returns an error if there is too little disk space for the new file. The new file needs at most as many pages as the old file has in use, because
+/// the pages of the new file are filled.
 fn has_room(environment: &Environment) -> Result<(), CompactError> {
     let used = environment.used_bytes().map_err(unavailable)?;
     let (needed, free) = (used.saturating_add(lock_file_bytes(READERS_MAX)), free_bytes(&environment.live)?);
@@ -319,7 +320,7 @@ fn each_record(
         let (mut counted, mut failed) = (Tally::default(), None);
         from.scan(table, &[], &mut |key, stored| {
             let sound = match table {
-                // A tally has no checksum of its own. It is compared with the records of its table.
+                // A tally has no checksum of its own. Below, the tally of each table is compared with the records of the table.
                 Table::Tallies => Ok(()),
                 _ => codec::open(table, key, stored).map(|_| counted.add(stored)),
             };
@@ -517,7 +518,7 @@ mod tests {
         places.iter().for_each(|&at| whole[at] ^= 1);
         std::fs::write(&file, &whole).unwrap();
         let why = compact(&path).unwrap_err();
-        // The text has the reason already, so the reason is not told again as its source.
+        // The text of the error contains the reason, so the error has no source.
         assert!(std::error::Error::source(&why).is_none());
         let why = why.to_string();
         assert!(why.contains("nothing was changed: damaged record"), "{why}");

@@ -1,15 +1,16 @@
-//! Keeps disk space for the store's file. Without it, a user who fills the disk with uploads could not be disabled: a change of the facts needs some
-//! pages, and datastores are often on the same disk.
+//! Reserves disk space for the store's file. A change of the facts needs some pages, and datastores are often on the same disk. Without the reserve,
+//! a user who fills the disk with uploads could not be disabled.
 //!
 //! LMDB writes new pages behind the end of the file. The reserve is disk space that is allocated there in advance (`FALLOC_FL_KEEP_SIZE` of
-//! fallocate(2)); the length and the content of the file stay the same. A change that gives rights is refused if it would not leave the reserve, or
-//! a new one. A change that only takes rights away may use the reserve, by the same rule as the last part of the map (`map_space.rs`).
+//! fallocate(2)); the length and the content of the file stay the same. A change that gives rights is refused if it would use the reserve, and no new
+//! reserve can be allocated. A change that only takes rights away may use the reserve: half of it if a user requested the change, and all of it if an
+//! administrator requested the change (`bounds.rs`).
 //!
 //! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
 //! of little use on them.
 //!
-//! Some file systems (ext4) allocate a part of the space before they find that there is too little, and keep that part. Then the rest of the disk
-//! would be used up. So the free space is compared first.
+//! If a disk has too little space, some file systems (ext4) allocate all the space that is left, and keep it although the call fails. To prevent
+//! this, the free space is compared with the needed space before each allocation.
 
 use super::bounds::{Bound, GIVING, bound_of};
 use super::error::{no_disk_space, unavailable};
@@ -24,9 +25,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The size of the reserve, in bytes. It is enough for some thousands of small changes.
 const RESERVE_BYTES: u64 = 16 << 20;
-/// On a small file system, the reserve is at most one of this many parts of it.
+/// On a small file system, the reserve is at most the size of the file system divided by this number.
 const PARTS_OF_FILE_SYSTEM: u64 = 32;
-/// A new reserve is larger by one of this many parts of it. So it is made only when the file has grown by this part, and not at every commit.
+/// A new reserve is larger than needed, by its size divided by this number. So the next reserve is made only when the file has grown by this extra
+/// space, and not at every commit.
 const PARTS_AHEAD: u64 = 16;
 /// An upper bound of the number of pages that LMDB writes for its own trees, besides the lists of free pages.
 const PAGES_OF_LMDB: u64 = 32;
@@ -61,7 +63,7 @@ impl Disk {
         }
         match retry_on_intr(|| (self.allocate)(file, from, until)) {
             Ok(()) => Ok(until),
-            // The file system cannot do this.
+            // The file system cannot allocate space in advance.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(u64::MAX),
             Err(why) => Err(why),
         }
@@ -75,7 +77,7 @@ struct Space {
     free: u64,
 }
 
-/// The space of the file system of a file. A file system that does not tell its size has no limit.
+/// The space of the file system of a file. If the file system does not tell its size, it counts as unlimited.
 fn space_of(file: &File) -> Result<Space, Errno> {
     match fstatvfs(file) {
         Ok(found) if found.f_blocks > 0 => Ok(Space {
@@ -99,23 +101,23 @@ pub(super) struct DiskReserve {
     map_bytes: u64,
     /// The size of the reserve, in bytes.
     bytes: u64,
-    /// The file has disk space up to this offset. Another process may have allocated more.
+    /// The file has disk space up to this offset, as far as this process knows. Another process may have allocated more.
     until: AtomicU64,
 }
 
 impl DiskReserve {
     /// Makes the reserve if the store has none. If this is not possible, the store is opened without one.
     ///
-    /// The disk space that the file has already (`st_blocks`) does not show whether the reserve is there: XFS counts space behind the end of a file
-    /// that it allocated on its own, and takes back later. So the reserve is always allocated. This is cheap where the file has the space already,
-    /// and makes XFS keep it. Only on a full disk the space that the file has must do.
+    /// The disk space of the file (`st_blocks`) does not show whether the file has a reserve: XFS also counts space behind the end of the file that
+    /// it allocated on its own, and that it frees later. So the reserve is always allocated. If the file has the space already, this is cheap, and
+    /// XFS then keeps the space. Only if the allocation fails, for example because the disk is full, the space in `st_blocks` counts as the reserve.
     pub(super) fn open(env: &Env<WithTls>) -> heed::Result<Self> {
         let file = env.try_clone_inner_file()?;
         let all = space_of(&file).map_err(std::io::Error::from)?.all;
         let file_bytes = file.metadata()?.len();
         let (map_bytes, bytes) = (env.info().map_size as u64, RESERVE_BYTES.min(all / PARTS_OF_FILE_SYSTEM));
         let reserve = DiskReserve { file, disk: DISK, map_bytes, bytes, until: AtomicU64::new(0) };
-        // A store of an earlier version can have holes. Then the whole file gets disk space.
+        // The file of a store that an earlier version of this program made can have holes. In this case, disk space is allocated for the whole file.
         let has_holes = (reserve.disk.allocated)(&reserve.file) < file_bytes;
         let from = if has_holes { 0 } else { file_bytes };
         // An error is not reported here: the next change that gives rights tries again, and its error is reported.
@@ -130,12 +132,13 @@ impl DiskReserve {
         }
     }
 
-    /// The offset to which a new reserve behind this length of the file extends. The file never becomes longer than the map.
+    /// The end of a new reserve, as an offset, if the file has the length `file_bytes`. The file never becomes longer than the map, so the reserve
+    /// ends there at the latest.
     fn renewed(&self, file_bytes: u64) -> u64 {
         file_bytes.saturating_add(self.bytes + self.bytes / PARTS_AHEAD).min(self.map_bytes)
     }
 
-    /// Whether the part of the reserve that the bound demands is there, behind this length of the file. This needs no system call.
+    /// Whether the file, if it has the length `file_bytes`, has as much disk space behind its end as the bound demands. This needs no system call.
     fn is_left(&self, file_bytes: u64, bound: Bound) -> bool {
         let least = file_bytes.saturating_add(self.bytes * bound.halves / 2);
         least.min(self.map_bytes) <= self.until.load(Ordering::Relaxed)
@@ -144,7 +147,8 @@ impl DiskReserve {
     fn extend(&self, from: u64, until: u64) -> Result<(), Errno> {
         let (until, done) = match self.disk.extend(&self.file, from, until) {
             Ok(until) => (until, Ok(())),
-            // Another process may have allocated more than this one, and the file system may have allocated a part.
+            // Another process may have allocated more space than this process, and the file system may have allocated a part of the space before the
+            // error.
             Err(why) => ((self.disk.allocated)(&self.file), Err(why)),
         };
         self.until.fetch_max(until, Ordering::Relaxed);
@@ -167,7 +171,7 @@ pub(super) struct DiskSpace<'r> {
     page_bytes: u64,
     /// The length of the file before the transaction.
     file_bytes: u64,
-    /// The strictest bound of the changes that may reach into the reserve.
+    /// The strictest bound of the changes of the transaction that may use the reserve.
     bound: Option<Bound>,
 }
 
@@ -176,8 +180,8 @@ impl<'r> DiskSpace<'r> {
         DiskSpace { reserve, page_bytes, file_bytes, bound: None }
     }
 
-    /// Adds a change, with which the file has at most the length `file_bytes`. Returns an error if the reserve that the change must leave is missing
-    /// already before the transaction.
+    /// Adds a change. With this change, the file has at most the length `file_bytes`. Returns an error if the reserve that the change must leave was
+    /// missing already before the transaction, and cannot be made.
     pub(super) fn take(
         &mut self,
         file_bytes: u64,
@@ -194,7 +198,8 @@ impl<'r> DiskSpace<'r> {
         Ok(())
     }
 
-    /// Returns an error if the reserve would be missing after the transaction, with which the file has at most the length `file_bytes`.
+    /// Returns an error if the reserve would be missing after the transaction, and cannot be made. With the transaction, the file has at most the
+    /// length `file_bytes`.
     pub(super) fn check(
         &self,
         file_bytes: u64,
@@ -204,8 +209,8 @@ impl<'r> DiskSpace<'r> {
         self.keep_after(file_bytes, used_bytes().map_err(unavailable)?, bound)
     }
 
-    /// Returns an error if the reserve that this bound demands would be missing after a transaction and cannot be made. With the transaction the file
-    /// has at most the length `file_bytes`, and the store uses `used_bytes`.
+    /// Returns an error if the reserve that this bound demands would be missing after a transaction, and cannot be made. With the transaction, the
+    /// file has at most the length `file_bytes`, and `used_bytes` of it are in use.
     pub(super) fn keep_after(
         &self,
         file_bytes: u64,
@@ -215,7 +220,8 @@ impl<'r> DiskSpace<'r> {
         self.keep_behind(file_bytes.min(self.most_bytes(used_bytes)), bound)
     }
 
-    /// An upper bound of the length of the file after the transaction: all pages in use are new ones, and the list of free pages is written anew.
+    /// An upper bound of the length of the file after the transaction. At most, the transaction writes a new page for each page in use, and a new
+    /// list of free pages.
     fn most_bytes(&self, used_bytes: u64) -> u64 {
         let of_lmdb = self.page_bytes * PAGES_OF_LMDB + self.file_bytes / 128;
         self.file_bytes.saturating_add(used_bytes).saturating_add(of_lmdb)

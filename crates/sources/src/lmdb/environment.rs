@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The greatest number of attempts to begin a transaction whose commit number is the same as in the head.
+/// The greatest number of transactions that are begun until one has the same commit number as the head.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -37,7 +37,7 @@ pub(super) struct Environment {
     pub(super) writers: Writers,
     pub(super) disk_reserve: DiskReserve,
     tables: Tables<'static>,
-    /// Distinguishes the environment from all others that this process has opened.
+    /// A number that no other environment of this process has had.
     number: u64,
     /// The shared lock that every process holds while it has the store open.
     pub(super) live: File,
@@ -189,7 +189,8 @@ impl Environment {
     }
 
     pub(super) fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
-        // The counters have no checksum. A store whose counters were damaged after it was opened must not end this process by an overflow.
+        // The counters have no checksum, and may have been damaged after the store was opened. So the sums must not overflow, which would end this
+        // process.
         self.tables.iter().flatten().try_fold(0_u64, |sum, records| {
             let stat = records.stat(txn)?;
             let pages = [stat.branch_pages, stat.leaf_pages, stat.overflow_pages];
@@ -245,9 +246,9 @@ impl Environment {
     }
 }
 
-/// The open environments of this process, by the device and inode number of their file. LMDB's locks belong to the process: if an environment was
-/// opened twice, closing one would release the locks of the other. So all handles share one environment. The path is not the key, because several
-/// paths can lead to one file.
+/// The open environments of this process, by the device and inode number of their file. LMDB's locks belong to the process: if the process opened the
+/// same file as two environments, closing one of them would release the locks of the other. So all handles share one environment. The table does not
+/// use the path as its key, because several paths can lead to one file.
 static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
@@ -272,7 +273,7 @@ fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Opens the environment without a check whether this process has it open already.
+/// Opens the environment. This function does not check whether this process has the environment open already.
 pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Environment, OpenError> {
     let (environment, found) = open_of_any_format(path, terms)?;
     let place = path.to_owned();
@@ -302,7 +303,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
 /// The advice in the message that is printed when LMDB causes a fatal signal.
 const ADVICE: &str = "run `enfilade facts check`, then restore a backup of the facts with `enfilade facts restore FILE --set-aside`, or a backup of the whole server with `enfilade restore FILE --force`\n";
 
-/// Returns an error if pages of the store are damaged. This is checked before LMDB maps the file.
+/// Returns an error if pages of the store are damaged. Must be called before LMDB maps the file.
 pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {
     let data = path.join("data.mdb");
     let why = match data.exists() {

@@ -182,8 +182,8 @@ pub(super) fn unavailable(why: heed::Error) -> SourceError {
 /// Below this number of free bytes, a disk counts as full.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
-/// Whether the disk of the store at `path` is full, although LMDB reports an error of the disk (EIO). It does this if the disk becomes full in the middle
-/// of a write.
+/// Whether the disk of the store at `path` is full, although LMDB reports an error of the disk (EIO). LMDB reports EIO if the disk becomes full in
+/// the middle of a write.
 fn is_full_disk(path: &Path, why: &heed::Error) -> bool {
     let found = || rustix::fs::statvfs(path);
     let is_full =
@@ -200,7 +200,7 @@ pub(super) fn unwritten(path: &Path, why: heed::Error) -> SourceError {
     unavailable(if is_full_disk(path, &why) { no_space() } else { why })
 }
 
-/// A change was refused, because it would use disk space that is reserved for the changes `kept_for`.
+/// The error for a change that was refused, because it would use reserved disk space. `kept_for` names the changes for which the space is reserved.
 pub(super) fn no_disk_space(why: std::io::Error, kept_for: &str) -> SourceError {
     let why = heed::Error::Io(why);
     SourceError::Unavailable(format!("{why}{}; the reserve of disk space is kept for {kept_for}", hint(&why)))

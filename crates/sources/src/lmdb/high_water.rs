@@ -6,9 +6,9 @@
 //! ```text
 //! magic 8 | store id 16 | newest acknowledged revision u64 | unused 8 | newest revision in the audit log u64 | next store id 16
 //! ```
-//! The newest acknowledged revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut it
-//! may be older than the store, which does no harm. It is never newer than the store, because the store is synced first. Older versions of this
-//! program wrote LMDB's commit number into the unused word.
+//! The newest acknowledged revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut,
+//! the mark may be older than the store, which does no harm. The mark is never newer than the store, because the store is synced first. Older
+//! versions of this program wrote LMDB's commit number into the unused word.
 
 use crate::shared_words::SharedWords;
 use enfilade_facts::{At, Revision, StoreId};
@@ -21,7 +21,7 @@ const MAGIC: [u8; 8] = *b"enfhigh1";
 /// The file of the high-water mark. All processes of the machine share its numbers.
 pub(super) struct HighWater {
     words: SharedWords,
-    /// The newest revision that this process has seen. It does not decrease when the file is damaged or replaced.
+    /// The newest revision that this process has seen. This number never decreases, even if the file is damaged or replaced.
     seen: AtomicU64,
     path: PathBuf,
 }
@@ -54,7 +54,7 @@ impl HighWater {
         Ok(At { store: StoreId(store), revision: Revision(at(REVISION).ok_or_else(damaged)?) })
     }
 
-    /// Whether the file was made, but no store has begun to use it.
+    /// Whether the file was made, but contains no store id and no revision yet.
     pub(super) fn is_new(path: &Path) -> bool {
         let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
         std::fs::read(path).is_ok_and(|bytes| is_zero(bytes.strip_prefix(&MAGIC).unwrap_or(&bytes)))
@@ -103,8 +103,8 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too, because the process may end
-    /// after the commit and before the call of [`HighWater::begin`].
+    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too. This is needed if the
+    /// process of the restore ends after the commit and before the call of [`HighWater::begin`].
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(read(), Err(io::ErrorKind::NotFound));
         assert!(!path.exists());
         let here = HighWater::open(&path).unwrap();
-        assert_eq!(read(), Err(io::ErrorKind::InvalidData), "of no store yet");
+        assert_eq!(read(), Err(io::ErrorKind::InvalidData), "the file contains no store id yet");
         here.begin(StoreId(7), Revision(3));
         assert_eq!(read(), Ok(At { store: StoreId(7), revision: Revision(3) }));
         here.begin(StoreId(7 << 80), Revision(0));

@@ -1,5 +1,6 @@
-//! Limits the use of the map. Its last part is reserved for changes that take rights away: disabling a user or revoking a session must not wait for
-//! an operator. The very last part is reserved for administrators, because users could fill the map by revoking their own tokens.
+//! Limits the use of the map. The last part of the map is reserved for changes that take rights away: it must be possible to disable a user or to
+//! revoke a session before an operator has made room. Within this part, the very last part is reserved for such changes by administrators, because
+//! users could fill the map by revoking their own tokens.
 
 use super::bounds::{Bound, GIVING, bound_of};
 use super::disk_reserve::DiskSpace;
@@ -23,7 +24,8 @@ pub(super) struct MapSpace {
     page_bytes: u64,
     /// An upper bound of the bytes in use: the length of the file before the transaction, plus the most bytes that the changes can have added.
     pub(super) file_bytes: u64,
-    /// The number of bytes that were in use before the transaction. It is computed only if the length of the file exceeds the first bound.
+    /// The number of bytes that were in use before the transaction. `None` if the length of the file does not exceed the strictest bound: then this
+    /// number is not needed.
     used_bytes: Option<u64>,
     /// The lowest bound that a change of the transaction may have exceeded; `None` if no change can have exceeded its bound.
     bound: Option<Bound>,
@@ -133,7 +135,7 @@ mod tests {
         Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
     }
 
-    /// In a map of a million bytes, with pages of a thousand.
+    /// The space of a map of a million bytes, with pages of a thousand bytes.
     fn space(file_bytes: u64) -> MapSpace {
         MapSpace { map_bytes: 1_000_000, page_bytes: 1_000, file_bytes, used_bytes: None, bound: None }
     }
@@ -232,7 +234,7 @@ mod tests {
         }
         assert!(matches!(lmdb.has_room_for(Requester::User, Effect::Takes), Err(CommitError::Full { .. })));
         assert!(lmdb.has_room_for(Requester::Administrator, Effect::Takes).is_ok());
-        // A command that gives rights with a file is refused before it changes the file. A file that was changed is followed.
+        // A command that would give rights by editing a file is refused before it edits the file. A change that follows an edited file is committed.
         let gives = lmdb.has_room_for(Requester::Administrator, Effect::Gives);
         assert!(matches!(gives, Err(CommitError::Full { kept_for, .. }) if kept_for == GIVING.rest));
         let domain = Domain::new("x1".parse().unwrap());
@@ -244,7 +246,7 @@ mod tests {
         assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
     }
 
-    /// One of the changes does not fit, but this is found only after all of them were written.
+    /// One of the changes does not fit into the map. This is detected only after all changes of the transaction were written.
     #[test]
     fn a_change_that_does_not_fit_does_not_take_others_with_it() {
         let scratch = Scratch::new();

@@ -12,7 +12,8 @@ struct Renames<E, R> {
     rename: R,
 }
 
-/// Three paths: `path` of the store, `new` of the new store before the move, and `aside` of the old store after the move.
+/// The paths of a move. `path` is the path of the old store before the move and of the new store after it. `new` is the path of the new store before
+/// the move. `aside` is the path of the old store after the move.
 pub(super) struct Moved<'p> {
     pub(super) path: &'p Path,
     pub(super) new: &'p Path,

@@ -1,8 +1,8 @@
 //! Checks the two newest commits of a store whose high-water mark is missing.
 //!
-//! LMDB stores the roots of its two newest commits, and uses the one with the larger number. With one flipped bit in a number, LMDB may use the older
-//! commit, in which all records are sound, but one change is missing. Usually the high-water mark shows that a change is missing. Without the mark,
-//! both commits are read: their numbers must be consecutive, and the head in each commit must have the number of that commit.
+//! LMDB stores the roots of its two newest commits, and uses the commit with the larger number. With one flipped bit in a number, LMDB may use the
+//! older commit, in which all records are sound, but one change is missing. Usually the high-water mark shows that a change is missing. If the mark
+//! is missing, both commits are read. Their numbers must be consecutive, and the head in each commit must contain the number of that commit.
 
 use super::map::open_map_of;
 use enfilade_facts::Table;
@@ -75,7 +75,8 @@ mod tests {
     const PLACE: &str = "ENFILADE_OPEN_PLACE";
     const IS_OPEN: &str = "the store is open";
 
-    /// Has the store open that the environment names, until its input ends; the test below starts this in a process of its own.
+    /// Opens the store that an environment variable names, and keeps it open until the standard input ends. The test below starts this test in a
+    /// process of its own.
     #[test]
     fn another_process() {
         let Ok(place) = std::env::var(PLACE) else { return };
@@ -101,7 +102,7 @@ mod tests {
         drop(other.stdin.take());
         assert!(other.wait().unwrap().success());
         assert_eq!(opened.unwrap(), at);
-        // Any other failure is one.
+        // If the commits cannot be read for another reason, this is an error.
         let nowhere = scratch.path().join("nowhere");
         assert!(super::damage(&nowhere, MAP_BYTES[2]).is_err());
     }

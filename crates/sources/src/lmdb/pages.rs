@@ -20,7 +20,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// The pages of an empty file. A page has this length, in bytes.
+    /// The pages of an empty file, whose pages have the length `page_bytes`.
     pub(super) fn new(page_bytes: u64) -> Self {
         Pages { page_bytes, done: PAGES_OF_NONE, table: Table::Head, tree: Tree::new(page_bytes) }
     }
@@ -118,7 +118,7 @@ mod tests {
             (0..records).for_each(|_| file.put(Table::Users, 10, 90));
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {records}");
         }
-        // A large value has 50,000 bytes and the header of its first page. A node points to it.
+        // A value of 50,000 bytes is stored in separate pages, the first of which has a header. A node in a leaf contains the number of this page.
         for (page_bytes, pages) in [(4096, 4 + 1 + 13), (16384, 4 + 1 + 4), (32768, 4 + 1 + 2)] {
             let mut file = Pages::new(page_bytes);
             file.put(Table::Users, 10, 50_000);

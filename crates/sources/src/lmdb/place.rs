@@ -19,7 +19,8 @@ pub(super) const WRITER_LOCK: &str = "writer.lock";
 const LIVE_LOCK: &str = "live.lock";
 /// The lock file of the process that copies the change log to the audit log.
 pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
-/// The file that names the mirror leader. It still has the name of an older version, so that servers of both versions share it.
+/// The file that identifies the mirror leader. An older version of this program already used this name, and servers of both versions must share the
+/// file.
 pub(super) const MIRROR_LEADER: &str = "lookout";
 /// The directory in which a compaction writes the new store, while no other process has the store open.
 pub(super) const COMPACTING: &str = "compacting";

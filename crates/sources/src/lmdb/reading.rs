@@ -48,13 +48,14 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// Whether LMDB can have a record with this key. LMDB returns an error for an empty key and for a key that is too long. No record has an empty or too
-/// long key.
+/// Whether LMDB can have a record with this key. No record has an empty key or a key that is too long. Such keys are not passed to LMDB, because it
+/// would return an error.
 fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }
 
-/// The position of a key for a range. If the text is too long for a key, its position is right after its longest prefix that can be a key.
+/// The start of a range of records whose keys are not less than `key`. If `key` is too long for LMDB, the range starts after the longest prefix of
+/// `key` that LMDB accepts.
 fn from(key: &[u8]) -> Bound<&[u8]> {
     match key.get(..LMDB_KEY_BYTES_MAX) {
         Some(longest) if longest.len() < key.len() => Bound::Excluded(longest),

@@ -17,7 +17,7 @@ impl Lmdb {
         match Self::acknowledged(path) {
             Ok(newest) if at_most < newest.revision => return Ok(false),
             Ok(_) => {}
-            // Before a store has a mark, it acknowledges no change.
+            // Before a store has a high-water mark, no change of the store is acknowledged.
             Err(why) if why.kind() == ErrorKind::NotFound => {}
             Err(_) if HighWater::is_new(&path.join(place::HIGH_WATER)) => {}
             Err(why) => return Err(failed(why)),
@@ -50,7 +50,7 @@ mod tests {
         assert!(path.join("data.mdb").exists());
         std::fs::write(&mark, whole).unwrap();
         assert!(Lmdb::remove_unused(&path, at.revision).unwrap() && !path.exists());
-        // The opening of a new store failed before the store had a mark: without the file, or with a new one.
+        // Simulates that the opening of a new store failed before the store had a high-water mark. The file of the mark is missing, or is new.
         for is_there in [false, true] {
             drop(Lmdb::open(&path).unwrap());
             std::fs::remove_file(&mark).unwrap();

@@ -77,7 +77,7 @@ impl Lmdb {
             }
             for table in Table::of_facts() {
                 let mut counted = || {
-                    // Records that are not in the copy are made from those of older formats.
+                    // For a copy of an older format, records are made that the copy does not contain. So `done` may reach the total early.
                     done = (origin.records * 2).min(done + 1);
                     progress(done, origin.records * 2);
                 };
@@ -154,7 +154,7 @@ impl Lmdb {
         let named = |second| path.with_file_name(format!("{name}.set-aside-{second}"));
         let aside = (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default();
         let new = place::next_to(path);
-        // This process holds the lock, so no other restore is running. The directory was left by a restore that was killed.
+        // This process holds the lock, so no other restore is running. If the directory exists, a restore that was killed has left it.
         if new.exists() {
             std::fs::remove_dir_all(&new).map_err(failed)?;
         }
@@ -356,7 +356,8 @@ mod tests {
     #[test]
     fn a_store_that_cannot_be_moved_away_stays_where_it_is_without_a_new_one() {
         let scratch = Scratch::new();
-        // The name of the new store is short enough, that of the old one is not: file systems allow 255 bytes.
+        // File systems allow names of 255 bytes. The name of the new store is short enough, but the name for the old store (`.set-aside-77`) is too
+        // long.
         let path = scratch.path().join("f".repeat(245));
         put_something(&Lmdb::open(&path).unwrap());
         let why = Lmdb::set_aside(&path, Terms::default(), 77, true, |_| Ok(())).unwrap_err();

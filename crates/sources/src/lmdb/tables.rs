@@ -1,8 +1,7 @@
 //! Finds the tables of a store in LMDB, and makes them in an empty environment.
 //!
 //! Tables are created in two cases: this module creates the tables of a new store, and an upgrade creates missing tables. In both cases the head is
-//! written in the same transaction. If the head were not written, it would contain the number of an earlier commit, and the store would be treated as
-//! damaged.
+//! written in the same transaction. Otherwise the head would contain the number of an earlier commit, and the store would count as damaged.
 
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};

@@ -24,7 +24,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
-/// The limits for the records in memory: their number, and their total size in bytes. The last record may exceed the size.
+/// The limits for the converted records that are in memory at the same time: their number, and their total size in bytes. The last of these records
+/// may exceed the limit of the size.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -56,7 +57,7 @@ pub enum UpgradeError {
     Commit(CommitError),
 }
 
-// These errors are not sources of an `UpgradeError`, because its text contains them.
+// These errors are not the `source` of an `UpgradeError`, because the text of the `UpgradeError` contains their texts.
 impl From<SourceError> for UpgradeError {
     fn from(why: SourceError) -> Self {
         UpgradeError::Copy(why.into())
@@ -163,8 +164,8 @@ impl Older {
     /// Writes the backup, and then upgrades the store.
     ///
     /// # Errors
-    /// When other processes have the store open, when the disk has too little space for the upgrade besides the reserve, or when a step fails. In this
-    /// case the store is unchanged.
+    /// When other processes have the store open, when the disk has too little space for the upgrade without the disk reserve, or when a step fails.
+    /// In each case the store is unchanged.
     pub fn upgrade(self, audit: &AuditRecord, progress: Progress<'_>) -> Result<(Plan, At), UpgradeError> {
         place::keep_others_out(&self.path, &self.environment.live)?;
         let plan = self.plan()?;
@@ -190,7 +191,7 @@ impl Older {
         let mut done = plan.records;
         let rewritten = self.environment.alone(|| {
             self.rewrite(at, audit, &mut || {
-                // Records that the upgrade makes are not in the plan.
+                // The upgrade also makes new records, which the plan does not count. So `done` may reach `all` early.
                 done = all.min(done + 1);
                 progress(done, all);
             })
@@ -266,8 +267,8 @@ fn batch(
     Ok(batch)
 }
 
-/// Converts each record of a table in which keys change. The table of tallies is empty at this time, and holds the converted records until all are
-/// converted.
+/// Converts each record of a table in which keys change. The table of tallies is empty at this time. It contains the converted records until all
+/// records of the table are converted.
 fn bring_up_keys(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,
@@ -508,7 +509,7 @@ mod tests {
             }
         })
         .unwrap();
-        // A record can be put into the new table, and after that the store can be opened.
+        // A record can be put into the new table, and the store can be opened again after that.
         let mark = Revoked::User(UserId::from_bytes([7; 16]));
         lmdb.commit(change().end(mark)).unwrap();
         drop(lmdb);
@@ -554,7 +555,7 @@ mod tests {
             let other = (name == "open").then(|| place::live(&path).unwrap());
             let whole = std::fs::read(path.join("data.mdb")).unwrap();
             let why = older.upgrade(&audit(), &mut |_, _| {}).unwrap_err();
-            // The text has the reason already, so the reason is not told again as its source.
+            // The text of the error contains the reason, so the error has no source.
             assert!(why.to_string().contains(expected) && std::error::Error::source(&why).is_none(), "{why}");
             assert!(name != "full" || !backup.exists());
             drop(other);
@@ -641,7 +642,8 @@ mod tests {
         assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
     }
 
-    /// An earlier version made the missing table in a commit that did not write the head. After that no store could be opened any more.
+    /// An earlier version of this program made the missing table in a commit that did not write the head. After that, the store could not be opened
+    /// any more.
     #[test]
     fn a_table_that_is_missing_is_refused_and_not_made() {
         let scratch = Scratch::new();

@@ -1,8 +1,8 @@
 //! Ensures that only one thread of all processes of the machine writes at a time. Changes that arrive during a commit are written together in the
 //! next commit, so that many changes share one fsync.
 //!
-//! LMDB's own lock waits without a limit, and does not name its holder. So a writer first takes a lock on a separate file. The wait for this lock has
-//! a time limit, and the error names the process that holds the lock.
+//! The wait for LMDB's own lock has no time limit, and LMDB does not tell which process holds the lock. So a writer first takes a lock on a separate
+//! file. The wait for this lock has a time limit, and the error names the process that holds the lock.
 
 use crate::turn::{Held, NoTurn, WAIT, locked};
 use enfilade_facts::{At, Change, CommitError, SourceError};
@@ -51,7 +51,7 @@ impl Writers {
         if queue.is_led {
             let mine = Arc::new(Waiting { change: change.clone(), answer: Mutex::default() });
             queue.waiting.push(Arc::clone(&mine));
-            // If another thread has written the change, the result of the change is returned. One of the other threads writes the next group.
+            // If another thread has written the change, this thread returns the result. Otherwise one of the waiting threads writes the next group.
             while queue.is_led {
                 queue = self.written.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 if let Some(answer) = locked(&mine.answer).take() {
@@ -93,7 +93,7 @@ impl Writers {
     }
 }
 
-/// Marks this thread as the one that writes a group. When it is dropped, even after a panic, another thread can write the next group.
+/// Marks this thread as the thread that writes a group. When this value is dropped, even after a panic, another thread can write the next group.
 struct Lead<'w>(&'w Writers);
 
 impl Drop for Lead<'_> {

@@ -42,7 +42,8 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// Reads `MDB_db` (pad 4, flags 2, depth 2, counters of branches, leaves, pages of large values and records of 8 each, root 8).
+    /// Reads `MDB_db`. Its fields, with their lengths in bytes: pad 4, flags 2, depth 2, counters of branches, leaves, pages of large values and
+    /// records 8 each, root 8.
     pub(super) fn read(bytes: &[u8], flags: u16) -> Option<Self> {
         let (found, depth, root) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?, u64_at(bytes, 40)?);
         let page = (root != NO_ROOT).then_some(root);
@@ -163,7 +164,7 @@ pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) ->
         };
         nodes.push(node);
     }
-    // LMDB never uses the first key of a branch.
+    // The first key of a branch is left out, because LMDB never uses it.
     let keys = nodes.iter().skip(usize::from(!is_leaf)).map(|node| node.key);
     let is_sorted = are_sorted(keys, is_free)?;
     (is_sorted && are_packed(nodes, upper, page.len())).then_some(match is_leaf {

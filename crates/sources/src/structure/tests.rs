@@ -142,7 +142,8 @@ fn a_file_is_checked_while_others_write() {
         while !is_done.load(std::sync::atomic::Ordering::Acquire) {
             assert_eq!(damage(&facts.join("data.mdb"), Depth::Complete).unwrap(), None);
         }
-        // LMDB does not allow that a store is closed while a thread that has used it ends. The scope waits only for the end of the closure.
+        // A store must not be closed while a thread that has read it is still ending. The end of the scope waits only for the closure of the thread,
+        // so the thread is joined here.
         writer.join().unwrap();
     });
 }

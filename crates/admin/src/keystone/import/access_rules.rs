@@ -1,4 +1,4 @@
-//! Imports the access rules of application credentials, which are records of the user.
+//! Imports the access rules of application credentials. The rules are records of the credential's owner.
 
 use super::Taking;
 use crate::error::Error;
@@ -23,7 +23,8 @@ impl Taking<'_, '_> {
         Ok(here)
     }
 
-    /// Puts the rules of a new credential. Existing rules are written again, so that no deletion that found no credential with the rule is committed.
+    /// Adds the rules of a new credential to the change. Existing rules are written again. So if a rule is deleted at the same time because no
+    /// credential has it yet, that deletion conflicts with this change.
     pub(super) fn put_rules(&mut self, owner: UserId, rules: &[AccessRule]) -> Result<(), Error> {
         for rule in rules {
             let key = AccessRuleKey::of(owner, rule);

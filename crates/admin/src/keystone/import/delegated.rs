@@ -17,7 +17,8 @@ use enfilade_facts::vocabulary::{
 use std::collections::BTreeSet;
 
 impl Taking<'_, '_> {
-    /// The roles that the user has on the project, implied ones included: by assignments of the source that are in this store, and by others here.
+    /// The roles that the user has on the project, implied ones included. Assignments of the source count if they are in this store or are added by
+    /// this change. Other assignments in this store count, too.
     fn roles_on(&self, user: &UserId, project: ProjectId) -> Result<BTreeSet<RoleId>, Error> {
         let ways = self.ways;
         let mut grantees = vec![Grantee::User(*user)];
@@ -38,7 +39,7 @@ impl Taking<'_, '_> {
                 edge.extend(ways.implied_by(&role));
             }
         }
-        // A role of a domain is not a role on a project: only the roles that it implies are.
+        // A role that belongs to a domain does not count, but the roles that it implies do.
         roles.retain(|role| !ways.is_of_domain(role));
         if self.view.get::<User>(user)?.is_some() {
             let here = enfilade_identity::roles_of(self.view, user, &project, None)?;
@@ -67,7 +68,7 @@ impl Taking<'_, '_> {
         }))
     }
 
-    /// Imports an application credential. An existing one without a secret gets the secret of the source.
+    /// Imports an application credential. If an earlier import added it without a secret, it gets the secret of the source.
     pub(super) fn application_credential(
         &mut self,
         id: &CredentialId,
@@ -223,7 +224,8 @@ impl Taking<'_, '_> {
             if !row.project.map_or(Ok(false), |project| self.claim::<Project>(&project))? {
                 return Ok(Err("the project of the key does not exist in this store".to_owned()));
             }
-            // The key must not give more rights than the application credential with which it was made.
+            // The key must not give more rights than the application credential with which it was made. So this application credential must exist
+            // here.
             if let Some(by) = &key.by
                 && !(self.ways.owner_of(by) == Some(row.user) && self.claim::<Credential>(by)?)
             {

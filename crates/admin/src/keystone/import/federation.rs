@@ -27,7 +27,7 @@ impl Taking<'_, '_> {
         Ok(Imported::of(kind, name, left.err()))
     }
 
-    /// Adds a record that has passed its check.
+    /// Adds a record, if its check succeeded.
     fn checked<R: Row>(&mut self, check: Result<(), Error>, key: &R::Key, row: &R) -> Result<Left, Error> {
         match check {
             Ok(()) => self.add(key, row),

@@ -93,7 +93,7 @@ impl Taking<'_, '_> {
         self.add(id, row)
     }
 
-    /// Imports a limit. It is not compared with other limits: that is done when a limit is created or changed.
+    /// Imports a limit. The limit is not compared with other limits. Limits are compared only when clients create or change them.
     fn limit(&mut self, id: &LimitId, row: &Limit) -> Result<Left, Error> {
         let has_owner = match &row.owner {
             LimitOwner::Project(id) => self.has::<Project>(id)?,
@@ -160,9 +160,9 @@ impl Taking<'_, '_> {
         self.lacking_region(region)
     }
 
-    /// Whether this change has no other record in this place, which only one record may have.
+    /// Whether no other record of this change has this place, which only one record may have. Records the place.
     fn is_first<R: Row>(&mut self, place: &str) -> bool {
-        // A place is longer than an id, so it is never the mark of a record.
+        // A place is longer than an id, so it is never equal to the key of a record in `taken`.
         self.made.taken.insert([&[R::TABLE as u8], place.as_bytes()].concat())
     }
 }

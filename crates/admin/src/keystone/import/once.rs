@@ -10,14 +10,15 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{CredentialId, UserId};
 use enfilade_facts::{Change, SourceError, View};
 
-/// The value in the list for an application credential that came without its secret.
+/// The value in the list for an application credential that was imported without its secret.
 const WITHOUT_SECRET: &str = "{\"without_secret\":true}";
 
 /// The value in the list for the password of a user whose sessions were revoked before an import could give the password.
 const NEVER_HERE: &str = "{\"revoked\":true}";
 
-/// Keeps the password of the source away from a user that an import brought: the password was removed here (`was_here`), or the sessions of the user
-/// were revoked. The list is kept longer than the mark of a revocation, which is purged.
+/// Adds the password of a user to the list of imports, if the user is in the list. So no later import gives the user the password of the source.
+/// `was_here` means that the password was removed here; otherwise the sessions of the user were revoked. The mark of a revocation is purged later,
+/// but the list is kept.
 pub(crate) fn keep_password_out(
     view: &View<'_>,
     change: &mut Change,
@@ -33,7 +34,8 @@ pub(crate) fn keep_password_out(
 }
 
 impl Taking<'_, '_> {
-    /// Checks that the record is not here, and that no import brought it before. A record that is here gets into the list, if it is not there yet.
+    /// Checks that the record is not in this store, and that no earlier import added it. If the record is in this store, it is added to the list of
+    /// imports.
     pub(super) fn once<R: Row>(&mut self, key: &R::Key) -> Result<Left, Error> {
         let in_list = key_of_record::<R>(key);
         Ok(match (self.has::<R>(key)?, self.is_listed(&in_list)?) {
@@ -57,7 +59,7 @@ impl Taking<'_, '_> {
         self.change.put(key, &Extra(value.to_owned()));
     }
 
-    /// Notes in the list that an application credential came without a secret.
+    /// Notes in the list that an application credential was imported without a secret.
     pub(super) fn list_without_secret(&mut self, id: &CredentialId) {
         self.list(&key_of_record::<Credential>(id), WITHOUT_SECRET);
     }
@@ -67,8 +69,8 @@ impl Taking<'_, '_> {
         self.list(&key_of_password(id), WHOLE);
     }
 
-    /// Gives the password of the source to a user who is here without one, or says why not. A password that was removed or revoked here does not come
-    /// back.
+    /// Gives the password of the source to an existing user without a password, or returns why not. A password that was removed or revoked here is
+    /// added again only if the import restores deleted records.
     pub(super) fn add_password(
         &mut self,
         id: &UserId,
@@ -81,11 +83,11 @@ impl Taking<'_, '_> {
                 return Ok(Err(if was_here { DELETED.to_owned() } else { revoked(&self.called(id)) }));
             }
             if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
-                // The mark of the revocation is purged at some time. The list is kept.
+                // The mark of the revocation is purged later, but the list is kept.
                 self.list(&key_of_password(id), NEVER_HERE);
                 return Ok(Err(revoked(&self.called(id))));
             }
-            // The user may be revoked until the commit.
+            // If the sessions of the user are revoked before this change is committed, the change conflicts and is built again.
             self.change.expect_absent::<Revocation>(&Revoked::User(*id));
         }
         let with = User { password: Some(password.clone()), ..known.clone() };
@@ -94,8 +96,8 @@ impl Taking<'_, '_> {
         Ok(Ok(()))
     }
 
-    /// Gives a secret to an application credential that has none, if it came without one and nothing has changed the record since: then it never had a
-    /// secret here that was removed or revoked.
+    /// Gives a secret to an application credential without a secret, if it was imported without one and its record has not changed since. So a secret
+    /// that was removed or revoked here is not added again, unless the import restores deleted records.
     pub(super) fn add_first_secret(
         &mut self,
         id: &CredentialId,
@@ -119,7 +121,7 @@ impl Taking<'_, '_> {
         Ok(true)
     }
 
-    /// Whether a record exists, or is created by this change. An existing one has to be there until the commit, because the new record refers to it.
+    /// Whether a record exists, or is created by this change. An existing record must still exist at the commit, because the new record refers to it.
     pub(super) fn claim<R: Row>(&mut self, key: &R::Key) -> Result<bool, Error> {
         if self.made.taken.contains(&mark::<R>(key)) {
             return Ok(true);

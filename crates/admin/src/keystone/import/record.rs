@@ -43,7 +43,8 @@ pub enum CloudRecord {
     Federation(FederationRecord),
     /// An application credential.
     Credential(CredentialId, Box<CloudCredential>),
-    /// A credential that a service stored for a user. If it is an EC2 key that was made with an application credential, this comes earlier.
+    /// A credential that a service stored for a user. If it is an EC2 key that was made with an application credential, the application credential
+    /// comes earlier in the list of records.
     Blob(BlobId, Box<Blob>),
     /// A trust; the trusts from which it was redelegated come before it.
     Trust(TrustId, Box<Trust>),

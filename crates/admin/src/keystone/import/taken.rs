@@ -1,4 +1,4 @@
-//! What an import leaves out because this store has another record with the name.
+//! Finds the records that an import leaves out because another record in this store has the same name.
 
 use super::CloudRecord;
 use super::spelled::{Spell, spelled};
@@ -11,8 +11,8 @@ use enfilade_facts::{Read, Source, View};
 use std::collections::{HashMap, HashSet};
 
 /// The domains, roles, projects and services of the source whose names already belong to other records in this store. An import would leave out these
-/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own. Neither is a record that an
-/// earlier import added and that was deleted here since, unless the import restores it.
+/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own. A record that an earlier import
+/// added and that was deleted here since is not reported either, unless the import restores it.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -56,7 +56,7 @@ pub fn taken_names(
     })?
 }
 
-/// Whether this store has a service of the same type and name that is not of the source.
+/// Whether this store has a service with the same type and name that does not come from the source.
 pub(super) fn has_other(
     view: &View<'_>,
     service: &Service,

@@ -1,10 +1,10 @@
-//! Descriptions and tags of records of the source. If a request could not set them, the record comes without them.
+//! Checks the descriptions and tags of records of the source. If a request could not set such a text, the record is imported without the text.
 
 use super::{CloudRecord, FederationRecord, ServiceRecord};
 use crate::comment::check_comment;
 use crate::keystone::projects::check_tags;
 
-/// Removes the texts that a request could not set. Returns what the report says about them.
+/// Removes the texts that a request could not set. Returns the note about them for the report.
 pub(super) fn without_refused_texts(thing: &mut CloudRecord) -> Option<String> {
     let mut lost = Vec::new();
     if let Some(description) = description_of(thing)

@@ -1,11 +1,12 @@
-//! The ways by which users of a Keystone have roles on projects, to see whether the users can still delegate them.
+//! How users of a Keystone server have roles on projects: by groups, role assignments and implied roles. The import checks with it whether the users
+//! still have the roles that they delegated.
 
 use super::CloudRecord;
 use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Member, MembershipKey};
 use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, UserId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The ways by which users of the source have roles on projects.
+/// The records of the source that determine which roles its users have on projects.
 #[derive(Default)]
 pub(super) struct Ways {
     groups: BTreeMap<UserId, Vec<GroupId>>,
@@ -57,7 +58,7 @@ impl Ways {
         self.owners.get(credential).copied()
     }
 
-    /// The assignments that give a role on the project to the user, or to this group of the user.
+    /// The assignments to this user or group that give a role on the project, directly or inherited.
     pub(super) fn grants(&self, who: Grantee, project: ProjectId) -> impl Iterator<Item = &GrantKey> {
         let (domain, mut above) =
             self.projects.get(&project).map_or((None, None), |(domain, parent)| (Some(*domain), *parent));

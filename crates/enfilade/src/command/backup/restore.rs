@@ -51,7 +51,8 @@ pub(in crate::command) fn restore(
     Ok(())
 }
 
-/// Reads the whole backup. It is also an error if the backup lacks a file of which its facts have records: then a restore loses what the file says.
+/// Reads the whole backup. Also fails if the backup lacks a file of which its facts have records, because a restore would lose the content of that
+/// file.
 fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyhow::Result<()> {
     let mut followed = Vec::new();
     let checked = backup.and_then(|backup| {
@@ -125,7 +126,7 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(std::fs::canonicalize(above).with_context(named)?.join(name))
 }
 
-/// Refuses a place in the data directory of a server: its files would be mixed with the keys and the content of that server.
+/// Refuses a place in the data directory of a server: the restored files would be mixed with the keys and the content of that server.
 fn refuse_within(data: &Path) -> anyhow::Result<()> {
     match data.ancestors().skip(1).find(|above| is_house(above) && above.join("keys").exists()) {
         Some(above) => bail!(
@@ -196,8 +197,8 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     Ok(Restored { manifest, config, aside, earlier, kept, steps })
 }
 
-/// The data directories that earlier restores moved aside from this place after the backup was made, the oldest first. A restored store has an empty log,
-/// so only they list the changes between the backup and these restores.
+/// The data directories that earlier restores moved aside from this place after the backup was made, the oldest first. A restored store has an empty
+/// log, so only these directories list the changes between the backup and those restores.
 fn set_aside_earlier(data: &Path, newest: Option<&Path>, backup_made: i64) -> Vec<PathBuf> {
     let (Some(above), Some(name)) = (data.parent(), data.file_name()) else { return Vec::new() };
     let begin = format!("{}.set-aside-", name.to_string_lossy());
@@ -215,11 +216,11 @@ fn set_aside_earlier(data: &Path, newest: Option<&Path>, backup_made: i64) -> Ve
 
 /// What became of the directory of datastores in the old data directory.
 enum Content {
-    /// There is none.
+    /// There was no such directory.
     None,
-    /// It is in the new data directory.
+    /// The directory is in the new data directory.
     Kept,
-    /// It stays in the old data directory, because the backup is of another server.
+    /// The directory stays in the old data directory, because the backup is of another server.
     OfAnother,
 }
 

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// The greatest size of a file, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
-/// In a directory with this many entries, the effect of a new certificate on the others is not examined.
+/// If the directory has this many entries or more, the effect of a new certificate on the others is not examined.
 const LOOKED_AT_MAX: usize = 10_000;
 
 pub(super) fn run(
@@ -42,7 +42,7 @@ pub(super) fn run(
         roots_of(&installation.data, &installation.config),
     )?;
     self_made::make_place(&installation.data, certificates.place().path())?;
-    // To read very many certificates takes longer than anybody waits for a warning.
+    // Reading very many certificates takes too long for a warning.
     let is_looked_at =
         std::fs::read_dir(directory).is_ok_and(|all| all.take(LOOKED_AT_MAX).count() < LOOKED_AT_MAX);
     let looked = || is_looked_at.then(|| look(installation, certificates).ok()).flatten();
@@ -79,14 +79,15 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names for which clients get another certificate than the new one; and whether the new one is the default certificate now.
+/// Warnings about names of the new certificate for which clients get another certificate, and a warning if the new one has become the default
+/// certificate.
 fn effects(
     files: &CertificateFiles,
     (place, new): (&Path, &Leaf),
     [before, after]: [&Certificates; 2],
 ) -> Vec<String> {
     let own = place.to_string_lossy();
-    // A certificate with the other kind of key takes nothing from the new one: clients that know both kinds can get either.
+    // The question is that of a client that supports only this kind of key. A certificate with the other kind may be the right one for other clients.
     let (takes_rsa, takes_ecdsa) = (new.algorithm != Algorithm::Ecdsa, new.algorithm != Algorithm::Rsa);
     let served = |name: &String| {
         let ask = match name.parse() {
@@ -121,7 +122,7 @@ fn effects(
     warnings
 }
 
-/// A warning if the kind of key changes: a bundle has one key, so its clients no longer get the other kind.
+/// A warning if the kind of key changes: a bundle has one key, so clients no longer get a certificate with the earlier kind of key.
 fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
     let (before, after) = (kind(replaced.algorithm), kind(new.algorithm));
     (before != after).then(|| {
@@ -131,7 +132,7 @@ fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
     })
 }
 
-/// Joins the files. If the key was not among them, returns the file next to the certificate from which it was taken.
+/// Joins the files. If the key is in none of them, takes it from the key file next to the certificate, and also returns the path of that file.
 fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<(Joined, Option<PathBuf>)> {
     let mut pieces = Pieces::default();
     for file in files {

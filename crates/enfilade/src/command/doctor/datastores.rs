@@ -39,7 +39,7 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
             (None, Some(mode)) => findings.push(warning(&what, format!("in maintenance mode {mode}"))),
             (None, None) => findings.push(well(&what, row.root(&name))),
             (Some(found), _) => {
-                // The directory that is shut, which may be one above that of the datastore.
+                // The directory that this process cannot open: the directory of the datastore, or one above it.
                 let barrier = owner::barrier(row.root(&name).as_ref());
                 let barrier = barrier.map(|says| format!(": {says}")).unwrap_or_default();
                 findings.extend(found.into_iter().map(|found| match found.is_shut {
@@ -58,7 +58,8 @@ fn foreign_house(root: &Path, own: &Path) -> Option<PathBuf> {
     above.find(|place| place.join("facts/data.mdb").exists()).map(Path::to_owned)
 }
 
-/// A restored copy of a data directory names the directories of the server that was backed up.
+/// The warning about a directory in the data directory of another server. A restored copy of a data directory contains the paths of the server that
+/// was backed up.
 fn of_other_server(root: &str, house: &Path) -> String {
     format!(
         "`{root}` is in the data directory of another server, `{}`: if both servers use this directory, each server permits requests that the other \

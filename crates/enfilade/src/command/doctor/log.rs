@@ -8,11 +8,11 @@ use enfilade_sources::lmdb::Lmdb;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a running server is given to write the newest changes. It looks for changes every half second.
+/// How long a running server is given to write the newest changes. The server looks for changes every half second.
 const PATIENCE: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(100);
 
-/// Whether changes wait for their line in the log; and if they do, why.
+/// Whether some changes have no line in the log yet, and why.
 pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "audit log";
     let mut waited = Duration::ZERO;
@@ -58,7 +58,7 @@ fn said_of(count: usize, servers: &[u32]) -> String {
             "{changes} not in the log yet, because no server runs: the next server writes them at its start"
         );
     };
-    // Standard error of another user's process cannot be read.
+    // The standard error of another user's process cannot be examined.
     let place = std::fs::read_link(format!("/proc/{first}/fd/2"));
     let place = place.map(|place| format!(" `{}`", place.display())).unwrap_or_default();
     format!(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The most entries to examine in one datastore, so that `enfilade doctor` ends soon.
+/// The maximum number of entries that are examined in one datastore, so that `enfilade doctor` ends soon.
 const LOOKED_AT_MAX: usize = 100_000;
 
 /// Warnings about entries below this directory; empty if clients can see all of them.

@@ -24,7 +24,7 @@ pub(super) enum Target<'a> {
 
 /// Refuses a file that exists, unless `force` is set: the file may be the only good backup.
 pub(in crate::command) fn refuse_existing(file: &Path, force: bool) -> anyhow::Result<()> {
-    // A symbolic link counts as an existing file, too: the rename would replace it.
+    // A symbolic link counts as an existing file, too: the rename at the end would replace the link.
     if std::fs::symlink_metadata(file).is_ok() && !force {
         bail!("`{}` already exists: give another name, or --force to replace it", file.display());
     }
@@ -79,7 +79,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The directory in which the facts are gathered: that of the file, which has room for them.
+    /// The directory in which the facts are gathered: the directory of the target file, which needs room for them anyway, or else the data directory.
     pub(super) fn spool<'s>(&'s self, data: &'s Path) -> &'s Path {
         match self {
             Target::File(file) => directory_of(file),
@@ -87,7 +87,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Writes everything that `write` writes.
+    /// Opens the target, and calls `write` with it.
     pub(super) fn write(
         &self,
         mut write: impl FnMut(&mut dyn Write) -> io::Result<()>,

@@ -14,7 +14,7 @@ pub(super) enum Before {
     Nothing,
     /// The store and its newest acknowledged revision.
     At(At),
-    /// Neither can be read.
+    /// Neither the store nor its newest revision can be read.
     Unknown,
 }
 
@@ -28,9 +28,10 @@ impl Before {
         }
     }
 
-    /// Which changes a restore of this copy has undone, and where they are listed. `None` if it has undone none. `at` is the revision of the restore.
+    /// Which changes a restore of this copy has undone, and where these changes are listed; `None` if no change was undone. `at` is the revision of
+    /// the restore.
     pub(super) fn undone(self, origin: &Origin, at: At, data: &Path, is_set_aside: bool) -> Option<String> {
-        // The restore itself is one change after the newest one of the old facts, or of the copy if that is newer.
+        // The restore itself is a change. Its revision follows the newest revision of the old facts, or of the copy if the copy has a newer one.
         let lost = at.revision.0.saturating_sub(origin.revision).saturating_sub(1);
         let what = match (self, lost) {
             (Before::Nothing, _) => return None,
@@ -51,14 +52,15 @@ impl Before {
     }
 }
 
-/// What is known if the copy is of another store, or of a copy of this store that was changed elsewhere. Each store counts its own revisions, so they do
-/// not tell what the copy lacks. `None` if the copy is of this store.
+/// The warning if the copy is of another store, or of a copy of this store that was changed elsewhere; `None` if the copy is of this store. Each
+/// store counts its own revisions, so they do not show which changes the copy lacks.
 fn of_another(before: At, origin: &Origin) -> Option<String> {
     let is_same = before.store.to_string() == origin.store;
     let whose = match is_same {
         true if origin.revision <= before.revision.0 => return None,
         true => format!(
-            "the copy is of this store, but has revision {}, and the newest revision here was {}: it was made where the store was changed separately",
+            "the copy is of this store, but has revision {}, and the newest revision here was {}: it is of a copy of this store that \
+             was changed elsewhere",
             origin.revision, before.revision
         ),
         false => {
@@ -66,14 +68,14 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
         }
     };
     Some(format!(
-        "{whose}; revocations, deletions, disabling and removals of rights (NoAccess included) that were made here after {} are not in the copy, and \
-         earlier ones are in it only if they were made before the histories of the two stores separated; those that are not in it have no effect any \
-         more: make these changes again; the log of the server lists them: lines with \"event\":\"change\"",
+        "{whose}; revocations, deletions, disabling and removals of rights (NoAccess included) that were made here after {} are not in the copy; \
+         earlier ones are in the copy only if they were made before one store was copied from the other; changes that are not in the copy have no \
+         effect any more: make them again; the log of the server lists them: lines with \"event\":\"change\"",
         output::time(origin.unix_seconds)
     ))
 }
 
-/// The undone changes, what this means, and where they are listed.
+/// The text about the undone changes: what the loss means, and where the changes are listed.
 fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool) -> String {
     let (valid, after) = (valid_again(origin.unix_seconds), origin.revision);
     match is_set_aside {
@@ -101,7 +103,7 @@ pub(in crate::command) fn valid_again(unix_seconds: i64) -> String {
     )
 }
 
-/// Where changes are that `facts log` does not show.
+/// The text that says where changes are listed that `facts log` does not show.
 pub(in crate::command) fn see_log(after: u64) -> String {
     format!(
         "`facts log` shows only recent changes (at least those of the last hour); older changes are in the log of the server: lines with \
@@ -109,7 +111,7 @@ pub(in crate::command) fn see_log(after: u64) -> String {
     )
 }
 
-/// Where the changes are, if the facts that had them are lost.
+/// The text that says where the lost changes are listed, if the store that had them cannot be read any more.
 pub(super) fn only_in_log(after: u64) -> String {
     format!(
         "the log of the server lists the lost changes: see its lines with \"event\":\"change\" and a revision above {after}"

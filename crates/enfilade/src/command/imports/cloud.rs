@@ -204,7 +204,7 @@ impl Api {
         })
     }
 
-    /// As [`Api::list_if_served`], in a session for the system. The inner error also says why there is no such session.
+    /// Like [`Api::list_if_served`], but in a session for the system. The inner error also says why there is no such session.
     pub(super) async fn list_for_system(
         &mut self,
         path: &str,
@@ -220,7 +220,7 @@ impl Api {
         rows
     }
 
-    /// As [`Api::list_for_system`]; if there is no session for the system, in the session of the login.
+    /// Like [`Api::list_for_system`]. If there is no session for the system, uses the session of the login.
     pub(super) async fn list_in_widest_session(
         &mut self,
         path: &str,
@@ -232,7 +232,7 @@ impl Api {
         }
     }
 
-    /// The token of a session for the system, or why there is none. The session of the login is exchanged for it once.
+    /// The token of a session for the system, or why there is none. The first call exchanges the session of the login for such a session.
     async fn system(&mut self) -> anyhow::Result<Result<String, String>> {
         if let Some(system) = &self.system {
             return Ok(system.clone());
@@ -248,8 +248,8 @@ impl Api {
         Ok(system)
     }
 
-    /// Reads one record, or asks whether something is so. `None` if the server answers 404, or 501 because it does not support the call. The inner
-    /// error says why the server refused the call.
+    /// Reads one record, or checks whether a record exists. Returns `None` if the server answers 404, or 501 because it does not support the call.
+    /// The inner error says why the server refused the call.
     pub(super) async fn find(&mut self, path: &str) -> anyhow::Result<Result<Option<Value>, String>> {
         let path = format!("/v3/{path}");
         let (status, _, body) = self.ask(Method::GET, &path, "").await?;
@@ -384,7 +384,8 @@ fn page(body: &[u8], many: &str, take: &mut impl FnMut(Value)) -> anyhow::Result
     }
 }
 
-/// Reads a page row by row. The page of a large cloud has hundreds of thousands of rows, which as values need ten times the memory of their text.
+/// Reads a page row by row. The page of a large cloud has hundreds of thousands of rows. As JSON values, they would need ten times the memory of
+/// their text.
 struct Page<'p, T> {
     many: &'p str,
     take: &'p mut T,

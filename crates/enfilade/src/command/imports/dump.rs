@@ -26,15 +26,15 @@ impl Table {
         row.get(at)?.as_deref()
     }
 
-    /// The values of one column by those of another column. Rows in which one of them is NULL are left out.
+    /// Maps the values of the column `key` to the values of the column `value`. Rows in which one of the two is NULL are left out.
     fn pairs(&self, key: &str, value: &str) -> HashMap<String, String> {
         let pair =
             |row: &Values| Some((self.value(row, key)?.to_owned(), self.value(row, value)?.to_owned()));
         self.rows.iter().filter_map(pair).collect()
     }
 
-    /// Refuses a table without a column that is needed, because a record without its expiry would be valid for ever, and two rows with the same key,
-    /// because one would replace the other.
+    /// Refuses a table that lacks a needed column: for example, a record without its expiry would be valid for ever. Also refuses two rows with the
+    /// same key, because one row would replace the other.
     fn check(&self, described: &Described) -> anyhow::Result<()> {
         let Described { name, columns, keys } = described;
         if let Some(missing) =
@@ -100,7 +100,7 @@ pub(super) struct DumpedOption {
 /// A table that is read.
 struct Described {
     name: &'static str,
-    /// The columns that it must have.
+    /// The columns that the table must have.
     columns: &'static [&'static str],
     /// Sets of columns. No two rows have the same values in all columns of a set.
     keys: &'static [&'static [&'static str]],
@@ -144,12 +144,13 @@ const TABLES: [Described; 6] = [
     ),
 ];
 
-/// The names of these tables, as arguments of `mysqldump`.
+/// The names of the tables that are read, as arguments of `mysqldump`.
 pub(super) fn names_of_tables() -> String {
     TABLES.map(|table| table.name).join(" ")
 }
 
-/// The largest dump that is read, in bytes: reading needs its size in memory. A dump of the tables alone that are read has about 400 bytes for each user.
+/// The largest dump that is read, in bytes. Reading needs as much memory as the dump has bytes. A dump of only the tables that are read has about 400
+/// bytes for each user.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
 
 /// Reads the dump in a file.
@@ -298,7 +299,7 @@ fn options(table: &Table) -> Vec<DumpedOption> {
     table.rows.iter().filter_map(option).collect()
 }
 
-/// The columns of a CREATE TABLE. Reads the rest of the statement.
+/// Reads the columns of a CREATE TABLE, and skips the rest of the statement.
 fn columns(reader: &mut Reader<'_>) -> anyhow::Result<Vec<String>> {
     const RULES: [&str; 7] = ["PRIMARY", "UNIQUE", "KEY", "CONSTRAINT", "FOREIGN", "CHECK", "INDEX"];
     reader.expect(Part::Sign('('))?;
@@ -322,7 +323,7 @@ fn columns(reader: &mut Reader<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 impl Table {
-    /// Reads `(…),(…);` after an optional list of columns.
+    /// Reads the rest of an INSERT after the name of the table: an optional list of columns, and `VALUES (…),(…);`.
     fn read(&mut self, reader: &mut Reader<'_>) -> anyhow::Result<()> {
         let here = *reader;
         if reader.has(Part::Sign('('))? {

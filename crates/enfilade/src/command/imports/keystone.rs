@@ -173,8 +173,8 @@ fn id<I: FromStr>(row: &Value, name: &str) -> Option<I> {
     row.get(name)?.as_str()?.parse().ok()
 }
 
-/// A value that limits a record: `Some(None)` if it is absent or null, and `None` if it cannot be read. A record with such a value is left out: without
-/// the limit it would have more rights.
+/// Reads a field that limits the rights of a record. Returns `Some(None)` if the field is absent or null, and `None` if it cannot be read. In the
+/// second case the caller leaves out the record: without the limit the record would have more rights.
 fn term<'r, T>(row: &'r Value, name: &str, read: impl Fn(&'r Value) -> Option<T>) -> Option<Option<T>> {
     match row.get(name) {
         None | Some(Value::Null) => Some(None),
@@ -186,8 +186,8 @@ fn domain(row: &Value, name: &str) -> Option<DomainId> {
     DomainId::from_keystone(row.get(name)?.as_str()?).ok()
 }
 
-/// Whether a record is enabled. A record without `enabled` is enabled. `None` if it cannot be read: such a record is left out, because it may be
-/// disabled.
+/// Whether a record is enabled. A record without the field `enabled` is enabled. Returns `None` if the field cannot be read: then the record is left
+/// out, because it may be disabled.
 fn is_enabled(row: &Value) -> Option<bool> {
     row.get("enabled").map_or(Some(true), Value::as_bool)
 }
@@ -256,8 +256,8 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     Ok(asked)
 }
 
-/// Gives the users or groups of all domains to `take`. If domains have directories of their own, Keystone lists only one domain at a time. A domain whose directory does
-/// not answer does not stop the import: the report names it.
+/// Gives the users or groups of all domains to `take`. If domains have directories of their own, Keystone lists only one domain at a time. A domain
+/// whose directory does not answer does not stop the import: the report names the domain.
 async fn of_domains(
     api: &mut Api,
     asked: &mut Asked,
@@ -286,8 +286,8 @@ fn password(asked: &mut Asked, user: &Value, dump: &Dump) -> Option<Password> {
     None
 }
 
-/// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent. The parents of the last rows form a cycle,
-/// if there is one: the import reports it.
+/// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent. If the parents of some rows form a
+/// cycle, these rows come last, and the import reports them.
 fn outer_first(rows: Vec<Value>, parent: &str) -> Vec<Value> {
     let ids: HashSet<String> = rows.iter().filter_map(|row| text(row, "id")).collect();
     let mut below: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -380,8 +380,9 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// Why the password or the secret of this method is not imported: the rules of the user need more, and would be satisfied by the method alone here,
-/// because this server does not have the other methods. `then` is what the operator does after the rules were changed.
+/// Why the password or secret of the login method `method` is not imported; `None` if nothing is against it. The reason is that the user's rules need
+/// further methods that this server does not have, so that here the rules would accept `method` alone. `then` says what the operator does after a
+/// change of the rules.
 fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let rules = rules(user);
     let is_alone = [method.to_owned()];
@@ -394,7 +395,7 @@ fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let unknown = rules.iter().flatten().filter(|name| Methods::named(name).is_none());
     let unknown: BTreeSet<String> = unknown.map(|name| format!("`{}`", excerpt(name))).collect();
     let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
-    // An access token is accepted together with a receipt, which has the password.
+    // An access token is accepted together with a receipt, which proves the method `password`.
     let example = if method == "oauth1" { "password,oauth1".to_owned() } else { format!("{method},totp") };
     Some(format!(
         "the rules of the user for multi-factor authentication name {}, which this server does not have, so `{method}` alone would be enough here: \

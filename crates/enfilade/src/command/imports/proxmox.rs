@@ -55,7 +55,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     let passwd = |name: &str| command(&format!("user passwd {}", output::word(name)));
     let root = Userid::root_pam().to_string();
     let without = report.names("user", |item| item.differs.is_some());
-    // A user who lost the password here on purpose needs no step.
+    // If the password of a user was taken away here on purpose, no step is needed.
     let passwords = |is_so: fn(&Imported) -> bool| report.names("password", is_so);
     let taken_away = passwords(Imported::was_taken_away);
     let left_out =
@@ -75,7 +75,8 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
             some(&factors)
         );
         let mut commands = vec![passwd(first)];
-        // An import with this option would give the passwords, roles and tokens of the source to records that may be others.
+        // If records here may be others than those of the source, this command is not proposed: it would give them the passwords, roles and tokens of
+        // the source.
         if !report.has_doubts() && !passwords(Imported::needs_second_factor).is_empty() {
             why.push_str(", or let the old passwords alone be enough");
             let all = format!("import proxmox {directory} --without-second-factor --same-source");
@@ -115,7 +116,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         next.push(Step { why: why.to_owned(), commands: shut.iter().take(5).map(open).collect() });
     }
     if let Some(first) = report.names("datastore", |item| item.left_out.is_none()).first() {
-        let why = "an imported datastore has no ACL, so the mode bits of its files count besides the roles, and nobody can write into a \
+        let why = "an imported datastore has no ACL, so the mode bits of its files also decide who has access, and nobody can write into a \
                    directory that belongs to another user of this machine; give rights with an ACL";
         let acl = format!("acl set {first} / 'allow USER@REALM modify inherit=files,dirs' --recursive");
         next.push(Step { why: why.to_owned(), commands: vec![command(&acl)] });

@@ -141,14 +141,15 @@ impl Report {
         found.map(|item| item.name.as_str()).collect()
     }
 
-    /// Whether users, tokens or datastores existed here before the import, which may be others than those of the source.
+    /// Whether users, tokens or datastores existed here before the import. They may be others than those with the same names in the source.
     pub(super) fn has_doubts(&self) -> bool {
         let kinds = ["user", "token", "datastore"];
         self.items.iter().any(|item| kinds.contains(&item.kind) && item.exists_here())
     }
 }
 
-/// How many records have the same further columns. If most differ, for example because they name other records, only the sum helps.
+/// Counts the records that have the same further columns. If there are more than [`LISTED_MAX`] different columns, for example because the reasons
+/// name other records, returns only the total, with empty columns.
 fn summed(all: impl Iterator<Item = Vec<String>>, columns: usize) -> Vec<(Vec<String>, usize)> {
     let mut sums: Vec<(Vec<String>, usize)> = Vec::new();
     let mut count = 0;

@@ -35,7 +35,7 @@ impl Before {
         if self.had_facts || !is_gone() {
             return;
         }
-        // The store itself was removed under its lock: one that is there now was made by another process since then.
+        // The store was removed under its lock. If there is a store now, another process has made it since then.
         if !self.had_keys {
             let _ = std::fs::remove_dir_all(self.data.join(KEYS));
         }
@@ -46,7 +46,7 @@ impl Before {
     }
 }
 
-/// Whether nothing has this path. A path that cannot be examined is not missing.
+/// Whether nothing exists at this path. A path that cannot be examined counts as existing.
 fn is_missing(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_err_and(|why| why.kind() == ErrorKind::NotFound)
 }
@@ -94,7 +94,7 @@ mod tests {
         let revision = create(&data);
         Before::look(&data).restore(revision);
         assert!(is_there("facts/data.mdb"));
-        // A directory that cannot be examined counts as one that was there.
+        // A directory that cannot be examined counts as existing.
         let looped = scratch.path().join("looped");
         std::os::unix::fs::symlink("looped", &looped).unwrap();
         let before = Before::look(&looped);

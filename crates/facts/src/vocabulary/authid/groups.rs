@@ -24,7 +24,7 @@ impl GroupName {
         let expected =
             "expected 1 to 255 characters, without control characters and without blanks at the ends";
         check_trimmed("group name", name, limits::NAME_CHARS_MAX, expected)?;
-        // A group of the realm `local` is also written without its realm, so only the name counts.
+        // A group of the realm `local` is also written without its realm, so only the length of the name counts.
         let bytes = if realm == Realm::local() { name.len() } else { name.len() + 1 + realm.as_str().len() };
         let is_plain = bytes <= limits::USERID_BYTES_MAX && realm.0.is_plain && is_safe_id(name);
         Ok(GroupName { name: Text { text: name.into(), is_plain }, realm })
@@ -82,8 +82,8 @@ impl fmt::Debug for GroupName {
     }
 }
 
-/// A project or a role of a domain, as commands write it: `name@domain`. The name is any text. If the domain does not fit the grammar of a realm, or if
-/// the name has invisible characters, both are percent-encoded, as in a [`Userid`].
+/// A project or a role of a domain, as commands write it: `name@domain`. The name is any text. If the domain does not fit the grammar of a realm, or
+/// if the name has invisible characters, both are percent-encoded, as in a [`Userid`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameInDomain {
     /// The name.
@@ -143,7 +143,7 @@ impl FromStr for Ugid {
 impl fmt::Display for Ugid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // As in the file: keys of facts contain this text, and it must be read as the same grantee.
+            // The text is the same as in the file. Keys of facts contain this text, and reading it must give the same grantee.
             Ugid::Authid(authid) => f.write_str(&authid.to_proxmox()),
             Ugid::Group(group) => write!(f, "@{}", group.name()),
         }

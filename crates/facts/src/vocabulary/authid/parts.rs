@@ -1,4 +1,4 @@
-//! The realm and the name of a token: names that are written as they are if they fit Proxmox's grammar.
+//! Realms and names of tokens. A name that fits Proxmox's grammar is written as it is.
 
 use super::super::{Malformed, Word, is_safe_id};
 use crate::limits;
@@ -9,11 +9,11 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Realm(pub(super) Text);
 
-/// The name of an API token or application credential, unique to its owner.
+/// The name of an API token or application credential, unique among the tokens of its owner.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenName(pub(super) Text);
 
-/// A name with the note whether it fits the grammar of its kind. The note is a function of the text; requests are logged without computing it again.
+/// A name, and whether it fits Proxmox's grammar for its kind. This is computed once and stored, because every log line of a request needs it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Text {
     pub(super) text: Word,

@@ -12,7 +12,8 @@ fn encoded(text: &str) -> PercentEncode<'_> {
     percent_encode(text.as_bytes(), UNENCODED)
 }
 
-/// Like [`encoded`], for a text of any length that a client sent: `~`, which is otherwise encoded, stands for all characters after the longest name.
+/// Like [`encoded`], for a text of any length that a client sent. A text that is longer than the longest name is cut there, and `~` follows. In a
+/// name, `~` itself is encoded.
 fn encoded_start(text: &str) -> impl Iterator<Item = &str> {
     let end = text.char_indices().nth(limits::NAME_CHARS_MAX).map(|(end, _)| end);
     let start = end.and_then(|end| text.get(..end)).unwrap_or(text);

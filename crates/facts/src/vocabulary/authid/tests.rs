@@ -111,7 +111,7 @@ fn no_user_is_written_like_a_group() {
     assert!(Ugid::Authid(staff.clone()).to_string().parse::<Ugid>().is_err(), "acl.cfg cannot contain it");
     let token = Authid { token: Some("t".parse().unwrap()), ..staff };
     assert_eq!(Authid::from_proxmox(&token.to_proxmox()), Ok(token));
-    // A name of a file can have characters that are not visible, and is then the same grantee in a key of facts.
+    // A name in a file can contain invisible characters. Its text in a key of facts means the same grantee.
     let unseen: Ugid = "a\u{200b}b@pbs!t".parse().unwrap();
     assert_eq!((unseen.to_string().as_str(), unseen.to_string().parse()), ("a\u{200b}b@pbs!t", Ok(unseen)));
     let odd = Authid::from(user("a b", "local"));
@@ -228,7 +228,7 @@ proptest! {
 
     #[test]
     fn a_text_is_read_as_one_name_or_refused(text in odd_text(), rest in odd_text()) {
-        // The parts of a text that is accepted spell an authid that is read in the same way.
+        // If a text is accepted as an authid, the spelling of this authid is read as the same authid.
         for text in [format!("{text}@{rest}"), format!("{text}@%{rest}")] {
             if let Ok(authid) = text.parse::<Authid>() {
                 prop_assert_eq!(authid.to_string().parse::<Authid>().unwrap(), authid);

@@ -1,4 +1,4 @@
-//! Follows symbolic links, so that a change of the file to which a link leads is noticed.
+//! Finds the files to which symbolic links lead, so that the server can watch these files, too.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 /// The maximum number of links that are followed from one file, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// The files and links to which the symbolic links in these directories lead, each step of the way, and the steps to the directories themselves. The
-/// links in the directories are not in the result.
+/// For each symbolic link in these directories: the file to which it leads, and all further links on the way to this file. Also all links on the
+/// paths of the directories themselves. The links in the directories are not in the result.
 pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut steps = BTreeSet::new();
     for directory in directories {
@@ -28,7 +28,7 @@ pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     steps
 }
 
-/// Adds the links on the way to a path, and the file at its end, unless only links are wanted.
+/// Adds all links on the way to `path` to `steps`. If there is such a link, and `only_links` is false, also adds the file at the end of the way.
 fn follow(path: &Path, only_links: bool, steps: &mut BTreeSet<PathBuf>) {
     let names = |path: &Path| -> Vec<OsString> {
         let name = |part: Component<'_>| match part {
@@ -38,7 +38,7 @@ fn follow(path: &Path, only_links: bool, steps: &mut BTreeSet<PathBuf>) {
         };
         path.components().rev().filter_map(name).collect()
     };
-    // The last name is the next one.
+    // `left` contains the names that must still be followed, in reverse order: the last one is followed next.
     let (mut at, mut left, mut links) = (PathBuf::from("/"), names(path), 0);
     while let Some(name) = left.pop() {
         if name == ".." {

@@ -294,7 +294,8 @@ impl<'r> Run<'r> {
             return self.read_more(at, have);
         }
         if count > 0 && !is_whole(bytes) {
-            // A short read may have stopped before the end of the file. The file is read until a read returns nothing.
+            // The read returned less than the buffer can hold, and the bytes do not end like a PEM file. So the end of the file may be missing, and
+            // the file is read until a read returns nothing.
             return self.read_more(at, have);
         }
         (self.each)(file, Ok(bytes));

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Watches directories.
 pub struct DirectoryWatch {
     watch: OwnedFd,
-    /// The paths of each watched directory: links can lead to the same directory.
+    /// The paths of each watched directory, by the number of its watch. A directory has several paths if links lead to it.
     directories: BTreeMap<i32, Vec<PathBuf>>,
 }
 
@@ -23,7 +23,7 @@ pub struct DirectoryWatch {
 pub enum Changed {
     /// Changes of these files; empty if nothing changed.
     Files(BTreeSet<PathBuf>),
-    /// The kernel lost events, or a directory itself was changed. All files must be read again.
+    /// The kernel lost events, or a directory itself was removed, moved or unmounted. All files must be read again.
     Everything,
 }
 
@@ -47,7 +47,7 @@ impl Changed {
 }
 
 impl DirectoryWatch {
-    /// Watches directories from now on, and as many of the directories `also` as can be watched.
+    /// Watches `directories` and `also` from now on. A directory in `also` that cannot be watched is left out.
     ///
     /// # Errors
     /// When one of `directories` does not exist, or the limit of watches is reached.

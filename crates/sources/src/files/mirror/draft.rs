@@ -11,9 +11,9 @@ pub(super) struct Draft<'v, 's> {
     pub(super) added: usize,
     pub(super) changed: usize,
     pub(super) removed: usize,
-    /// The problems of each file, without its name.
+    /// The problems of each file. The texts do not contain the name of the file.
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
-    /// The second at which the first of the last good facts exceeds the stale limit.
+    /// The first second, since the epoch, at which last good facts exceed the stale limit.
     pub(super) due: Option<i64>,
     now: Clocks,
     stale_limit: i64,

@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Realm, TokenNam
 use enfilade_facts::{SourceError, View};
 use std::collections::HashMap;
 
-/// The users and tokens of the facts. They are read all at once, or each one when it is needed.
+/// The users and tokens of the facts. Either all of them are read at once ([`People::all`]), or each one when it is needed ([`People::one_by_one`]).
 pub(super) struct People<'v, 's> {
     view: &'v View<'s>,
     domains: HashMap<Realm, DomainId>,

@@ -176,7 +176,7 @@ fn the_record_of_a_file_says_how_it_stands() {
     assert_eq!(bench.file(FileName::Datastores).unwrap().good, None);
 }
 
-/// The file is read, and then changed without a new change time, as it can happen with coarse file times.
+/// The file is read, and then changed without a new change time. This can happen because the times of files are coarse.
 #[test]
 fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
     for other_process in [false, true] {

@@ -18,8 +18,8 @@ use enfilade_facts::{Row as _, SourceError};
 pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Secrets>,
-    /// The users and tokens in `user.cfg` whose entries changed since the last look. Only these are compared. `None` if it is not known which entries
-    /// changed.
+    /// The users and tokens whose entries in the files changed since the last look. Only these users and tokens are compared. `None` if it is not
+    /// known which entries changed.
     pub(super) changed: Option<Vec<Authid>>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
     let of_secrets = said.hashes().map(|hashes| &hashes.problems).into_iter().flatten();
     problems.extend(of_secrets.map(|problem| (FileName::Secrets, problem.clone())));
     problems.into_iter().for_each(|(file, problem)| draft.problem(file, problem));
-    // The lookup of one record takes as long as a scan of ten records.
+    // The lookup of one record takes as long as a scan of ten records. So records are looked up one by one only if at most a tenth of them is needed.
     let few = draft.view.tally(Credential::TABLE, &[])?.count / 10;
     let changed = match (said.secrets, &said.changed) {
         (_, None) => None,
@@ -52,7 +52,7 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
         Some(changed) if changed as u64 <= few => People::one_by_one(draft.view),
         _ => match People::all(draft.view) {
             Err(why @ SourceError::Damaged { .. }) => {
-                // The other entries are mirrored, and no user is removed.
+                // The entries in the files are still mirrored, but no user is removed, because the list of all users cannot be read.
                 draft.problem(FileName::Users, format!("{why}"));
                 People::one_by_one(draft.view)
             }
@@ -107,8 +107,8 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Calls `compare` for a user or token. If its record is damaged, this is only reported: a damaged record already refuses access, and the other
-    /// records still follow the files.
+    /// Calls `compare` for a user or token. If a record is damaged, this is only reported as a problem: a user or token with a damaged record is
+    /// refused already, and the other records still follow the files.
     fn told(
         &mut self,
         authid: &Authid,

@@ -24,7 +24,7 @@ impl Watch {
     }
 
     /// Starts a new watch if the directories to watch changed, because a link was changed or a directory was made. Returns whether a new watch was
-    /// started. Events of the old watch are lost.
+    /// started. In this case the caller must not wait, because events of the old watch may be lost.
     fn renew(&mut self, set: &FileSet) -> bool {
         let directories = directories(set);
         if self.inotify.is_some() && directories == self.watched {

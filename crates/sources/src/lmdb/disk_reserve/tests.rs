@@ -32,7 +32,8 @@ fn takes(requester: Requester, n: u8) -> Change {
     Change::requested_by(requester, audit()).end(Revoked::Token([n; 16])).clone()
 }
 
-/// Opens a store with a reserve of the usual size, on a file system with free space that allocates it as `allocate` does. The file has no space yet.
+/// Opens a store with a reserve of the usual size. The file system has free space, and allocates space with the function `allocate`. The file has no
+/// disk space yet.
 fn open_on(path: &Path, allocate: fn(&File, u64, u64) -> Result<(), Errno>) -> Lmdb {
     CALLS.set(0);
     drop(Lmdb::open(path).unwrap());
@@ -113,12 +114,12 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
             let said = |why: &String| why.contains("the disk is full: make room") && why.contains(kept_for);
             assert!(answer.as_ref().err().is_none_or(said), "{answer:?}");
         }
-        // A file that has changed is followed, also if the file gives rights.
+        // A change that follows an edited file is committed, even if it gives rights.
         assert!(commit(&|n| gives_by(File, n)).is_ok(), "{left}");
         leave(&lmdb, left);
         let takes = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Takes).is_ok());
         assert_eq!(takes, expected[1..]);
-        // A command that gives rights with a file is refused if it would find no reserve.
+        // A command that would give rights by editing a file is refused before it edits the file, if the reserve is missing.
         let gives = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Gives).is_ok());
         assert_eq!(gives, [expected[0]; 2], "{left}");
     }
@@ -128,7 +129,8 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
 fn a_refused_change_does_not_take_others_with_it() {
     let scratch = Scratch::new();
     let lmdb = open_on(&scratch.path().join("facts"), full);
-    // Without the reserve, a change is refused before it is written. With just the reserve, it is refused after all changes were written.
+    // If there is no reserve, a change is refused before it is written. If there is exactly the reserve, the change is refused after all changes of
+    // the transaction were written.
     for (n, left) in [(10, 0), (20, RESERVE_BYTES)] {
         leave(&lmdb, left);
         let takes = takes(Requester::Administrator, n);
@@ -203,7 +205,8 @@ fn the_rest_of_a_disk_is_not_allocated_if_it_is_less_than_the_reserve() {
     }
 }
 
-/// Only a file system that cannot allocate in advance has no reserve. Any other error is one.
+/// Only if the file system cannot allocate in advance, changes are committed without a reserve. After any other error of the allocation, they are
+/// refused.
 #[test]
 fn an_error_of_the_disk_is_not_an_endless_reserve() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! Splits a dump into statements. Users of the source choose texts in it, so the reader always knows where a text ends: it reads every statement, also
-//! of tables that nobody needs, and refuses what it does not understand.
+//! Splits a dump into statements. A dump contains texts that users of the source chose, and such a text may look like a statement. So the reader
+//! reads every statement, also of tables that the import does not need, finds the end of each text, and refuses what it does not understand.
 
 use anyhow::bail;
 
@@ -15,7 +15,8 @@ pub(super) enum Part<'t> {
     Sign(char),
 }
 
-/// What a dump begins with. Only SQLite has no escapes with backslashes. The second beginning is that of `iterdump` in Python.
+/// The first line of a dump: one of these for SQLite (the second is written by `iterdump` of Python), else one of `MYSQL`. Only in dumps of SQLite, a
+/// backslash does not escape the next character.
 const SQLITE: [&str; 2] = ["PRAGMA foreign_keys=OFF;", "BEGIN TRANSACTION;"];
 const MYSQL: [&str; 5] = ["--", "/*", "CREATE TABLE ", "DROP TABLE ", "SET "];
 
@@ -37,7 +38,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The error for what is here instead. It names the line and nothing of the content, because a dump has secrets.
+    /// The error that something other than `expected` comes next. It gives the line, but nothing of the content, because a dump contains secrets.
     pub(super) fn wrong(&self, expected: &str) -> anyhow::Error {
         let read = self.whole.len() - self.rest.len();
         let line = 1 + self.whole.bytes().take(read).filter(|byte| *byte == b'\n').count();
@@ -96,7 +97,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether this part is next; then it is read.
+    /// Reads the next part, if it is `part`. Returns whether it is.
     pub(super) fn has(&mut self, part: Part<'_>) -> anyhow::Result<bool> {
         let mut ahead = *self;
         let is_next = ahead.next()? == Some(part);
@@ -200,7 +201,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The offset of the quote that ends a text. A doubled quote does not end it.
+/// The offset of the quote that ends a text. A doubled quote does not end the text.
 fn end_of_text(text: &str, has_escapes: bool) -> Option<usize> {
     let mut bytes = text.bytes().enumerate().peekable();
     while let Some((at, byte)) = bytes.next() {
@@ -237,7 +238,7 @@ fn unescaped(text: &str) -> String {
     value
 }
 
-/// Decodes the argument of `unistr` as `sqlite3` writes it; `None` if it is different.
+/// Decodes the argument of `unistr` as `sqlite3` writes it; `None` if the text has another form.
 fn with_code_points(text: &str) -> Option<String> {
     let (mut value, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, escaped)) = rest.split_once('\\') {
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_dump_is_refused_with_the_line() {
-        // `sqlite3` prints rows alone without the line by which its dumps are known.
+        // If `sqlite3` prints only the rows of a table, the first line of a dump is missing.
         for bad in ["", "x", "INSERT INTO t VALUES(1);", "\u{feff}-- MySQL"] {
             assert!(Reader::new(bad).is_err(), "{bad}");
         }

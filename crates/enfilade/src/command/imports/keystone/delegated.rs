@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::{
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The end of the year 9999: an access token here always has an end, and some of Keystone have none.
+/// The expiry of an access token that never expires in Keystone: the end of the year 9999. On this server, every access token has an expiry.
 const NEVER: i64 = 253_402_300_799;
 
 /// The names of methods of authentication.
@@ -25,13 +25,13 @@ fn role_ids(rows: &[Value]) -> Option<Vec<RoleId>> {
     rows.iter().map(|role| id(role, "id")).collect()
 }
 
-/// A time in seconds, 0 if there is none, and at least 1 if there is one. `None` if it cannot be read.
+/// The expiry of a record in seconds since the epoch: 0 if it has none, and at least 1 if it has one. `None` if the expiry cannot be read.
 fn end(row: &Value) -> Option<i64> {
     Some(term(row, "expires_at", |end| from_rfc3339(end.as_str()?))?.map_or(0, |end| end.max(1)))
 }
 
-/// Adds the application credentials with their rights. The API does not show their secrets: without a dump the server refuses an application credential
-/// until it gets a new secret.
+/// Adds the application credentials with their rights. The API does not show their secrets. Without a dump, the server refuses an application
+/// credential until the credential gets a new secret.
 pub(super) async fn application_credentials(
     api: &mut Api,
     asked: &mut Asked,
@@ -62,7 +62,8 @@ pub(super) async fn application_credentials(
     Ok(())
 }
 
-/// The verifier of the secret. The hash of the dump is replaced by a fast one at the first use of a secret that Keystone generated.
+/// The verifier of an application credential: the hash in the dump. At the first use of the secret, a fast hash replaces it, if Keystone generated
+/// the secret.
 fn verifier(asked: &mut Asked, user: &Value, row: &Value, dump: &Dump) -> Verifier {
     let Some(hash) = text(row, "id").and_then(|id| dump.secrets.get(&id)) else { return Verifier::Missing };
     let lost = lost_factor(user, WITH_CREDENTIAL, "make a new secret with `enfilade token regenerate`");
@@ -99,7 +100,7 @@ fn credential(row: &Value, owner: UserId, verifier: Verifier) -> Option<CloudCre
     })
 }
 
-/// Adds the trusts. Those that are delegated again come after the trusts from which they come.
+/// Adds the trusts. A trust that was delegated from another trust comes after that trust.
 pub(super) async fn trusts(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let kind = "trust";
     let rows = shown_for_system(api, asked, "OS-TRUST/trusts", "trusts", kind).await?.unwrap_or_default();
@@ -110,7 +111,8 @@ pub(super) async fn trusts(api: &mut Api, asked: &mut Asked) -> anyhow::Result<(
             asked.left.push(Imported::left(kind, called, why));
             continue;
         }
-        // Keystone does not list the roles with the trusts. A trust that can no longer be used has no list, which the import reports.
+        // The list of trusts does not contain their roles. Keystone refuses to list the roles of a trust that can no longer be used, and the import
+        // reports this.
         match api.list_in_widest_session(&format!("OS-TRUST/trusts/{called}/roles"), "roles").await? {
             Ok(roles) => asked.each(kind, &[row], |row| {
                 Some(CloudRecord::Trust(id(row, "id")?, Box::new(trust(row, &roles)?)))
@@ -142,7 +144,7 @@ fn trust(row: &Value, roles: &[Value]) -> Option<Trust> {
     })
 }
 
-/// Adds the OAuth consumers and the access tokens. Both come only with their secrets, which are only in a dump.
+/// Adds the OAuth consumers and the access tokens. Both need their secrets, and only a dump contains the secrets.
 pub(super) async fn oauth(
     api: &mut Api,
     asked: &mut Asked,
@@ -240,7 +242,7 @@ mod tests {
         let once = json!({ "remaining_uses": 1, "redelegation_count": null, "redelegated_trust_id": null, "expires_at": null });
         let read = trust(&row(once), &roles).unwrap();
         assert_eq!((read.uses, read.redelegations, read.parent, read.expires), (Some(1), 0, None, 0));
-        // Terms that are not understood must not become wider ones.
+        // A trust whose terms cannot be read must be left out: without a term it would give more rights.
         for bad in [
             json!({ "remaining_uses": -1 }),
             json!({ "remaining_uses": "x" }),
@@ -302,7 +304,7 @@ mod tests {
         for (rules, is_whole) in [
             (json!([]), true),
             (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
-            // These rules refuse it here, too.
+            // On this server, these rules refuse a login with this method alone, too.
             (json!([["password", "totp"]]), true),
             (json!([["mapped"]]), false),
             (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),

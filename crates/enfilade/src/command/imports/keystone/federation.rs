@@ -11,7 +11,7 @@ use enfilade_facts::tables::{
 };
 use serde_json::Value;
 
-/// Adds the records of federation. The domains are already there.
+/// Adds the records of federation. The domains were added before.
 pub(super) async fn federation(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let kind = "mapping";
     let rows = shown(api, asked, "OS-FEDERATION/mappings", "mappings", kind).await?.unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) async fn federation(api: &mut Api, asked: &mut Asked) -> anyhow::Resu
     Ok(())
 }
 
-/// Whether a provider is enabled. A provider that does not say so is disabled (as in Keystone).
+/// Whether a provider is enabled. As in Keystone, a provider without the field `enabled` is disabled.
 fn is_enabled(row: &Value) -> bool {
     row.get("enabled").and_then(Value::as_bool).unwrap_or(false)
 }

@@ -12,14 +12,14 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{EndpointGroupId, EndpointId, PolicyId, RegisteredLimitId, ServiceId};
 use serde_json::Value;
 
-/// Adds the limits, policies and endpoint filters. The projects, regions, services and endpoints are already there.
+/// Adds the limits, policies and endpoint filters. The projects, regions, services and endpoints were added before.
 pub(super) async fn for_services(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     limits(api, asked).await?;
     policies(api, asked).await?;
     endpoint_filters(api, asked).await
 }
 
-/// The rows of a list. `None` if Keystone refuses to show the list, which the report says.
+/// The rows of a list. `None` if Keystone refuses to show the list; then the report says so.
 pub(super) async fn shown(
     api: &mut Api,
     asked: &mut Asked,
@@ -36,8 +36,8 @@ pub(super) async fn shown(
     }
 }
 
-/// The rows of a list that Keystone shows whole only to a session for the system. If Keystone issues none, or refuses the list, the report says so, and
-/// the rows are those that the session of the login sees.
+/// The rows of a list that Keystone shows whole only to a session for the system. If Keystone issues no such session, or refuses the list, the report
+/// says so, and the rows are those that Keystone shows to the session of the login.
 pub(super) async fn shown_for_system(
     api: &mut Api,
     asked: &mut Asked,
@@ -49,8 +49,8 @@ pub(super) async fn shown_for_system(
         Ok(rows) => Ok(Some(rows)),
         Err(refused) => {
             let why = format!(
-                "records of others may be missing: Keystone shows all of them only to a session for the system, and refused one ({refused}); \
-                 import again with `system_scope: all` instead of the project in clouds.yaml"
+                "records of others may be missing: Keystone shows all of them only to a session for the system, and refused such a session or \
+                 the list ({refused}); import again with `system_scope: all` instead of the project in clouds.yaml"
             );
             asked.left.push(Imported::left(kind, "", why));
             shown(api, asked, path, many, kind).await
@@ -76,7 +76,7 @@ async fn limits(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
         };
         Some(CloudRecord::ForServices(ServiceRecord::RegisteredLimit(id(row, "id")?, registered)))
     });
-    // Each limit has a registered limit.
+    // Each limit belongs to a registered limit, so without registered limits there are no limits.
     if registered.is_empty() {
         return Ok(());
     }
@@ -141,7 +141,8 @@ fn path_of(policy: &PolicyId, target: &PolicyTarget) -> String {
     }
 }
 
-/// Adds the policies and what they are for. Keystone has no list of associations: so it is asked about each.
+/// Adds the policies, and their associations with endpoints, services and regions. Keystone has no list of associations, so the import asks for each
+/// one.
 async fn policies(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let rows = shown(api, asked, "policies", "policies", "policy").await?.unwrap_or_default();
     asked.each("policy", &rows, |row| {

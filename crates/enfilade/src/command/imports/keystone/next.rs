@@ -65,8 +65,8 @@ pub(super) fn steps(
     }
     let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
     let why = format!(
-        "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
-         here{now}, then check them",
+        "tokens that Keystone issued stay valid only if this server has its keys: copy /etc/keystone/fernet-keys of the server of Keystone to `{}` \
+         while no server runs here{now}, then check the keys",
         home.fernet_keys().directory().display()
     );
     let commands = vec![command("keys check")];
@@ -74,7 +74,8 @@ pub(super) fn steps(
     next
 }
 
-/// The users of the source with the long ids of directories and identity providers. Their passwords are in the directory or identity provider. This server asks neither.
+/// A text about the users of the source that come from LDAP directories or identity providers, which have long ids. Only the directory or provider
+/// knows their passwords, and this server does not ask it.
 fn of_directories(things: &[CloudRecord]) -> String {
     let is_of_directory = |thing: &&CloudRecord| matches!(thing, CloudRecord::User(id, _) if id.is_long());
     match things.iter().filter(is_of_directory).count() {

@@ -281,7 +281,7 @@ fn whoever_has_seen_both_files_compares_what_was_changed_in_them() {
     assert!(!bench.user("u7@pbs").unwrap().1.enabled && bench.token("u7@pbs", "new").is_none());
 }
 
-/// An editor asks what its edit would change, before it writes the files: the look after the edit still compares only the changed entries.
+/// Before an editor writes the files, it asks which change the look after the edit would commit. This look still compares only the changed entries.
 #[test]
 fn the_question_what_a_look_would_commit_forgets_nothing_that_was_seen() {
     let mut bench = Bench::new();
