@@ -49,8 +49,12 @@ pub(crate) fn build() -> Value {
 }
 
 /// What is written from measurements.
-const NOT_SOURCE: [&str; 3] =
-    [":(exclude)bench/runs", ":(exclude)docs/benchmarks", ":(exclude)docs/benchmarks.md"];
+const NOT_SOURCE: [&str; 4] = [
+    ":(exclude)bench/runs",
+    ":(exclude)docs/benchmarks",
+    ":(exclude)docs/benchmarks.md",
+    ":(exclude)docs/campaigns.md",
+];
 
 /// The measured source.
 #[derive(Clone, Debug, PartialEq, Eq)]

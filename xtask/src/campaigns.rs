@@ -1,16 +1,18 @@
-//! Campaigns: long runs of tests that are short in CI. Each campaign is a test that reads its size from the environment, shows its progress, and ends
-//! with one line of results.
+//! The list of campaigns: long runs of tests that are short in CI. Each campaign is a test that reads its size from the environment, shows its progress,
+//! and ends with one line of results.
 
-use std::process::Command;
-
-/// A campaign: its name, its test, and its default size.
-struct Campaign {
-    name: &'static str,
-    test: &'static [&'static str],
-    n: u64,
+/// A campaign.
+pub struct Campaign {
+    /// The word after `cargo xtask`.
+    pub name: &'static str,
+    /// The arguments of `cargo test` that select its tests.
+    pub test: &'static [&'static str],
+    /// The default size.
+    pub n: u64,
 }
 
-const CAMPAIGNS: &[Campaign] = &[
+/// The campaigns.
+pub const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
@@ -80,36 +82,3 @@ const CAMPAIGNS: &[Campaign] = &[
         n: 20_000,
     },
 ];
-
-/// Whether a campaign of this name exists.
-pub(crate) fn knows(name: &str) -> bool {
-    CAMPAIGNS.iter().any(|campaign| campaign.name == name)
-}
-
-/// Runs a campaign: `--n N` for its size, `--seed N` for its random numbers.
-pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
-    let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == name).ok_or("no such campaign")?;
-    let mut n = campaign.n;
-    let mut seed = None;
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        let value = options.next().and_then(|value| value.parse::<u64>().ok());
-        let value = value.ok_or_else(|| format!("`{option}` needs a number"))?;
-        match *option {
-            "--n" => n = value,
-            "--seed" => seed = Some(value),
-            other => return Err(format!("no option `{other}`; known are --n and --seed")),
-        }
-    }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.arg("test").args(campaign.test).args(["--", "--nocapture", "--test-threads", "1"]);
-    command.env("ENFILADE_CAMPAIGN_N", n.to_string()).current_dir(xtask::root());
-    // Fewer cases for proptest, because a case of proptest takes longer than a step of a campaign.
-    command.env("PROPTEST_CASES", (n / 10).max(256).to_string());
-    if let Some(seed) = seed {
-        command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());
-    }
-    let status = command.status().map_err(|why| format!("cargo cannot be run: {why}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{name}: a check failed, see above")) }
-}

@@ -4,6 +4,7 @@ pub(crate) mod record;
 pub(crate) mod reference;
 pub(crate) mod scoreboard;
 pub(crate) mod chart;
+mod campaigns;
 
 use record::Record;
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ pub(crate) const RUNS: &str = "bench/runs";
 /// The list of goals.
 const GOALS: &str = "bench/GOALS.md";
 
-/// Writes the page of benchmarks and its pictures from the records.
+/// Writes the page of benchmarks, its pictures and the page of campaigns from the records.
 ///
 /// # Errors
 /// If a record cannot be read, or a file cannot be written.
@@ -35,15 +36,21 @@ pub fn write(root: &Path) -> Result<(), String> {
     })
 }
 
-/// The page of benchmarks and its pictures, as the records say.
+/// The page of benchmarks with its pictures, and the page of campaigns, as the records say.
 pub(crate) fn written(root: &Path) -> Result<Vec<(String, String)>, String> {
     let goals = std::fs::read_to_string(root.join(GOALS)).map_err(|why| format!("`{GOALS}`: {why}"))?;
-    Ok(scoreboard::written(&record::read_all(root)?, &goals))
+    let mut files = scoreboard::written(&record::read_all(root)?, &goals);
+    files.push((campaigns::PAGE.to_owned(), campaigns::written(&campaigns::read_all(root)?)));
+    Ok(files)
 }
 
 /// What is written from measurements, and is no source.
-const NOT_SOURCE: [&str; 3] =
-    [":(exclude)bench/runs", ":(exclude)docs/benchmarks", ":(exclude)docs/benchmarks.md"];
+pub const NOT_SOURCE: [&str; 4] = [
+    ":(exclude)bench/runs",
+    ":(exclude)docs/benchmarks",
+    ":(exclude)docs/benchmarks.md",
+    ":(exclude)docs/campaigns.md",
+];
 
 /// Those of the benchmarks, each a name with options, that have no record of a full run of the source as it is.
 ///

@@ -1,5 +1,6 @@
 //! The rules of the repository, as a library, so that tests can check them.
 
+pub mod campaigns;
 pub mod figures;
 pub mod messages;
 pub mod pages;

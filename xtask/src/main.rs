@@ -4,7 +4,7 @@
 
 mod answers;
 mod bench;
-mod campaigns;
+mod campaign;
 mod judges;
 mod mutants;
 mod packages;
@@ -62,7 +62,7 @@ cargo xtask COMMAND
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   page                  the page for browsers, driven in a real Chromium
-  scoreboard            write docs/benchmarks.md and its pictures from the records in bench/runs
+  scoreboard            write docs/benchmarks.md, its pictures and docs/campaigns.md from the records in bench/runs
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
   squeeze [--n N]       the most expensive input of each parser, N times: memory grows by 64 MiB at most, and other clients do not wait
   swaps [--n N]         a symlink replaces a directory during every method: none leaves the root
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         ["messages", "--json"] => messages(true),
         ["mutants", options @ ..] => mutants::run(options),
         ["scoreboard"] => xtask::figures::write(&xtask::root()),
-        [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
+        [name, options @ ..] if campaign::knows(name) => campaign::run(name, options),
         ["pages"] => xtask::pages::write(&xtask::root(), None),
         ["pages", "--binary", binary] => xtask::pages::write(&xtask::root(), Some(binary.as_ref())),
         ["help"] | [.., "--help" | "-h"] | [] => {

@@ -49,8 +49,13 @@ pub(crate) async fn put(call: Call) -> Answer {
         trace.event.revision = begun.revision();
         let replaces = begun.existing().is_some();
         let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
-        let uploading = receive(begun, body, digests, pace, &mut trace).await?;
+        let (mut uploading, digests, last) = receive(begun, body, digests, pace, &mut trace).await?;
         let meta = blocking_failure(uploading.share(), move || {
+            let digests = add(digests, &last);
+            if !digests.into_iter().all(Running::holds) {
+                return Err(RequestError::Digest.into());
+            }
+            uploading.write(&last)?;
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
             // The conditions are checked again, because another request may have changed the resource during the upload.
             uploading.finish_if(|stay| conditions.check(stay, &place).map(drop))
@@ -85,13 +90,19 @@ struct Pace {
     least: u64,
 }
 
+fn add(mut digests: Vec<Running>, piece: &[u8]) -> Vec<Running> {
+    digests.iter_mut().for_each(|digest| digest.add(piece));
+    digests
+}
+
+/// Writes the body to the file, except the last bytes: these are returned, so that a small file needs no thread of its own to be written.
 async fn receive(
     mut uploading: Uploading,
     mut body: Received,
     mut digests: Vec<Running>,
     pace: Pace,
     trace: &mut Trace,
-) -> Result<Uploading, Failure> {
+) -> Result<(Uploading, Vec<Running>, Vec<u8>), Failure> {
     let (mut gathered, mut lately) = (Vec::new(), 0);
     let window = || tokio::time::sleep(pace.window);
     let slow = window();
@@ -114,26 +125,19 @@ async fn receive(
             // The received bytes are discarded with the upload.
             Some(Err(_)) => return Err(RequestError::BodyBroken.into()),
         };
-        let is_last = frame.is_none();
-        if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
+        let Some(frame) = frame else { return Ok((uploading, digests, gathered)) };
+        if let Ok(data) = frame.into_data() {
             trace.event.bytes += data.len() as u64;
             lately += data.len() as u64;
             gathered.extend_from_slice(&data);
         }
-        if gathered.len() >= PIECE_BYTES || is_last && !gathered.is_empty() {
+        if gathered.len() >= PIECE_BYTES {
             let piece = std::mem::take(&mut gathered);
             (uploading, digests) = blocking(uploading.share(), move || {
-                digests.iter_mut().for_each(|digest| digest.add(&piece));
                 uploading.write(&piece)?;
-                Ok::<_, Refusal>((uploading, digests))
+                Ok::<_, Refusal>((uploading, add(digests, &piece)))
             })
             .await?;
-        }
-        if is_last {
-            return match digests.into_iter().all(Running::holds) {
-                true => Ok(uploading),
-                false => Err(RequestError::Digest.into()),
-            };
         }
     }
 }

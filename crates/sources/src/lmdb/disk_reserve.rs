@@ -94,6 +94,17 @@ pub(super) fn free_bytes(file: &File) -> std::io::Result<u64> {
     Ok((DISK.free)(file)?)
 }
 
+/// The size of the reserve on a file system of `all` bytes.
+fn size_on(all: u64) -> u64 {
+    RESERVE_BYTES.min(all / PARTS_OF_FILE_SYSTEM)
+}
+
+/// The offset from which disk space is allocated when a store is opened. The file of a store that an earlier version of this program made can have
+/// holes. In this case, disk space is allocated for the whole file, else only behind its end.
+fn first_to_allocate(allocated: u64, file_bytes: u64) -> u64 {
+    if allocated < file_bytes { 0 } else { file_bytes }
+}
+
 /// The reserve of an open store.
 pub(super) struct DiskReserve {
     file: File,
@@ -115,11 +126,9 @@ impl DiskReserve {
         let file = env.try_clone_inner_file()?;
         let all = space_of(&file).map_err(std::io::Error::from)?.all;
         let file_bytes = file.metadata()?.len();
-        let (map_bytes, bytes) = (env.info().map_size as u64, RESERVE_BYTES.min(all / PARTS_OF_FILE_SYSTEM));
+        let (map_bytes, bytes) = (env.info().map_size as u64, size_on(all));
         let reserve = DiskReserve { file, disk: DISK, map_bytes, bytes, until: AtomicU64::new(0) };
-        // The file of a store that an earlier version of this program made can have holes. In this case, disk space is allocated for the whole file.
-        let has_holes = (reserve.disk.allocated)(&reserve.file) < file_bytes;
-        let from = if has_holes { 0 } else { file_bytes };
+        let from = first_to_allocate((reserve.disk.allocated)(&reserve.file), file_bytes);
         // An error is not reported here: the next change that gives rights tries again, and its error is reported.
         let _ = reserve.extend(from, reserve.renewed(file_bytes));
         Ok(reserve)

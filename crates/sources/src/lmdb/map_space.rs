@@ -53,8 +53,7 @@ impl Environment {
         });
         let (space, used_bytes) = found.map_err(unavailable)?;
         space.keep(bound, space.used_bytes)?;
-        let file_bytes = space.file_bytes.saturating_add(space.page_bytes * PAGES_PER_WRITE * WRITES_MAX);
-        self.disk_space(&space).keep_after(file_bytes, used_bytes, bound)
+        self.disk_space(&space).keep_after(space.after_a_small_change(), used_bytes, bound)
     }
 
     /// The disk space at the beginning of a transaction.
@@ -73,6 +72,11 @@ impl Environment {
 impl MapSpace {
     fn most(&self, bound: Bound) -> u64 {
         self.map_bytes / 100 * bound.percent
+    }
+
+    /// An upper bound of the bytes in use after a small change.
+    fn after_a_small_change(&self) -> u64 {
+        self.file_bytes.saturating_add(self.page_bytes * PAGES_PER_WRITE * WRITES_MAX)
     }
 
     /// Adds the size of a change's writes. Returns an error if the bound of the change was exceeded before the transaction.
@@ -183,6 +187,11 @@ mod tests {
                 assert_eq!(space.bound.map(|bound| bound.percent), expected, "{file_bytes} {requester:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_small_change_writes_at_most_thirty_two_records() {
+        assert_eq!(space(5).after_a_small_change(), 5 + 32 * 16 * 1_000);
     }
 
     #[test]

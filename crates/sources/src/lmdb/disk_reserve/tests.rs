@@ -217,3 +217,50 @@ fn an_error_of_the_disk_is_not_an_endless_reserve() {
     }
     lmdb.commit(&takes(Requester::Administrator, 1)).unwrap();
 }
+
+#[test]
+fn the_size_of_a_file_system_is_known_or_unlimited() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("file");
+    std::fs::write(&path, "x").unwrap();
+    let file = File::open(&path).unwrap();
+    let (space, found) = (space_of(&file).unwrap(), fstatvfs(&file).unwrap());
+    assert_eq!(space.all, found.f_blocks * found.f_frsize);
+    // The file system of /proc has no size.
+    let space = space_of(&File::open("/proc/self/stat").unwrap()).unwrap();
+    assert_eq!((space.all, space.free), (u64::MAX, u64::MAX));
+}
+
+#[test]
+fn a_small_file_system_has_a_small_reserve_and_a_file_with_holes_is_filled() {
+    for (all, bytes) in [
+        (u64::MAX, RESERVE_BYTES),
+        (RESERVE_BYTES * PARTS_OF_FILE_SYSTEM, RESERVE_BYTES),
+        (RESERVE_BYTES, RESERVE_BYTES / PARTS_OF_FILE_SYSTEM),
+        (0, 0),
+    ] {
+        assert_eq!(size_on(all), bytes);
+    }
+    for (allocated, file_bytes, from) in [(9, 10, 0), (10, 10, 10), (11, 10, 10)] {
+        assert_eq!(first_to_allocate(allocated, file_bytes), from);
+    }
+}
+
+#[test]
+fn exactly_the_needed_space_is_enough() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("file");
+    std::fs::write(&path, "x").unwrap();
+    let file = File::open(&path).unwrap();
+    let disk = |free| Disk { allocate: |_, _, _| Ok(()), allocated: |_| 40, free };
+    assert_eq!(disk(|_| Ok(60)).extend(&file, 40, 100), Ok(100));
+    assert_eq!(disk(|_| Ok(59)).extend(&file, 40, 100), Err(Errno::NOSPC));
+}
+
+#[test]
+fn a_transaction_writes_at_most_each_page_in_use_and_the_trees_of_lmdb() {
+    let scratch = Scratch::new();
+    let lmdb = open_on(&scratch.path().join("facts"), full);
+    let space = DiskSpace::new(&lmdb.environment.disk_reserve, 1_280_000, 4_096);
+    assert_eq!(space.most_bytes(5_000), 1_280_000 + 5_000 + 32 * 4_096 + 10_000);
+}
