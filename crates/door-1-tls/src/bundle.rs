@@ -41,7 +41,7 @@ impl Bundle {
         let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<_, _>>()
-            .map_err(|why| format!("the PEM cannot be read: {}", unread(pem, &why)))?;
+            .map_err(|why| format!("the PEM cannot be read: {}", unread(pem, &why, false)))?;
         let first = chain
             .first()
             .ok_or("the file contains no certificate; expected a leaf, its intermediates and its key")?;
@@ -54,14 +54,17 @@ impl Bundle {
                     "the `.key` file holds no private key".to_owned()
                 }
                 why => {
-                    format!("the `.key` file contains no private key that can be read: {}", unread(key, &why))
+                    format!(
+                        "the `.key` file contains no private key that can be read: {}",
+                        unread(key, &why, true)
+                    )
                 }
             })?,
             (Err(pem::Error::NoItemsFound), None) if !is_encrypted(pem) => return Err(WITHOUT_KEY.to_owned()),
             (Err(why), None) => {
                 return Err(format!(
                     "the file contains no private key that can be read: {}",
-                    unread(pem, &why)
+                    unread(pem, &why, false)
                 ));
             }
         };
@@ -91,7 +94,13 @@ impl Bundle {
 /// The reason why a bundle without a private key cannot be used.
 pub const WITHOUT_KEY: &str = "it holds no private key, and no `.key` file is next to it";
 
-fn unread(pem: &[u8], why: &pem::Error) -> String {
+/// Why the private key of a bundle, or of the `.key` file next to it, cannot be read.
+fn unread(pem: &[u8], why: &pem::Error, is_key_file: bool) -> String {
+    if is_encrypted(pem) && is_key_file {
+        return "the key is encrypted: run `openssl pkey -in NAME.pem.key -out NAME.new`, which writes the key without its passphrase to NAME.new; \
+                then replace NAME.pem.key with NAME.new"
+            .to_owned();
+    }
     let has = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);
     match is_encrypted(pem) {
         true if has(FORMER) => "the key is in OpenSSL's former encrypted form: run `openssl pkey -in NAME.pem -out NAME.pem.key`, which writes the \
@@ -210,7 +219,7 @@ mod tests {
             (
                 one.clone(),
                 Some("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"),
-                "the key is encrypted",
+                "openssl pkey -in NAME.pem.key -out NAME.new",
             ),
         ] {
             let said = read(&pem, key).unwrap_err();
