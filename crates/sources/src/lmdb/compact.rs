@@ -44,8 +44,8 @@ pub enum CompactError {
     Open(#[from] OpenError),
     /// There is too little disk space for the new file.
     #[error(
-        "the facts cannot be compacted, nothing was changed: the new file needs up to {needed} bytes, and its file system has {free} bytes of free \
-         space: make room"
+        "the facts cannot be compacted, nothing was changed: the new file needs up to {needed} bytes, but its file system has only {free} bytes of free \
+         space; make room"
     )]
     NoRoom {
         /// The greatest length of the new file, with its lock file, in bytes.
@@ -57,7 +57,9 @@ pub enum CompactError {
     #[error("the facts cannot be compacted, nothing was changed: {}", reason(.0))]
     Source(SourceError),
     /// The new file could not be put in place.
-    #[error("the facts cannot be compacted, nothing was changed: the new file cannot be put in place: {0}")]
+    #[error(
+        "the facts cannot be compacted, nothing was changed: the new file cannot be made or put in place: {0}"
+    )]
     Io(io::Error),
 }
 
@@ -207,7 +209,7 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
         io::Error::new(
             why.kind(),
             format!(
-                "its owner cannot be set to user {uid} and group {gid}, as for the old file: {why}; run this as root or as that user"
+                "its owner cannot be set to user {uid} and group {gid}, which own the old file: {why}; run this command as root or as user {uid}"
             ),
         )
     })
@@ -330,7 +332,7 @@ fn each_record(
         })?;
         failed.map_or(Ok(()), Err)?;
         if table.holds_facts() && counted != view.tally(table, &[])? {
-            let why = "the count or the digest of its records differs from the stored tally";
+            let why = "the count or the digest of the table's records differs from the stored tally";
             return Err(codec::damaged(table, &[], why));
         }
     }
