@@ -281,7 +281,7 @@ fn a_newer_format_and_another_file_are_named() {
     let newer = b"{\"enfilade_backup\":2,\"news\":[]}\n0\n";
     let file = archive(&scratch, &[("manifest.json", tar::EntryType::Regular, newer)]);
     let why = verified(&file, None).unwrap_err().to_string();
-    assert!(why.contains("it has format 2") && why.contains("a newer one"), "{why}");
+    assert!(why.contains("the backup has format 2") && why.contains("a newer version"), "{why}");
     for (bytes, expected) in [(&b"hello"[..], "not a backup"), (b"", "not a backup")] {
         std::fs::write(&file, bytes).unwrap();
         let why = verified(&file, None).unwrap_err().to_string();

@@ -56,7 +56,7 @@ pub enum CompactError {
     /// Not all records could be read, or the new records could not be written.
     #[error("the facts cannot be compacted, nothing was changed: {}", reason(.0))]
     Source(SourceError),
-    /// The new file could not be put in place.
+    /// The new file could not be made or put in place.
     #[error(
         "the facts cannot be compacted, nothing was changed: the new file cannot be made or put in place: {0}"
     )]
@@ -470,7 +470,7 @@ mod tests {
         drop(lmdb);
         let other = place::live(&path).unwrap();
         let why = compact(&path).unwrap_err().to_string();
-        assert!(why.contains("stop them first"), "{why}");
+        assert!(why.contains("stop these processes first"), "{why}");
         drop(other);
         let (done, at) = compact(&path).unwrap();
         assert_eq!(at, before.next());

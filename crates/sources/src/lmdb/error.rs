@@ -107,7 +107,7 @@ pub enum OpenError {
     Foreign(PathBuf),
     /// Acknowledged changes are missing. If the store were opened, tokens that the missing changes revoked would be valid again.
     #[error(
-        "facts in `{path}` are too old: their newest revision is {found}, but revision {expected} was acknowledged before; the disk is damaged, or an older copy has replaced the facts; restore a backup with `enfilade facts restore FILE`, or accept the older facts with `enfilade facts restore --accept-rollback`, which undoes all later revocations and removals"
+        "facts in `{path}` are too old: their newest revision is {found}, but revision {expected} was acknowledged before. The disk is damaged, or an older copy has replaced the facts. Restore a backup with `enfilade facts restore FILE`, or accept the older facts with `enfilade facts restore --accept-rollback`, which undoes all later revocations and removals"
     )]
     WentBack {
         /// The directory.

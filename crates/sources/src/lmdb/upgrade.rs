@@ -531,7 +531,7 @@ mod tests {
         let cases = [
             ("damaged", "damaged record"),
             ("backup", "cannot be written"),
-            ("open", "stop them first"),
+            ("open", "stop these processes first"),
             ("full", "the disk is full: make room; the reserve"),
         ];
         for (name, expected) in cases {
