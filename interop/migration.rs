@@ -164,7 +164,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         "WOULD BE IMPORTED",
         "password ann@pbs",
         "second factor bob@pbs",
-        "nothing was changed; import with",
+        "nothing was changed; to import",
         from,
     ] {
         assert!(told.0.contains(expected), "{expected}: {}", told.0);

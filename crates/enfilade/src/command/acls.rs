@@ -128,8 +128,8 @@ fn set(
     if below > 0 {
         let at_least = if below == COUNTED_MAX { "at least " } else { "" };
         text.push_str(&format!(
-            "\n{at_least}{below} entries of the directory keep their own rights, so a user with rights on an entry can still open it by its path: \
-             --recursive also changes the entries"
+            "\n{at_least}{below} entries of the directory keep their own rights, so a user with rights on an entry can still open the entry by its \
+             path; --recursive also changes the entries"
         ));
     }
     output::done(json, &value, &text);

@@ -146,7 +146,7 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
             warning(what, format!("{state}; its renewal failed at {}: {why}", output::time(at)))
         }
         (None, Some(until)) if until <= clock::now().unix_seconds => {
-            error(what, format!("{state}, so it has expired: start the server, which renews it"))
+            error(what, format!("{state}, which has passed: start the server, which renews the certificate"))
         }
         (Some((at, why)), _) => {
             error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))
@@ -194,7 +194,7 @@ fn backups(installation: &Installation) -> Finding {
         Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
             what,
             format!(
-                "the last backup was made at {}, and the next backup is overdue: check that a server is running, and look into its log",
+                "the last backup was made at {}, and the next backup is overdue: check that a server is running, and look into the log of the server",
                 output::time(last.unix_seconds)
             ),
         ),
@@ -204,7 +204,7 @@ fn backups(installation: &Installation) -> Finding {
             well(
                 what,
                 format!(
-                    "`{}`, and {}",
+                    "the newest backup is `{}`; the server also keeps {}",
                     last.file.display(),
                     output::counted(older, "older backup", "older backups")
                 ),
@@ -241,7 +241,10 @@ fn descriptors() -> Finding {
     match getrlimit(Resource::Nofile).maximum {
         Some(most) if most < 65_536 => warning(
             "descriptors",
-            format!("at most {most} descriptors; raise `LimitNOFILE` to serve many connections at once"),
+            format!(
+                "a process that is started like this command can open at most {most} files and connections: raise `LimitNOFILE` of the service, or \
+                 `ulimit -Hn`, to serve many connections at the same time"
+            ),
         ),
         _ => well("descriptors", "enough"),
     }
@@ -265,7 +268,8 @@ fn acls(data: &Path) -> Finding {
         Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ACLs are stored in security.NTACL"),
         Some(enfilade_content::AclPlace::User) => warning(
             "ACLs",
-            "new ACLs are stored in user.NTACL, which Samba does not read; with CAP_SYS_ADMIN they are stored in security.NTACL",
+            "a server without CAP_SYS_ADMIN stores new ACLs in user.NTACL, which Samba does not read; a server with CAP_SYS_ADMIN stores them in \
+             security.NTACL",
         ),
         None => error(
             "ACLs",
@@ -351,8 +355,9 @@ fn store(data: &Path, lmdb: &Lmdb) -> Vec<Finding> {
     if stale > 0 {
         findings.push(warning(
             "readers",
-            format!("the file grew, because readers of ended processes kept old pages in use; these readers are now removed: {stale}; no action is \
-                needed"),
+            format!(
+                "reader slots of ended processes were freed: {stale}. Such slots keep old pages in use, so that the file grows; no action is needed"
+            ),
         ));
     }
     findings.push(log::changes(data, lmdb));
@@ -367,9 +372,12 @@ fn attempts(data: &Path) -> Finding {
         return well(what, "none counted yet");
     }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
-        Ok(Attempted { failed, barred: 0 }) => {
-            well(what, format!("{failed} failed in this hour and the hour before; no address is blocked"))
-        }
+        Ok(Attempted { failed, barred: 0 }) => well(
+            what,
+            format!(
+                "{failed} failed logins in this hour and the hour before; no attempt came from a blocked address"
+            ),
+        ),
         Ok(Attempted { failed, barred }) => warning(
             what,
             format!(
@@ -476,9 +484,12 @@ fn imports(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let list = enfilade_admin::imported_names(lmdb).map_err(|why| why.to_string());
     let of_file = placed::imported_before(&installation.data).map_err(|why| format!("{why:#}"));
     let wrong = list.err().into_iter().chain(of_file.err());
-    findings.extend(
-        wrong.map(|why| error("imports", format!("the list of imported records cannot be used: {why}; until the list is repaired, import nothing"))),
-    );
+    findings.extend(wrong.map(|why| {
+        error(
+            "imports",
+            format!("the list of imported records cannot be used: {why}; do not import anything until the list is repaired"),
+        )
+    }));
     findings
 }
 
@@ -525,8 +536,8 @@ fn roles(lmdb: &Lmdb) -> Vec<Finding> {
             warning(
                 "roles",
                 format!(
-                    "acl.cfg has {entries} of `{name}`, which does not exist: correct the name, or remove them, because a later user, token or group of \
-                     this name would get the roles"
+                    "acl.cfg has {entries} of `{name}`, which does not exist: correct the name, or remove the entries, because a later user, token \
+                     or group of this name would get the roles"
                 ),
             )
         })),
