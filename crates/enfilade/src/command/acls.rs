@@ -121,7 +121,7 @@ fn set(
         "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
         "before": before, "entries_unchanged": below,
     });
-    let mut text = format!("ACL of {path} of {datastore} set, in {place}");
+    let mut text = format!("ACL of {path} of {datastore} set, stored in the attribute {place}");
     for line in before.iter().flatten() {
         text.push_str(&format!("\nbefore: {line}"));
     }

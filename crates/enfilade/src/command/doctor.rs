@@ -152,7 +152,7 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
             error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))
         }
         (None, Some(_)) => well(what, state),
-        (None, None) => warning(what, format!("{state}: a running server obtains it within a minute")),
+        (None, None) => warning(what, format!("{state}: a running server obtains one within a minute")),
     })
 }
 
@@ -228,10 +228,7 @@ fn directory(data: &Path) -> Finding {
         }
         Ok(meta) => {
             let owner = owner::name_of(meta.uid());
-            well(
-                "data directory",
-                format!("{}; everything below is checked as its owner, user {owner}", data.display()),
-            )
+            well("data directory", format!("{}; all checks run as its owner, user {owner}", data.display()))
         }
         Err(why) => error("data directory", format!("`{}`: {why}", data.display())),
     }
@@ -381,7 +378,8 @@ fn attempts(data: &Path) -> Finding {
         Ok(Attempted { failed, barred }) => warning(
             what,
             format!(
-                "somebody is guessing passwords: {failed} failed logins in this hour and the hour before, and {barred} attempts from blocked addresses; see `\"code\":\"ID13\"` in the access log"
+                "somebody may be guessing passwords, or a client has a wrong password: {failed} failed logins in this hour and the \
+                 hour before, and {barred} attempts from blocked addresses; see `\"code\":\"ID13\"` in the access log"
             ),
         ),
         Err(why) => warning(what, format!("`{}` cannot be read: {why}", data.join("attempts").display())),
@@ -393,8 +391,8 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let set = file_set(&installation.data, &installation.config);
     let age = lmdb.mirror_leader().age_millis(clock::now().tick_millis);
     let looked = match age {
-        Some(millis) => format!("last looked at {}.{} s ago", millis / 1000, millis % 1000 / 100),
-        None => "not looked at by a server since the machine started".to_owned(),
+        Some(millis) => format!("last checked {}.{} s ago", millis / 1000, millis % 1000 / 100),
+        None => "not checked by a server since the machine started".to_owned(),
     };
     if let Err(why) = crate::look::look(lmdb, &mut Mirror::new(set.clone())) {
         return vec![error("files", why.to_string())];
@@ -405,7 +403,8 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for file in files {
-        let good = file.good.map_or("never good".to_owned(), |good| format!("last good at revision {good}"));
+        let good =
+            file.good.map_or("never valid".to_owned(), |good| format!("last valid at revision {good}"));
         if file.problem_count == 0 {
             let path = set.path(file.file);
             findings.push(well(file.file.as_str(), format!("{}: {good}, {looked}", path.display())));

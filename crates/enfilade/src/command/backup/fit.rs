@@ -105,9 +105,11 @@ fn moved(data: &Path, part: &str, path: &Path) -> String {
 fn fernet(new: &Path) -> Option<String> {
     match FernetKeys::new(new.join("keys/fernet")).read() {
         Ok(found) if found.primary().is_some() => None,
-        Ok(_) => Some("there are no Fernet keys, so nobody can get a session: enfilade keys init".into()),
+        Ok(_) => {
+            Some("there are no Fernet keys, so nobody can get a session: run `enfilade keys init`".into())
+        }
         Err(why) => Some(format!(
-            "the Fernet keys cannot be read ({why}), so nobody can get a session: enfilade keys init"
+            "the Fernet keys cannot be read ({why}), so nobody can get a session: run `enfilade keys init`"
         )),
     }
 }
@@ -116,7 +118,9 @@ fn fernet(new: &Path) -> Option<String> {
 fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {
-        return vec!["check the certificates when they are in their place: enfilade certs check".into()];
+        return vec![
+            "check the certificates when they are in their place: run `enfilade certs check`".into(),
+        ];
     }
     if !directory.exists() {
         return vec!["there are no certificates: the first start makes one for localhost".into()];
