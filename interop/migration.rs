@@ -129,7 +129,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         (
             "roles ann@pbs on /datastore",
             "differs",
-            "DatastorePowerUser gives access to all files below the path on this server, and only to own backups on Proxmox Backup Server",
+            "on this server, DatastorePowerUser gives access to all files below the path; on Proxmox Backup Server, this role gives access only to the user's own backups",
         ),
         (
             "roles dan@pbs on /datastore/plain/a",

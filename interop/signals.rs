@@ -128,7 +128,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     // The key in the directory of its bundle is lost, and comes back.
     std::fs::remove_file(place.join("a.key")).unwrap();
     until_told(&format!(
-        "certificate `{}` cannot be used: it holds no private key",
+        "certificate `{}` cannot be used: the file contains no private key",
         place.join("a.pem").display()
     ));
     until_metrics(0, 1);
