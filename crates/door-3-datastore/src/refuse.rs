@@ -30,7 +30,7 @@ pub enum Refusal {
         mode: String,
     },
     /// The datastore has a mount point, and nothing is mounted there.
-    #[error("datastore `{name}` is not mounted: nothing is mounted at `{point}`")]
+    #[error("datastore `{name}` is not mounted; mount its file system at `{point}`")]
     NotMounted {
         /// The datastore.
         name: DatastoreName,
@@ -132,7 +132,7 @@ mod tests {
             (
                 Refusal::NotMounted { name: name.clone(), point: "/mnt/tank".into() },
                 Fault::Operator,
-                "datastore `tank` is not mounted: nothing is mounted at `/mnt/tank`",
+                "datastore `tank` is not mounted; mount its file system at `/mnt/tank`",
             ),
             (
                 broken(3),

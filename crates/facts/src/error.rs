@@ -52,7 +52,7 @@ pub enum CommitError {
         kept_for: &'static str,
     },
     /// A key or value is larger than a store accepts.
-    #[error("table `{}`: {what} of {bytes} bytes is over the limit of {limit}", table.name())]
+    #[error("table `{}`: a {what} of {bytes} bytes exceeds the limit of {limit} bytes", table.name())]
     TooLarge {
         /// The table.
         table: Table,

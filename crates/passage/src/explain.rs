@@ -260,7 +260,7 @@ fn said_of(who: &Principal) -> String {
     let reach = match &who.reach {
         Reach::Everything => String::new(),
         Reach::Project { roles, .. } if roles.is_empty() => {
-            ", limited to one project, on which there is no role".to_owned()
+            ", limited to one project, on which the credential has no role".to_owned()
         }
         Reach::Project { roles, .. } => {
             format!(", limited to one project, with the roles {}", roles.join(", "))
