@@ -298,7 +298,7 @@ fn what_cannot_be_restored_changes_nothing() {
             &here.join("data"),
             vec![text(&file), "--force"],
             "",
-            "other processes have them open; stop them first",
+            "other processes have them open; stop these processes first",
         ),
         (&here.join("no/such"), vec![text(&file)], "", "make it with `mkdir -p`"),
         (&of_another[0], vec![text(&file)], "", "is in the data directory"),

@@ -164,7 +164,10 @@ fn a_copy_of_the_facts_replaces_no_file_that_exists() {
     assert!(made["records"].as_u64().unwrap() > 0 && made["secrets"] == false, "{made}");
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"enfilade_facts\":\"dump\""));
     let text_of = told(&data, &format!("facts dump {} --force --secrets", file.display()));
-    assert!(text_of.contains(&format!("were written to `{}`; it holds hashes", file.display())), "{text_of}");
+    assert!(
+        text_of.contains(&format!("were written to `{}`; the dump contains hashes", file.display())),
+        "{text_of}"
+    );
     said(&data, &["facts", "backup", text(&file), "--force"]);
 }
 
@@ -200,7 +203,7 @@ fn a_copy_of_the_facts_is_written_to_a_device_or_a_pipe() {
             assert!(why(&output).contains("were written to standard output"), "{}", why(&output));
         }
     }
-    assert!(why(&without_json(&data, "facts dump")).contains("; without hashes of secrets"));
+    assert!(why(&without_json(&data, "facts dump")).contains("; the dump contains no hashes of secrets"));
     // A whole backup is read again, which is not possible with a pipe.
     let said = refused(&data, &["backup", text(&pipe), "--force"]);
     assert!(said.contains("is a device or a pipe") && pipe.exists(), "{said}");
@@ -260,7 +263,7 @@ fn facts_of_an_older_state_say_what_is_valid_again() {
     let text_of = told(&data, &restore);
     assert!(text_of.contains("changes after revision") && text_of.contains("are undone"), "{text_of}");
     assert!(text_of.contains("are lost; the old sessions, credentials and rights work again"), "{text_of}");
-    assert!(text_of.contains("make these changes again now"), "{text_of}");
+    assert!(text_of.contains("Make these changes again now"), "{text_of}");
     // The command that it names lists what was undone.
     let begin = format!("enfilade --data '{}' ", data.display());
     let log = text_of.split_once(&begin).unwrap_or_else(|| panic!("{text_of}")).1.lines().next().unwrap();
@@ -321,7 +324,7 @@ fn a_store_that_went_back_and_is_accepted_says_what_is_lost() {
     std::fs::write(&store, older).unwrap();
     let text_of = told(&data, "facts restore --accept-rollback");
     assert!(
-        text_of.contains("are lost: the sessions, credentials and rights that these changes revoked"),
+        text_of.contains("are lost. The sessions, credentials and rights that these changes revoked"),
         "{text_of}"
     );
     assert!(text_of.contains("\"event\":\"change\" and a revision above"), "{text_of}");

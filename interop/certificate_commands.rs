@@ -35,7 +35,7 @@ fn a_revocation_list_without_a_number_is_named_and_other_certificates_are_shown(
         (ran.status.success(), out, why)
     };
     let why = [
-        "list:2: `crl-file crl.pem`: a revocation list in it has X.509 version 1",
+        "list:2: `crl-file crl.pem`: a revocation list in the file has X.509 version 1",
         "set `crlnumber` in the `openssl` configuration",
     ];
     for arguments in [&["config", "check"][..], &["doctor"], &["certs", "check"]] {

@@ -285,7 +285,7 @@ fn settings_and_files_without_effect_are_warnings() {
         assert!(warnings.iter().all(|warning| said.contains(warning)), "{arguments:?}: {said}");
     };
     std::fs::write(place.join("data/tls/box.crt"), text("leaf.crt") + &text("plain.key")).unwrap();
-    let with_key = ["box.crt", "it is not served although it contains a private key"];
+    let with_key = ["box.crt", "the file is not served, although it contains a private key"];
     says(&["certs", "check"], &with_key);
     says(&["doctor"], &with_key);
     std::fs::create_dir(place.join("other")).unwrap();

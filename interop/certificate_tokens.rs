@@ -65,7 +65,7 @@ fn a_certificate_that_no_line_accepts_is_told() {
     std::fs::write(data.join("enfilade.toml"), format!("[tls]\ncrt_list = '{}'\n", list.display())).unwrap();
     house.must("token delete ann@local!mine");
     let effect = create("mine").to_string();
-    assert!(effect.contains("line 1: it is revoked in the `crl-file`"), "{effect}");
+    assert!(effect.contains("line 1: the certificate is revoked in the `crl-file`"), "{effect}");
     let effect = create("foreign").to_string();
     assert!(effect.contains("line 1: no authority in the `ca-file`"), "{effect}");
     assert_eq!(create("kept"), Value::Null);

@@ -73,14 +73,14 @@ fn an_endpoint_is_in_the_only_region_or_the_region_is_asked_for() {
     says(&data, "bootstrap --password-stdin");
     says(&data, "catalog service object-store swift");
     let said = says(&data, "catalog endpoint swift public https://swift/v1");
-    assert!(said.contains("the public endpoint of region RegionOne is https://swift/v1"), "{said}");
+    assert!(said.contains("the public endpoint of region RegionOne has the URL https://swift/v1"), "{said}");
     says(&data, "bootstrap --password-stdin --region R2");
     let why = refuses(&data, "catalog endpoint swift internal https://swift/v1");
     assert!(why.contains("several regions: add --region with one of R2, RegionOne"), "{why}");
     says(&data, "catalog endpoint swift internal https://swift/v1 --region=");
     // The URL of the endpoint without a region is changed, and no further endpoint is created.
     let said = says(&data, "catalog endpoint swift internal https://swift/v2");
-    assert!(said.contains("the internal endpoint is https://swift/v2"), "{said}");
+    assert!(said.contains("the internal endpoint has the URL https://swift/v2"), "{said}");
     let listed = says(&data, "catalog list");
     assert_eq!(listed.matches("https://swift/").count(), 2, "{listed}");
 }
@@ -195,7 +195,7 @@ fn the_full_names_and_the_consequences_are_told() {
         ("role list", "@staff@local"),
         ("datastore show main", "file system used"),
         ("datastore set main --project demo@corp --quota 1G", "project demo@corp"),
-        ("project remove demo@corp", "bound to no project any more: datastore main"),
+        ("project remove demo@corp", "no longer bound to a project: datastore main"),
         ("project add alone --domain corp", "project alone@corp created"),
     ] {
         let said = says(&data, line);

@@ -55,7 +55,9 @@ fn a_store_is_compacted_while_nobody_has_it_open_and_by_a_server_that_starts() {
     let output = server.cli_output(&["facts", "compact"], "");
     let why = why(&output);
     assert!(
-        !output.status.success() && why.contains("stop them first") && why.contains("run this command again"),
+        !output.status.success()
+            && why.contains("stop these processes first")
+            && why.contains("run this command again"),
         "{why}"
     );
     let plan = server.cli(&["facts", "compact", "--dry-run"])[0].clone();

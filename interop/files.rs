@@ -228,7 +228,7 @@ fn one_broken_file_is_told_everywhere_and_the_others_work() {
     let doctor = server.cli_output(&["doctor"], "");
     let doctor = String::from_utf8(doctor.stdout).unwrap();
     assert!(
-        doctor.contains("line 5: unknown property 'pth'") && doctor.contains("good at revision"),
+        doctor.contains("line 5: unknown property 'pth'") && doctor.contains("last valid at revision"),
         "{doctor}"
     );
     assert_eq!(curl(&server, &login, "/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 0"]).status, 207);

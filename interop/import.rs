@@ -58,7 +58,10 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
         ("user root@pam", "taken"),
         ("token ann@pbs!backup", "taken"),
         ("token ann@pbs!lost", "token.shadow has no hash of the token's secret"),
-        ("token ann@pbs!weak", "the hash of the token's secret cannot be used: unknown scheme"),
+        (
+            "token ann@pbs!weak",
+            "the hash of the token's secret cannot be used: the hash has an unknown scheme",
+        ),
         ("user bob@pbs", "user.cfg, line 13: unknown property 'foo'"),
         ("roles ann@pbs on /datastore/old", "taken"),
         ("roles ann@pbs!backup on /datastore/old", "taken"),
@@ -224,7 +227,7 @@ fn a_token_that_was_taken_over_is_upgraded_when_its_secret_is_used() {
     assert_eq!(marked[0]["left_as_it_is"], serde_json::Value::Null);
     assert_eq!(
         checked_by(),
-        "a slow hash ($5$), as for passwords; if the secret was generated, its next use replaces the hash by a fast one"
+        "a slow hash ($5$), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates, the next use of the secret replaces the hash by a fast one"
     );
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
     let is_upgraded = || checked_by() == "a fast keyed hash";

@@ -278,10 +278,15 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let service = left.lines().find(|line| line.contains("service identity keystone")).unwrap();
     assert!(service.contains("another service in this store has this type and name"), "{left}");
     assert!(
-        left.contains("without implied roles that are not in this store or that it may not imply: reader"),
+        left.contains(
+            "without the implied roles that are not in this store or that this role may not imply: reader"
+        ),
         "{left}"
     );
-    assert!(of_ben.contains("the credential's user has no role on its project in this store"), "{left}");
+    assert!(
+        of_ben.contains("the credential's user has no role on the credential's project in this store"),
+        "{left}"
+    );
 }
 
 /// The output of a command that succeeds, line by line.

@@ -225,7 +225,7 @@ fn what_is_deleted_after_an_import_stays_deleted() {
         let why = item["left_out"].as_str().unwrap();
         assert!(
             why.starts_with(
-                "an earlier import added it, and it was deleted, removed or revoked on this server since; "
+                "an earlier import added this record, and the record was later deleted, removed or revoked on this server; "
             ),
             "{item}"
         );

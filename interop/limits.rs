@@ -411,6 +411,6 @@ fn of_time_and_connections() {
     signal("TERM", server.pid());
     server.wait();
     assert!(began.elapsed() < soon, "{:?}", began.elapsed());
-    assert!(server.log().contains("running requests have 1 second\""), "{}", server.log());
+    assert!(server.log().contains("running requests have 1 second to end\""), "{}", server.log());
     drop((held, more));
 }

@@ -129,7 +129,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         (
             "roles ann@pbs on /datastore",
             "differs",
-            "DatastorePowerUser gives access to all files below the path on this server, and only to own backups on Proxmox Backup Server",
+            "on this server, DatastorePowerUser gives access to all files below the path; on Proxmox Backup Server, this role gives access only to the user's own backups",
         ),
         (
             "roles dan@pbs on /datastore/plain/a",
@@ -164,7 +164,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         "WOULD BE IMPORTED",
         "password ann@pbs",
         "second factor bob@pbs",
-        "nothing was changed; import with",
+        "nothing was changed; to import",
         from,
     ] {
         assert!(told.0.contains(expected), "{expected}: {}", told.0);

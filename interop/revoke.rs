@@ -456,7 +456,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     assert_eq!(curl(server, &admin, "/dav/main/file", &arguments).status, 200);
     // The command names the command that lets the user log in again.
     let told = world.told(&["revoke", "user", ALICE, "--everything"]);
-    assert!(told.contains("to let a user in again: enfilade user passwd alice@Default"), "{told}");
+    assert!(told.contains("to let a user log in again: enfilade user passwd alice@Default"), "{told}");
     let output = server.cli_output(&["user", "passwd", ALICE, "--password-stdin"], "pw");
     assert!(output.status.success());
     assert_eq!(world.check("a new password"), ["password"]);

@@ -290,11 +290,11 @@ fn a_directory_that_is_shut_is_not_called_missing() {
     mode(&content, 0o000);
     let says = doctor();
     let by = format!("`{}` belongs to user ", content.display());
-    assert!(says.contains("is there, but the user of this process cannot read it"), "{says}");
+    assert!(says.contains("exists, but the user of this process cannot read it"), "{says}");
     assert!(says.contains(&by) && says.contains("has mode 0000"), "{says}");
     mode(&shut, 0o700);
     let says = doctor();
     let by = format!("`{}` belongs to user root and has mode 0700", shut.display());
     assert!(says.contains("cannot be reached by the user of this process") && says.contains(&by), "{says}");
-    assert!(!says.contains("create it, or mount"), "{says}");
+    assert!(!says.contains("create the directory, or mount"), "{says}");
 }

@@ -128,7 +128,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     // The key in the directory of its bundle is lost, and comes back.
     std::fs::remove_file(place.join("a.key")).unwrap();
     until_told(&format!(
-        "certificate `{}` cannot be used: it holds no private key",
+        "certificate `{}` cannot be used: the file contains no private key",
         place.join("a.pem").display()
     ));
     until_metrics(0, 1);
@@ -147,7 +147,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_told(&format!("+{}", place.join("c.pem").display()));
     write("c.pem", "nothing");
     until_told(
-        "; the server has no earlier key for this certificate in memory: TLS handshakes for its names fail",
+        "; the server has no earlier key for this certificate in memory, so TLS handshakes for its names fail",
     );
     until_metrics(0, 2);
 }

@@ -515,7 +515,7 @@ fn what_an_authority_says_is_stapled_while_it_is_good() {
     std::fs::write(directory.join("a.pem.ocsp"), "nonsense").unwrap();
     until("the new certificates are served", &server, || !stapled());
     until("it is logged", &server, || {
-        server.log().contains("a.pem` is served, but the `.ocsp` file is not stapled")
+        server.log().contains("a.pem` is served, but the OCSP response in the `.ocsp` file is not sent")
     });
 }
 

@@ -91,7 +91,7 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
         assert_eq!(curl(&server, &bob, path, &PROPFIND_1), absent, "{path}");
     }
     // An explanation says that a listing shows the way.
-    let way = "a listing of this directory shows only names on the way to";
+    let way = "a listing of this directory shows only the names that lead to paths with a role";
     let explained = |path: &str| {
         let said = server.cli_output(&["explain", "bob@local!test", "main", path], "").stdout;
         String::from_utf8(said).unwrap()

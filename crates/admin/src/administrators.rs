@@ -125,8 +125,8 @@ impl ChangeContext<'_> {
         for of in Administers::ALL {
             if has_one(view, of, now)? && !has_one(&after.view(), of, now)? {
                 return Err(Error::Refused(format!(
-                    "nothing was changed: no user who can log in would have {} any more, so nobody could administer the {} over HTTP; first make \
-                     another administrator: {}; or add --force",
+                    "nothing was changed: no user who can log in would have {} after this change, so nobody could administer the {} over HTTP. First make \
+                     another administrator ({}), or add --force",
                     of.role(),
                     if of == Administers::Server { "server" } else { "cloud" },
                     of.new_one()

@@ -276,7 +276,7 @@ impl CertificateFiles {
         }
         let missing = |name: &OsString| BadCertificate {
             file: base.join(name).display().to_string(),
-            why: "it was not read".to_owned(),
+            why: "the file was not read".to_owned(),
         };
         let all = found.into_iter().zip(names);
         Ok(all.map(|(found, name)| found.into_inner().unwrap_or_else(|| Err(missing(name)))).collect())

@@ -238,7 +238,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let count = sections.iter().filter(|section| section.id == name.as_str()).count();
     if count > 1 {
         return Err(format!(
-            "datastore.cfg has {count} sections with the name `{name}`, and only one is valid: remove the others from the file first"
+            "datastore.cfg has {count} sections with the name `{name}`, but only one is allowed; first remove the other sections from the file"
         ));
     }
     let Some(section) = sections.get_mut(position) else { return Ok(()) };
@@ -302,7 +302,7 @@ fn check_leaving(section: &Section, name: &DatastoreName, next: Option<&str>) ->
         section.properties.iter().any(|(key, value)| key == "maintenance-mode" && is_delete(value));
     match deleting && !next.is_some_and(is_delete) {
         true => Err(format!(
-            "datastore `{name}` is being deleted; it cannot leave the mode `delete`: remove the datastore"
+            "datastore `{name}` has the maintenance mode `delete`, which cannot be ended; remove the datastore"
         )),
         false => Ok(()),
     }

@@ -106,7 +106,7 @@ impl Imported {
 pub(crate) const HERE: &str = "the record already exists in this store";
 
 /// The reason for leaving out a record of a cloud that was imported earlier and deleted here since.
-pub(crate) const DELETED: &str = "an earlier import added it, and it was deleted, removed or revoked on this server since; to import it again, use --restore-deleted";
+pub(crate) const DELETED: &str = "an earlier import added this record, and the record was later deleted, removed or revoked on this server; to import the record again, use --restore-deleted";
 
 /// How a user without a password differs from the source.
 pub(crate) const WITHOUT_PASSWORD: &str = "without a password";

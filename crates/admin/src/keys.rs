@@ -69,8 +69,8 @@ fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
 }
 
 /// The next step if there are no keys.
-const NO_KEYS: &str = "; restore the directory from the backup; only if the keys are lost, or there never were any, run `enfilade keys init`: sessions \
-                       of lost keys end";
+const NO_KEYS: &str = "; restore the directory from the backup; only if the keys are lost or were never created, run `enfilade keys init`, which ends all \
+                       sessions";
 
 fn read(keys: &FernetKeys) -> Result<Found, Error> {
     keys.read().map_err(|why| {
@@ -143,8 +143,8 @@ fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Resu
         let until = needed_until(found, *number, terms).unwrap_or(signs_until_now);
         if now < until {
             return Err(format!(
-                "key {number} is needed for another {}: tokens it signed may be used until then (a token is valid for {}, and services may \
-                 validate it for {} after its expiry); wait, raise `[identity] max_active_keys` above {}, or delete it anyway with --force",
+                "key {number} is needed for another {}: tokens that it signed may be used until then (a token is valid for {}, and services may \
+                 validate a token for {} after its expiry); wait, raise `[identity] max_active_keys` above {}, or delete the key anyway with --force",
                 span(until - now),
                 span(terms.token_seconds),
                 span(terms.expired_seconds),

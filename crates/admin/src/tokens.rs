@@ -139,7 +139,11 @@ pub fn create_certificate_token(
         if let Some(theirs) = theirs.filter(|token| token.verifier == verifier) {
             let names = Names::read(view)?;
             let name = names.token(&theirs.owner, &theirs.name);
-            return Err(Error::Exists { what: "token of this certificate", name, hint: "delete it first" });
+            return Err(Error::Exists {
+                what: "token of this certificate",
+                name,
+                hint: "delete the token first",
+            });
         }
         let id = CredentialId::from_bytes(random()?);
         match before {
@@ -223,7 +227,7 @@ pub fn set_token(
     }
     if is_mirrored && edit.own_roles == Some(false) {
         return Err(Error::Invalid(format!(
-            "{tokenid} cannot have all roles of its owner: it is defined in user.cfg, where a token has only the roles assigned to the token itself"
+            "{tokenid} is defined in user.cfg, so it cannot have all roles of its owner; such a token has only the roles that are assigned to the token itself"
         )));
     }
     let set = |enabled: &mut bool, expires: &mut i64, comment: &mut Option<String>| {
@@ -371,12 +375,14 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
                 ),
                 Verifier::Keyed(_) => Some("the token already has a fast hash"),
                 Verifier::Upgrading(_) => Some(
-                    "the token is already marked: the next use of its secret replaces the slow hash, if the secret was generated",
+                    "the token is already marked: the next use of its secret replaces the slow hash, if the secret has a form that Enfilade, Proxmox or Keystone generates",
                 ),
                 Verifier::Certificate(_) => {
                     Some("the token has a client certificate instead of a secret, so there is no hash")
                 }
-                Verifier::Missing => Some("the token has no hash"),
+                Verifier::Missing => Some(
+                    "the token has no hash, so every login with its secret is refused; set a secret with `enfilade token regenerate`",
+                ),
                 Verifier::Crypt(hash) => {
                     let after = Credential { verifier: Verifier::Upgrading(hash.clone()), ..before.clone() };
                     change.expect_same(&id, &before).put(&id, &after);

@@ -60,8 +60,8 @@ impl ChangeContext<'_> {
             let known = self.facts.read(|view| view.get::<MirroredFile>(file))??;
             if is_missing && known.is_some_and(|row| row.version.is_some() || row.fault.is_some()) {
                 return Err(Error::File(format!(
-                    "`{}` is missing, and the server has records from it; nothing was changed; restore the file from a backup; do not make an empty \
-                     file, because it would delete all these records",
+                    "nothing was changed: `{}` is missing, and the server has records from this file; restore the file from a backup; do not create an \
+                     empty file, because the server would then delete all these records",
                     path.display()
                 )));
             }

@@ -51,7 +51,7 @@ impl Bundle {
             (Ok(key), _) => key,
             (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key).map_err(|why| match why {
                 pem::Error::NoItemsFound if !is_encrypted(key) => {
-                    "the `.key` file holds no private key".to_owned()
+                    "the `.key` file contains no private key".to_owned()
                 }
                 why => {
                     format!(
@@ -76,11 +76,15 @@ impl Bundle {
                     Some(ocsp.to_vec())
                 }
                 Ok(_) => {
-                    amiss = Some("the `.ocsp` file is out of date, and is not stapled".to_owned());
+                    amiss = Some(
+                        "the OCSP response in the `.ocsp` file has expired, so it is not sent to clients"
+                            .to_owned(),
+                    );
                     None
                 }
                 Err(why) => {
-                    amiss = Some(format!("the `.ocsp` file is not stapled: {why}"));
+                    amiss =
+                        Some(format!("the OCSP response in the `.ocsp` file is not sent to clients: {why}"));
                     None
                 }
             });
@@ -92,7 +96,8 @@ impl Bundle {
 }
 
 /// The reason why a bundle without a private key cannot be used.
-pub const WITHOUT_KEY: &str = "it holds no private key, and no `.key` file is next to it";
+pub const WITHOUT_KEY: &str =
+    "the file contains no private key, and there is no `.key` file next to the file";
 
 /// Why the private key of a bundle, or of the `.key` file next to it, cannot be read.
 fn unread(pem: &[u8], why: &pem::Error, is_key_file: bool) -> String {
@@ -203,7 +208,11 @@ mod tests {
         assert!(read(&one, Some(&key)).is_ok());
         for (pem, key, why) in [
             ("nothing".to_owned(), None, "the file contains no certificate"),
-            (one.clone(), None, "it holds no private key, and no `.key` file is next to it"),
+            (
+                one.clone(),
+                None,
+                "the file contains no private key, and there is no `.key` file next to the file",
+            ),
             // OpenSSL's former form of an encrypted key: its headers are not base64.
             (
                 format!(

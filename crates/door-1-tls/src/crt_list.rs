@@ -129,7 +129,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
     }
     let has_wildcard = line.names.iter().flatten().any(|name| name.starts_with("*."));
     if !line.excluded.is_empty() && !has_wildcard {
-        warnings.push("the line excludes names, but contains no wildcard".to_owned());
+        warnings.push("the line excludes names with `!`, but contains no wildcard such as `*.example.com` from which to exclude them".to_owned());
     }
     // If `*` is the only name in a line, the file of the line is the default certificate, and keeps the names of its certificate.
     if line.is_default && line.excluded.is_empty() && line.names.as_ref().is_some_and(Vec::is_empty) {
@@ -157,7 +157,7 @@ const NOT_HERE: [(&str, &str); 8] = [
     ("issuer", "put the issuer's certificate into the bundle, after the leaf"),
     (
         "sctl",
-        "the TLS library does not send certificate timestamps, but a certificate can contain timestamps; remove the option",
+        "the TLS library does not send timestamps (SCTs) from files; use a certificate that contains timestamps, and remove the option",
     ),
     ("ocsp-update", "let another program renew `FILE.ocsp`; the server notices a new file at once"),
 ];
@@ -215,7 +215,7 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
     }
     if options.verify == Verify::None && (options.ca_file.is_some() || options.ca_verify_file.is_some()) {
         warnings
-            .push("clients are not asked for certificates: there is a `ca-file` or `ca-verify-file` and no `verify`; add `verify optional` or `verify required`, or remove the option".to_owned());
+            .push("clients are not asked for certificates, although the line has a `ca-file` or `ca-verify-file`: add `verify optional` or `verify required`, or remove the option".to_owned());
     }
     Ok(options)
 }

@@ -107,8 +107,8 @@ impl Pieces {
         match first_tags(der) {
             Some((tag::INTEGER, _)) => {
                 let key = PrivateKeyDer::try_from(der.to_vec());
-                let key =
-                    key.map_err(|why| PieceError::Unusable(format!("`{file}` holds no usable key: {why}")))?;
+                let key = key
+                    .map_err(|why| PieceError::Unusable(format!("`{file}` contains no usable key: {why}")))?;
                 self.keys.push((key, file.to_owned()));
                 Ok(())
             }
@@ -116,7 +116,7 @@ impl Pieces {
             Some((tag::SEQUENCE, _)) => self.add_certificate(file, der),
             Some((tag::OID, _)) => Err(is_pkcs7(file, "der")),
             _ => Err(PieceError::Unusable(format!(
-                "`{file}` holds no certificate and no key; expected PEM, DER or PKCS #12"
+                "`{file}` contains no certificate and no key; expected PEM, DER or PKCS #12"
             ))),
         }
     }
@@ -243,7 +243,7 @@ fn is_pkcs7(file: &str, form: &str) -> PieceError {
 fn not_opened(file: &str, why: &Sealed, instead: &str) -> PieceError {
     match why {
         Sealed::Wrong => PieceError::WrongPassphrase(file.to_owned()),
-        Sealed::Unsupported(what) => PieceError::Unusable(format!("`{file}`: {what}: {instead}")),
+        Sealed::Unsupported(what) => PieceError::Unusable(format!("`{file}`: {what}; {instead}")),
     }
 }
 
@@ -299,7 +299,7 @@ fn of_validity(leaf: &Leaf, now: i64) -> Option<String> {
     match leaf.not_after - now {
         left if left < 0 => Some("the certificate has expired: clients refuse it".to_owned()),
         _ if leaf.not_before > now => Some(
-            "the certificate is not valid yet: clients refuse it until its time begins; is the clock right?"
+            "the certificate is not valid yet, so clients refuse it; check the clock of this machine"
                 .to_owned(),
         ),
         left if left < SOON_DAYS * DAY => Some(match left / DAY {
@@ -416,7 +416,7 @@ mod tests {
                 "this key belongs to another certificate: `f1.crt` is not the key of a certificate in `f0.crt`",
             ),
             (vec![&leaf, &key, &other, &other_key], "several certificates"),
-            (vec!["nothing"], "holds no certificate and no key; expected PEM, DER or PKCS #12"),
+            (vec!["nothing"], "contains no certificate and no key; expected PEM, DER or PKCS #12"),
             (vec!["-----BEGIN PKCS7-----\nAAAA\n-----END PKCS7-----\n"], "openssl pkcs7 -inform pem"),
             (
                 vec![

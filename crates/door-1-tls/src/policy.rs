@@ -169,10 +169,10 @@ impl Policy {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or(0)));
         Some(verifier.verify_client_cert(&leaf, &others, now).map(drop).map_err(|why| match why {
             Error::InvalidCertificate(CertificateError::Revoked) => {
-                "it is revoked in the `crl-file`".to_owned()
+                "the certificate is revoked in the `crl-file`".to_owned()
             }
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-                "no authority in the `ca-file` or `ca-verify-file` issued it".to_owned()
+                "no authority in the `ca-file` or `ca-verify-file` issued the certificate".to_owned()
             }
             other => other.to_string(),
         }))
@@ -269,7 +269,7 @@ fn verifier(
     add(named)?;
     add(silent)?;
     if roots.is_empty() {
-        return Err("there is no certificate of an authority in the `ca-file`".into());
+        return Err("the `ca-file` or `ca-verify-file` contains no certificate of an authority".into());
     }
     let hints: Vec<_> = CertificateDer::pem_slice_iter(named).flatten().collect();
     let crls: Vec<CertificateRevocationListDer<'static>> =
@@ -322,7 +322,7 @@ fn unusable_list(path: &str, is_old: bool, why: &CertRevocationListError) -> Str
         }
         other => (format!("is not supported ({other:?})"), "install another list of the authority"),
     };
-    format!("`crl-file {path}`: a revocation list in it {what}, so it cannot be used: {next}")
+    format!("`crl-file {path}`: a revocation list in the file {what}, so the file cannot be used; {next}")
 }
 
 #[cfg(test)]
@@ -398,13 +398,13 @@ mod tests {
         };
         let of_version_1 = said(OF_VERSION_1);
         assert!(
-            of_version_1.starts_with("`crl-file crl.pem`: a revocation list in it has X.509 version 1"),
+            of_version_1.starts_with("`crl-file crl.pem`: a revocation list in the file has X.509 version 1"),
             "{of_version_1}"
         );
         assert!(of_version_1.contains("set `crlnumber` in the `openssl` configuration"), "{of_version_1}");
         // SEQUENCE { SEQUENCE { version 2, [0] {} } } has no other field.
         let damaged = said("-----BEGIN X509 CRL-----\nMAcwBQIBAaAA\n-----END X509 CRL-----\n");
-        assert!(damaged.contains("crl.pem`: a revocation list in it cannot be parsed"), "{damaged}");
+        assert!(damaged.contains("crl.pem`: a revocation list in the file cannot be parsed"), "{damaged}");
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
         let until = 1_896_134_400;
         assert!(faults(&own, until).is_empty());
         assert!(faults(&own, until + 1)[0].contains("has expired"));
-        assert!(faults(&foreign, 0)[0].contains("of no authority in the `ca-file`"));
+        assert!(faults(&foreign, 0)[0].contains("of an authority that is not in the `ca-file`"));
         assert_eq!(faults(&[own, foreign].concat(), until + 1).len(), 2);
     }
 
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(accepts("verify none", &kept), None);
         assert_eq!(accepts(asks, &kept), Some(Ok(())));
         for (pem, why) in [
-            (&revoked, "it is revoked in the `crl-file`"),
+            (&revoked, "the certificate is revoked in the `crl-file`"),
             (&foreign, "no authority in the `ca-file`"),
             (&String::new(), "there is no certificate"),
         ] {

@@ -9,7 +9,7 @@ pub enum Refusal {
     #[error("there is no certificate to answer with: put a PEM bundle into the certificate directory")]
     NoCertificate,
     /// No certificate has the name, and the rules are strict, so the default certificate is not used.
-    #[error("no certificate has the name that was asked for")]
+    #[error("no certificate has the requested server name")]
     UnknownName,
     /// The file cannot be used.
     #[error("certificate `{file}` cannot be used: {why}")]
@@ -25,7 +25,7 @@ pub enum Refusal {
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 3] = [
     RefusalRow::new("TL01", Fault::Operator, "there is no certificate to answer with", "put a PEM bundle into the certificate directory"),
-    RefusalRow::new("TL02", Fault::Client, "no certificate has the requested name", "use a name that a certificate has, or install one; `strict_sni = false` answers with the default certificate"),
+    RefusalRow::new("TL02", Fault::Client, "no certificate has the requested name", "use a name that a certificate has, or install a certificate for this name; with `[tls] strict_sni = false` the server sends the default certificate instead"),
     RefusalRow::new("TL03", Fault::Operator, "the certificate or its key cannot be used", "`enfilade certs check` names the file and the reason"),
 ];
 

@@ -50,8 +50,8 @@ impl RevocationList {
     pub(crate) fn fault(&self, now: i64) -> Option<&'static str> {
         match self {
             RevocationList { is_foreign: true, .. } => Some(
-                "the `crl-file` contains a list that is of no authority in the `ca-file` or `ca-verify-file`, so this list revokes no certificate of \
-                 these authorities: install the list of the right authority",
+                "the `crl-file` contains a revocation list of an authority that is not in the `ca-file` or `ca-verify-file`, so this list revokes no \
+                 client certificate: install the list of an authority that is in these files",
             ),
             RevocationList { until: Some(until), .. } if *until < now => Some(
                 "a list in the `crl-file` has expired, so every client certificate of its authority is refused: install the current list",

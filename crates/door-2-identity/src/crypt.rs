@@ -17,7 +17,7 @@ use yescrypt::Yescrypt;
 pub enum HashRefused {
     /// The scheme is not known.
     #[error(
-        "unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $bcrypt-sha256$, $scrypt$ and $pbkdf2-sha512$"
+        "the hash has an unknown scheme; the known schemes are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $bcrypt-sha256$, $scrypt$ and $pbkdf2-sha512$"
     )]
     Scheme,
     /// The hash does not have the form of its scheme.

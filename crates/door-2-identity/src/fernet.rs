@@ -37,7 +37,7 @@ pub enum RingError {
     )]
     Empty,
     /// The library refused a key.
-    #[error("Fernet key {0} cannot be used: the encryption library rejects it")]
+    #[error("Fernet key {0} cannot be used, because the encryption library rejects the key")]
     Refused(u32),
 }
 

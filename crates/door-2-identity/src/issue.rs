@@ -96,7 +96,9 @@ pub fn issue(
             {
                 (session, Wanted::Usual) => Ok(session),
                 (session, Wanted::Scope(scope)) if scope == session.claim.scope => Ok(session),
-                _ => Err(Refusal::Delegated("the OAuth access token is for another project")),
+                _ => Err(Refusal::Delegated(
+                    "the requested scope is not the project of the OAuth access token",
+                )),
             }
         }
     };
@@ -160,11 +162,13 @@ fn claims(
             let delegation = view.delegation(credential)?;
             let project = delegation
                 .ok_or(Refusal::Delegated(
-                    "the API token is bound to no project, so no session can be issued for it; create one for a project with `enfilade token create --project`",
+                    "the API token is bound to no project, so no session can be issued for the token; create a token for a project with `enfilade token create --project`",
                 ))?
                 .project;
             if !matches!(wanted, Wanted::Usual) && wanted != Wanted::Scope(Scope::Project(project)) {
-                return Err(Refusal::Delegated("the application credential is for another project"));
+                return Err(Refusal::Delegated(
+                    "the requested scope is not the project of the application credential",
+                ));
             }
             claim.scope = Scope::Project(project);
             claim.lent = Some(Lent::Credential(*credential));

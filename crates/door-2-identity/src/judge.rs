@@ -168,14 +168,18 @@ fn lender(
     id: &UserId,
     by: Option<CredentialId>,
 ) -> Result<(DomainId, i64), Refusal> {
-    let gone = || Refusal::NoScope("a user who delegated roles by the trust is deleted");
+    let gone = || {
+        Refusal::NoScope(
+            "a user who delegated roles by the trust, or the application credential with which the trust was created, is deleted",
+        )
+    };
     let user = view.user(id)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
     let authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
     let account = AccountState::of(view, &authid, *id, by)?.ok_or_else(gone)?;
     account.check(view, now).map_err(|refusal| match refusal {
         Refusal::Disabled { .. } | Refusal::Expired { .. } => {
-            Refusal::NoScope("a user who delegated roles by the trust is disabled or expired")
+            Refusal::NoScope("a user who delegated roles by the trust, or the application credential with which the trust was created, is disabled or expired")
         }
         other => other,
     })?;

@@ -117,7 +117,7 @@ pub fn prove(
     context.sessions.nonces.accept(now, ask.timestamp, ask.consumer, nonce.key()).map_err(
         |unfit| match unfit {
             Unfit::Time => Refusal::NotProven(
-                "the time of the request is more than 5 minutes from the time of this server",
+                "the timestamp of the request differs from the clock of this server by more than 5 minutes",
             ),
             Unfit::Again => Refusal::NotProven("a request with this nonce was accepted before"),
             Unfit::Full => Refusal::Busy,
@@ -152,7 +152,9 @@ pub(crate) fn judge(
     own: AuditId,
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
-    let id = proof.access.ok_or(Refusal::Delegated("a session is issued only for an OAuth access token"))?;
+    let id = proof.access.ok_or(Refusal::Delegated(
+        "a session is issued only for an OAuth access token, and the request is signed without one",
+    ))?;
     let row = view.access_token(&id)?.ok_or(UNKNOWN)?;
     let methods = match receipt {
         Some(receipt) => Methods::OAUTH1.and(receipt.methods_of(&row.user)?),

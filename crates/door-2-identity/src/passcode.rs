@@ -40,7 +40,9 @@ impl Passcode {
     pub(crate) fn check_used(&self, view: &View<'_>) -> Result<(), Refusal> {
         for (id, step) in &self.matched {
             if view.used_step(id)?.is_none_or(|used| used < *step) {
-                return Err(self.refuse("its credential was changed during the login"));
+                return Err(self.refuse(
+                    "the credential with the passcode's secret was changed or deleted during the login",
+                ));
             }
         }
         Ok(())
@@ -56,7 +58,7 @@ impl Passcode {
     }
 }
 
-const USED: &str = "it was used before; wait for the next one";
+const USED: &str = "this passcode was used before; wait for the next passcode";
 
 /// Checks a passcode. `ask.secret` is the passcode. Passcodes of the present time step and of `previous` steps before it are right.
 ///
@@ -99,7 +101,9 @@ pub fn check_passcode(
     match () {
         () if !passcode.matched.is_empty() => Ok(passcode),
         () if is_used => Err(passcode.refuse_used()),
-        () if is_usable => Err(passcode.refuse("it is wrong or too old; compare the clocks")),
+        () if is_usable => Err(passcode.refuse(
+            "the passcode is wrong or too old; compare the clocks of this server and of the user's device",
+        )),
         () => Err(passcode.refuse("the user has no credential of type totp with a secret in base32")),
     }
 }

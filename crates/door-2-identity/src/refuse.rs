@@ -15,7 +15,7 @@ pub enum Refusal {
     #[error("the credential cannot be read: {0}")]
     Malformed(String),
     /// The credential was valid and was withdrawn while it was in use.
-    #[error("`{0}` was withdrawn: deleted, or its secret or password was changed")]
+    #[error("`{0}` was deleted, or its secret or password was changed, while the request was running")]
     Revoked(Authid),
     /// No such user or token.
     #[error("there is no user or token `{0}`")]
@@ -43,7 +43,7 @@ pub enum Refusal {
         what: &'static str,
     },
     /// The user is locked for a while after failed logins.
-    #[error("`{0}` is locked after failed logins: `enfilade user enable` ends the lock")]
+    #[error("`{0}` is locked after failed logins; `enfilade user enable` ends the lock")]
     Locked(Authid),
     /// The stored hash cannot be used.
     #[error("the stored hash of `{authid}` cannot be used: {why}")]
@@ -77,7 +77,7 @@ pub enum Refusal {
     },
     /// A token whose issue time is in the future.
     #[error(
-        "the token's issue time is {seconds} s ahead of this server's clock, and this server did not issue it: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"
+        "the token was not issued by this server, and its issue time is {seconds} s ahead of this server's clock. After a revocation, new tokens of a server are up to a minute ahead, so try again after a minute. If the token is still refused, synchronise the clocks of all servers"
     )]
     TokenFromFuture {
         /// Seconds until the issue time.
@@ -94,7 +94,7 @@ pub enum Refusal {
     /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
     /// deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued: a session would expire so early that the record of its revocation may already be deleted; set the clock, then log in again"
+        "the clock of this server is at least {seconds} s behind, so no session is issued; set the clock, then log in again (the server has already deleted the records of revoked sessions that expire as early as the new session would)"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -105,7 +105,7 @@ pub enum Refusal {
     SubjectDeleted,
     /// A client certificate that is bound to no token.
     #[error(
-        "the client certificate is bound to no token: bind it with `enfilade token create --certificate`"
+        "no token is bound to the client certificate; create a token for the certificate with `enfilade token create --certificate`"
     )]
     UnknownCertificate,
     /// A scope that does not exist or is disabled, or in which the user has no role.
@@ -118,13 +118,15 @@ pub enum Refusal {
     #[error("the signature was not made with the named EC2 key, or the key does not exist")]
     WrongSignature,
     /// An OAuth 1.0a request whose signature, token, verifier, time or nonce is not accepted.
-    #[error("the OAuth request is not proven: {0}")]
+    #[error("the OAuth request is not accepted: {0}")]
     NotProven(&'static str),
     /// A change that was requested with a login ticket, but without the ticket's CSRF token.
     #[error("the CSRF token is missing or does not belong to the ticket")]
     CsrfToken,
     /// The password is correct, but it has expired. With an expired password, the user can only choose another password.
-    #[error("the password of `{authid}` must be changed")]
+    #[error(
+        "the password of `{authid}` has expired or must be changed first, so it can only be used to set a new password"
+    )]
     PasswordExpired {
         /// The user.
         authid: Authid,
@@ -189,7 +191,7 @@ impl Refusal {
                 "the password can only be used to set a new password".to_owned()
             }
             Refusal::MoreMethods { .. } => {
-                "it needs multi-factor authentication, so this method alone is not accepted".to_owned()
+                "the user needs multi-factor authentication, so this method alone is not accepted".to_owned()
             }
             Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
             Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
@@ -200,7 +202,7 @@ impl Refusal {
 
 impl Refusal {
     /// The text that [`Refusal::Disabled`] has as `what` if the user is inactive.
-    pub const INACTIVE: &'static str = "the user (it did not log in for longer than `[identity] inactive_days`; run `enfilade user enable USER`)";
+    pub const INACTIVE: &'static str = "the user (who did not log in for longer than `[identity] inactive_days`; to enable the user again, run `enfilade user enable USER`)";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
     /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
@@ -216,12 +218,12 @@ pub const CODES: [RefusalRow; 30] = [
     RefusalRow::new("ID04", Fault::Client, "no such user or token", "check name and realm: `enfilade user list`, `enfilade token list`"),
     RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the correct secret or password; if all tokens fail, restore `keys/` from the backup"),
     RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "run `enfilade user enable` or `enfilade token set --enable`, or enable the domain"),
-    RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "`enfilade user set --expires`, `enfilade token set --expires`"),
-    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used, or the token has none", "the log names the reason; give a new password or secret; `enfilade doctor` lists the tokens with such a hash"),
+    RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "set a later date with `enfilade user set --expires` or `enfilade token set --expires`"),
+    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used, or the token has no hash", "the log names the reason; set a new password or secret; `enfilade doctor` lists the tokens whose hash cannot be used"),
     RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
-    RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from groups"),
-    RefusalRow::new("ID12", Fault::Source, "the records of the user could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from some groups"),
+    RefusalRow::new("ID12", Fault::Source, "the records of the user could not be read", "run `enfilade facts check`; the log has the error of the disk"),
     RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[http] trusted_proxies` or `[tls] proxy_from`"),
     RefusalRow::new("ID14", Fault::Operator, "the user or token is defined in `user.cfg` or `token.shadow`, and that file has been broken for longer than the stale limit", "`enfilade doctor` names file and line; correct the line"),
     RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
@@ -229,15 +231,15 @@ pub const CODES: [RefusalRow; 30] = [
     RefusalRow::new("ID17", Fault::Client, "the session token has expired", "log in again"),
     RefusalRow::new("ID18", Fault::Client, "the user or credential of the session was deleted", "log in as a user that exists"),
     RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable the project or domain, or assign a role (`enfilade role assign`)"),
-    RefusalRow::new("ID20", Fault::Client, "a delegated credential or session cannot get more rights or a longer lifetime than its origin", "log in with a password, or ask for less"),
+    RefusalRow::new("ID20", Fault::Client, "a new credential or session cannot have more rights or a longer lifetime than the credential or session with which it is requested", "log in with a password, or request fewer rights or a shorter lifetime"),
     RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; run `enfilade keys init`, which ends all sessions, only if the keys are lost or were never created"),
     RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
-    RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "`enfilade token create --certificate FILE`"),
+    RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "create a token for the certificate with `enfilade token create --certificate FILE`"),
     RefusalRow::new("ID24", Fault::Client, "the signature does not match the EC2 key that is named, or there is no such key", "check access key, secret and clock of the client"),
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
-    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"),
+    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute, because after a revocation new tokens of a server are up to a minute ahead; if the token is still refused, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
-    RefusalRow::new("ID28", Fault::Client, "an OAuth request is not proven: its signature, token, verifier, time or nonce is wrong", "the log says which; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
+    RefusalRow::new("ID28", Fault::Client, "an OAuth request is not accepted: its signature, token, verifier, time or nonce is wrong", "the log says which of them; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
     RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
 ];
@@ -245,7 +247,8 @@ pub const CODES: [RefusalRow; 30] = [
 impl Refusal {
     /// The refusal of a token without a secret, such as an imported application credential.
     pub(crate) fn no_secret(authid: Authid) -> Self {
-        let why = "it has no secret on this server: set one with `enfilade token regenerate`".into();
+        let why =
+            "the token has no secret on this server; set a secret with `enfilade token regenerate`".into();
         Refusal::BadHash { authid, why }
     }
 

@@ -126,9 +126,9 @@ pub(crate) fn what_by(by: &Revoked) -> &'static str {
         Revoked::User(_) => "all sessions of the user were ended",
         Revoked::Project(_) => "all sessions for the project were ended",
         Revoked::Domain(_) => "all sessions of the domain were ended",
-        Revoked::Trust(_) => "all sessions by the trust were ended",
-        Revoked::Consumer(_) => "all sessions by the OAuth consumer were ended",
-        Revoked::AccessToken(_) => "all sessions by the OAuth access token were ended",
+        Revoked::Trust(_) => "all sessions of the trust were ended",
+        Revoked::Consumer(_) => "all sessions of the OAuth consumer were ended",
+        Revoked::AccessToken(_) => "all sessions of the OAuth access token were ended",
         Revoked::Credential(_) => "all sessions of the application credential were ended",
         Revoked::Group(_)
         | Revoked::Role(_)

@@ -53,7 +53,7 @@ pub fn check_secret(
     if verifiers.is_empty() && credential.is_some() {
         return Err(Refusal::no_secret(authid));
     }
-    let mut why = "there is none".to_owned();
+    let mut why = "the user has no password".to_owned();
     for (verifier, _) in verifiers {
         match verifier.crypt().map(crypt::check) {
             None | Some(Ok(())) => {

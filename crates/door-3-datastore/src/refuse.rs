@@ -30,7 +30,7 @@ pub enum Refusal {
         mode: String,
     },
     /// The datastore has a mount point, and nothing is mounted there.
-    #[error("datastore `{name}` is not mounted: nothing is mounted at `{point}`")]
+    #[error("datastore `{name}` is not mounted; mount its file system at `{point}`")]
     NotMounted {
         /// The datastore.
         name: DatastoreName,
@@ -69,12 +69,12 @@ fn at_line(line: u32) -> String {
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 7] = [
     RefusalRow::new("DS01", Fault::Client, "no such datastore", "check the name: `enfilade datastore list`"),
-    RefusalRow::new("DS02", Fault::Operator, "the datastore's maintenance mode forbids this kind of operation", "`enfilade datastore maintenance NAME none` opens it"),
+    RefusalRow::new("DS02", Fault::Operator, "the datastore's maintenance mode forbids this kind of operation", "open the datastore with `enfilade datastore maintenance NAME none`"),
     RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode: `enfilade datastore maintenance`"),
-    RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount it"),
+    RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount the file system"),
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` names the line; correct it"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
-    RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log has the error of the disk"),
 ];
 
 impl Refuse for Refusal {
@@ -132,7 +132,7 @@ mod tests {
             (
                 Refusal::NotMounted { name: name.clone(), point: "/mnt/tank".into() },
                 Fault::Operator,
-                "datastore `tank` is not mounted: nothing is mounted at `/mnt/tank`",
+                "datastore `tank` is not mounted; mount its file system at `/mnt/tank`",
             ),
             (
                 broken(3),

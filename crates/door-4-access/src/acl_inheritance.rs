@@ -39,7 +39,7 @@ pub fn inherited(
     let (creator, owner) = match dialect {
         AclDialect::Ntacl => (creator.sid, None),
         AclDialect::Nfs4 => {
-            let why = "in a datastore with nfs4 ACLs a user needs a uid to create a file or directory: see `enfilade user set --uid`";
+            let why = "in a datastore with nfs4 ACLs, a user without a uid cannot create files or directories; set the uid with `enfilade user set --uid`";
             let uid = creator.uid.ok_or_else(|| Refusal::NoAcl(BadAcl::new(why)))?;
             // As on ZFS and the BSDs, a new child gets the group of its directory.
             (Sid::of_unix_user(uid), Some(Owner { uid, gid: parent.gid }))

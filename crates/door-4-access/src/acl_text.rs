@@ -81,7 +81,7 @@ pub fn parse_line(line: &str, resolve: &dyn Fn(&str) -> Result<Sid, String>) -> 
             Ok(AclLine::Ace(Ace { kind, flags: AceFlags(flags), mask, sid: who(name)? }))
         }
         _ => {
-            Err("expected `allow WHO RIGHTS`, `deny WHO RIGHTS`, `owner WHO`, `group WHO` or `protected`"
+            Err("expected `allow WHO RIGHTS`, `deny WHO RIGHTS`, `audit WHO RIGHTS`, `owner WHO`, `group WHO` or `protected`"
                 .into())
         }
     }

@@ -75,7 +75,7 @@ impl SecurityDescriptor {
         let (owner, group) = (Sid::of_unix_user(of.uid), Sid::of_unix_group(of.gid));
         if self.owner.is_some_and(|sid| sid != owner) || self.group.is_some_and(|sid| sid != group) {
             return Err(BadAcl::new(
-                "an nfs4 ACL cannot set the owner or group: change those of the file with `chown`",
+                "an nfs4 ACL cannot set the owner or group; change the owner or group of the file with `chown`",
             ));
         }
         let Some(entries) = &self.dacl else {
@@ -167,7 +167,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
             Some((id, _)) => (1, *id, false),
             None => {
                 let why = format!(
-                    "an nfs4 ACL cannot contain {sid}: give this user or group a --uid or --gid, or use everyone"
+                    "an nfs4 ACL cannot contain {sid}, because this user or group has no uid or gid; set the uid of a user with `enfilade user set --uid`, or name a group with a gid, or everyone"
                 );
                 return Err(BadAcl::new(&why));
             }

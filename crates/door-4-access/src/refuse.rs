@@ -8,7 +8,7 @@ use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The user has no role anywhere in the datastore, so the datastore looks absent.
-    #[error("no role on datastore `{datastore}` or anything in it{note}")]
+    #[error("the user has no role on datastore `{datastore}` or on anything in it{note}")]
     NoRole {
         /// The datastore.
         datastore: String,
@@ -78,13 +78,13 @@ pub enum Refusal {
 /// Every refusal of this door.
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 9] = [
-    RefusalRow::new("AC01", Fault::Client, "the user has no role on the datastore, so it looks absent", "assign a role: `enfilade role assign --path /datastore/NAME`"),
-    RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so it looks absent", "`enfilade explain` names the rule; change the ACL or the role"),
+    RefusalRow::new("AC01", Fault::Client, "the user has no role on the datastore, so the datastore looks absent", "assign a role: `enfilade role assign --path /datastore/NAME`"),
+    RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so the file or directory looks absent", "`enfilade explain` names the rule; change the ACL or the role"),
     RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` names the rule; change the ACL or the role"),
-    RefusalRow::new("AC04", Fault::Source, "the ACL is damaged, so the file or directory looks absent", "replace it: `enfilade acl set`"),
-    RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("AC04", Fault::Source, "the ACL is damaged, so the file or directory looks absent", "replace the ACL with `enfilade acl set`"),
+    RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "run `enfilade facts check`; the log has the error of the disk"),
     RefusalRow::new("AC06", Fault::Client, "an entry that the user cannot see already has this name", "choose another name, or change the ACL of the entry"),
-    RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role that has it: `enfilade role assign`; the log names path and privilege"),
+    RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log names path and privilege"),
     RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log names the reason; change the ACL of the directory"),
     RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
 ];

@@ -137,7 +137,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
     }
     match has_list {
         true => Ok(descriptor),
-        false => Err("there is no `D:`, the list of who may do what".to_owned()),
+        false => Err("there is no `D:` part, which is the list of entries".to_owned()),
     }
 }
 

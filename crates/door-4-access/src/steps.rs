@@ -68,24 +68,26 @@ impl fmt::Display for Step {
                 write!(f, "no ACL; mode {:o} of {uid}:{gid} grants {granted}", mode & 0o777)
             }
             Looked::Damaged(why) => write!(f, "the ACL is invalid: {why}"),
-            Looked::NoList => f.write_str("the ACL has no list and grants everything"),
+            Looked::NoList => f.write_str("the ACL has no list of entries, so it grants everything"),
             Looked::Owner(granted) => write!(f, "the owner is granted {granted}"),
             Looked::Entry { number, ace, speaks, settled } => {
                 f.write_str(&called(*number, ace))?;
                 match ace.kind {
                     AceType::Audit => f.write_str(" requests auditing and decides nothing"),
                     _ if ace.flags.has(AceFlags::INHERIT_ONLY) => {
-                        f.write_str(" applies only to children that are created")
+                        f.write_str(" does not apply to this object, but only to files and directories that are created in it")
                     }
                     _ if !speaks => f.write_str(" names neither the user nor a group of the user"),
                     _ if settled.is_empty() => {
-                        f.write_str(" has no effect: earlier entries decided its rights")
+                        f.write_str(" has no effect, because earlier entries already granted or denied its rights")
                     }
                     AceType::Allow => write!(f, " grants {settled}"),
                     AceType::Deny => write!(f, " denies {settled}"),
                 }
             }
-            Looked::Unspoken(rights) => write!(f, "no entry grants or denies {rights}, so these are refused"),
+            Looked::Unspoken(rights) => {
+                write!(f, "no entry grants or denies {rights}, so these rights are refused")
+            }
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max:
             Err(Errno::RANGE | Errno::TOOBIG) => {
                 return StoredAcl::Unreadable(format!("{name} is larger than {bytes_max} bytes"));
             }
-            Err(errno) => return StoredAcl::Unreadable(format!("reading {name}: {errno}")),
+            Err(errno) => return StoredAcl::Unreadable(format!("{name} cannot be read: {errno}")),
         }
     }
     StoredAcl::Absent

@@ -119,7 +119,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
         Ok(None) => {}
         _ => {
             return Err(refuse(format!(
-                "the present ACL is in {ours}, which only a process with CAP_SYS_ADMIN may write: give the process CAP_SYS_ADMIN"
+                "the present ACL is in {ours}, which only a process with CAP_SYS_ADMIN may write; give the process CAP_SYS_ADMIN"
             )));
         }
     }
@@ -175,11 +175,11 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
             return Refusal::NoSpace { what: format!("writing the ACL of `{what}`"), errno };
         }
         Errno::OPNOTSUPP => {
-            "the file system stores no extended attributes: use another one, or change its mount options"
+            "the file system stores no extended attributes; use another file system, or change the mount options"
                 .to_owned()
         }
         Errno::PERM | Errno::ACCESS => {
-            format!("{errno}: give the process CAP_SYS_ADMIN, or write access to the datastore's files")
+            format!("{errno}; give the process CAP_SYS_ADMIN, or write access to the datastore's files")
         }
         Errno::ROFS | Errno::TOOBIG | Errno::RANGE => errno.to_string(),
         errno => return Refusal::io(errno, "writing the ACL of", what),

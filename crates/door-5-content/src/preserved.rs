@@ -117,7 +117,7 @@ fn not_preserved(errno: Errno, name: &str, file: &Node) -> Refusal {
         Errno::PERM | Errno::ACCESS if is_acl(name) => Refusal::AclNotWritable {
             what: file.label(),
             why: format!(
-                "the old file has its ACL in {name}, which only a process with CAP_SYS_ADMIN may write: give the process CAP_SYS_ADMIN"
+                "the old file has its ACL in {name}, which only a process with CAP_SYS_ADMIN may write; give the process CAP_SYS_ADMIN"
             ),
         },
         errno => Refusal::io(errno, &format!("storing the attribute {name} of"), &file.label()),

@@ -74,7 +74,7 @@ pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
     };
     decode(&bytes).ok_or_else(|| Refusal::Io {
         what: format!("reading the properties of `{}`", node.label()),
-        errno: format!("{ATTRIBUTE} is damaged; remove it with `setfattr -x`"),
+        errno: format!("the attribute {ATTRIBUTE} is damaged; remove the attribute with `setfattr -x`"),
     })
 }
 

@@ -116,7 +116,7 @@ pub enum Refusal {
     #[error("a file or directory cannot be copied or moved onto itself, an ancestor or a descendant")]
     WithinItself,
     /// An upload or a copy into a directory is still running, in this process or another.
-    #[error("an upload into `{0}` is still going on: try again when it has ended")]
+    #[error("an upload or a copy into `{0}` is still running; try again later")]
     Uploading(String),
     /// A condition of the request was true when the request came, but was no longer true just before the change.
     #[error(
@@ -157,11 +157,11 @@ pub enum Refusal {
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT01", Fault::Client, "no such file or directory", "check the path"),
-    RefusalRow::new("CT02", Fault::Client, "the parent directory does not exist", "create it first"),
+    RefusalRow::new("CT02", Fault::Client, "the parent directory does not exist", "create the parent directory first"),
     RefusalRow::new("CT03", Fault::Client, "a file or directory of this name exists already", "choose another name, or send `Overwrite: T`"),
     RefusalRow::new("CT04", Fault::Client, "a file where a directory is needed, or a directory where a file is needed", "check the path"),
     RefusalRow::new("CT05", Fault::Client, "the directory is not empty", "delete its entries first; some may be hidden from the user"),
-    RefusalRow::new("CT06", Fault::Operator, "the file system is full, or its own quota is used up", "make room on the disk"),
+    RefusalRow::new("CT06", Fault::Operator, "the file system is full, or its own quota is used up", "make room on the file system, or raise its quota"),
     RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that the directory exists, and that the server's user may open it: `enfilade datastore show`"),
     RefusalRow::new("CT08", Fault::Source, "a system call failed", "`reason` in the log names the call and the error; check the disk and the owner of the file"),
     RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read the resource again and repeat the request"),
@@ -173,14 +173,14 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer names the reason; choose another name"),
     RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise the quota: `enfilade datastore set NAME --quota`"),
     RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, the request took too long, or the client closed the connection", "repeat a DELETE to delete the rest, or raise `tree_entries` or `tree_seconds`"),
-    RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or `enfilade datastore unlock NAME PATH`"),
+    RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or run `enfilade datastore unlock NAME PATH`"),
     RefusalRow::new("CT19", Fault::Client, "the user has no lock with this token on the path", "lock the path again"),
     RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks, or raise `locks_per_user`, `locks_per_store` or `deep_locks_per_tree`"),
-    RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "see the log for the disk's error"),
+    RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "the log has the error of the disk"),
     RefusalRow::new("CT22", Fault::Client, "a file or directory cannot be copied or moved onto itself, an ancestor or a descendant", "choose another destination"),
     RefusalRow::new("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself", "give the datastore another directory"),
     RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),
-    RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when it has ended"),
+    RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when the upload or copy has ended"),
     RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true when the request came, but no longer true just before the change", "read the resource again and repeat the request"),
     RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log names both paths; check them by hand"),
 ];
@@ -200,7 +200,7 @@ impl Refusal {
 
     /// For a directory in which `entries` entries could not be examined.
     pub(crate) fn unlisted(path: &impl Display, entries: u64) -> Self {
-        let errno = format!("{entries} entries could not be looked at; see the kernel's log");
+        let errno = format!("{entries} entries could not be examined; see the kernel's log");
         Refusal::Io { what: format!("listing `{path}`"), errno }
     }
 

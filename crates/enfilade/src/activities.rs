@@ -43,7 +43,11 @@ pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
     let lock = move |now, user: &UserId| {
         let locked = activities.at(now, |ctx| lock_user(ctx, user));
         locked
-            .inspect_err(|why| output::note(&format!("warning: user {user} cannot be locked: {why}")))
+            .inspect_err(|why| {
+                output::note(&format!(
+                    "warning: after too many failed logins, the user with id {user} could not be locked: {why}"
+                ));
+            })
             .is_ok()
     };
     Ok(Accounts::new(failures_max, Arc::new(lock), logins))
@@ -65,7 +69,9 @@ impl Activities {
                 if let Err(why) = done
                     && !std::mem::replace(&mut is_told, true)
                 {
-                    output::note(&format!("warning: the logins of users cannot be written: {why}"));
+                    output::note(&format!(
+                        "warning: the times of logins, which decide when a user becomes inactive, cannot be recorded: {why}"
+                    ));
                 }
             };
             told(self.at(began, settle_activities));

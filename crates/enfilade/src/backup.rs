@@ -59,7 +59,8 @@ impl Made {
         let names: Vec<String> = self.left_out.iter().map(|file| format!("`{}`", file.display())).collect();
         (!names.is_empty()).then(|| {
             format!(
-                "not in the backup: {}, which the user of this process cannot read: give this user the right to read, or copy the file by hand",
+                "not in the backup, because the user of this process may not read them: {}. Give this user the right to read them, or copy them by \
+                 hand",
                 names.join(", ")
             )
         })
@@ -160,8 +161,9 @@ fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> a
     let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
     ensure!(
         names.is_empty(),
-        "{} {is} missing, and the server has read {it} before: a backup without {it} is not complete; restore {it} from an earlier backup; do not \
-         make empty files. An empty enfilade.toml sets every key to its default; any other empty file deletes the records that came from it",
+        "{} {is} missing, and the server has read {it} before, so a backup without {it} is not complete. Restore {it} from an earlier backup. Do not \
+         make empty files instead: an empty enfilade.toml sets every key to its default, and any other empty file deletes the records that came from \
+         it",
         names.join(", ")
     );
     Ok(())

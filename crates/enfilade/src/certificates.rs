@@ -233,7 +233,7 @@ pub(crate) fn verify_all(
     match all.len() {
         0 => Ok(()),
         count => bail!(
-            "{} cannot be used, and `[tls] check` is `eager`: repair or remove each of the following{}",
+            "{} cannot be used, and `[tls] check` is `eager`: repair or remove each of these files{}",
             output::counted(count, "certificate", "certificates"),
             listed(&all)
         ),
@@ -309,13 +309,13 @@ pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: 
             () if certificates.at_path(file, |_| true).is_none() => format!("warning: {bad}"),
             () if certificates.at_path(file, is_in_memory).is_some() => {
                 format!(
-                    "warning: certificate `{file}` cannot be used: {why}; the server uses the earlier certificate until the next start: repair the \
-                     file"
+                    "warning: certificate `{file}` cannot be used: {why}; the server uses the earlier certificate until the next start. Repair the \
+                     file before that"
                 )
             }
             () => format!(
-                "warning: certificate `{file}` cannot be used: {why}; the server has no earlier key for this certificate in memory: TLS handshakes \
-                 for its names fail; repair the file"
+                "warning: certificate `{file}` cannot be used: {why}; the server has no earlier key for this certificate in memory, so TLS \
+                 handshakes for its names fail; repair the file"
             ),
         });
     }

@@ -387,7 +387,7 @@ pub(crate) enum RoleCommand {
         /// Only on the path itself, not on paths below it
         #[arg(long, requires = "path")]
         no_propagate: bool,
-        /// Also on the path of a datastore that does not exist yet
+        /// Assign the role even if the datastore of the path does not exist yet
         #[arg(long, requires = "path")]
         before_creation: bool,
         /// Proceed even if no administrator can log in afterwards
@@ -505,7 +505,8 @@ pub(crate) enum Token {
         #[arg(long, default_value = "0s", value_name = "TIME", value_parser = seconds)]
         grace: i64,
     },
-    /// Mark a token, or all tokens: when the generated secret of a marked token is used next, a fast hash replaces its slow hash
+    /// Mark a token, or all tokens. The next use of a marked token replaces its slow hash with a fast hash, if Enfilade, Proxmox or Keystone
+    /// generated the secret
     Upgrade {
         /// USER@REALM!NAME
         #[arg(required_unless_present = "all")]

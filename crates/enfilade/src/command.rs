@@ -114,7 +114,7 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Init => match first_start::settle(home)? {
             Some(settled) => settled.tell(home, json),
             None => bail!(
-                "`{}` is already set up, nothing was changed: start the server with `enfilade serve`{}",
+                "`{}` is already set up, so nothing was changed. Start the server with `enfilade serve`{}",
                 home.data.display(),
                 lost_password(home)?
             ),

@@ -185,8 +185,9 @@ impl Config {
     fn check_sockets(&self) -> anyhow::Result<()> {
         match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
             (Some(socket), false) => bail!(
-                "`tls.plain_listen` has the Unix socket `{}`, but `http.trusted_proxies` does not have \"unix\", so every request \
-                 over this socket would be refused: add \"unix\" if only proxies can connect to the socket, else remove the socket",
+                "`tls.plain_listen` has the Unix socket `{}`, but `http.trusted_proxies` does not have \"unix\", so every request over this socket \
+                 would be refused: if only proxies can connect to the socket, add \"unix\" to `http.trusted_proxies`; otherwise remove the socket \
+                 from `tls.plain_listen`",
                 socket.display()
             ),
             (None, true) => bail!(
@@ -245,7 +246,7 @@ pub(crate) fn unread_variables(names: impl Iterator<Item = String>) -> Vec<Strin
         let (section, key) = name.strip_prefix(ENVIRONMENT_PREFIX)?.split_once('_')?;
         let is_unread = sections.contains(section) && !key.is_empty() && key_of_variable(&name).is_none();
         is_unread.then(|| {
-            format!("the variable `{name}` sets nothing: is `{ENVIRONMENT_PREFIX}{section}__{key}` meant, with two `_`?")
+            format!("the variable `{name}` sets nothing: did you mean `{ENVIRONMENT_PREFIX}{section}__{key}`, with two `_`?")
         })
     };
     names.filter_map(warning).collect()

@@ -66,7 +66,8 @@ pub(crate) fn follow(
         Ok(listener) => listener,
         Err(why) => {
             output::note(&format!(
-                "warning: this server has no control socket, so the command `enfilade penalties` cannot query it: {why:#}; correct the cause, then restart this server"
+                "warning: this server has no control socket, so the command `enfilade penalties` cannot query this server: {why:#}; correct the \
+                 cause, then restart this server"
             ));
             return Ok(());
         }

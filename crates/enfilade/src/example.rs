@@ -146,7 +146,9 @@ pub(crate) fn without_users(home: &Home) -> anyhow::Result<Option<String>> {
         let problem = found.problems.first().cloned().unwrap_or_default();
         match (path.exists(), found.refuses) {
             (false, _) => Some(format!("`{}`, which defines users, is missing", path.display())),
-            (true, true) => Some(format!("`{}`, which defines users: {problem}", path.display())),
+            (true, true) => {
+                Some(format!("`{}`, which defines users, cannot be used ({problem})", path.display()))
+            }
             (true, false) => None,
         }
     }))

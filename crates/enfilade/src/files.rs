@@ -111,7 +111,8 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     let limit = set.stale_limit();
     if age.is_none_or(|age| limit < age) {
         problems.push(format!(
-            "no server has been able to read the files in `{}` for {limit} s: users, tokens, roles and datastores that they define are refused",
+            "no server has been able to read the files in `{}` for {limit} s, so users, tokens, roles and datastores that these files define are \
+             refused",
             set.directory().display()
         ));
     }

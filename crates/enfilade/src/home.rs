@@ -316,9 +316,9 @@ impl Home {
                 }
                 Ok(key)
             }
-            (_, why) => {
-                Err(anyhow::anyhow!(why.unwrap_or_else(|| "there is no key of token hashes".to_owned())))
-            }
+            (_, why) => Err(anyhow::anyhow!(
+                why.unwrap_or_else(|| "there is no key for the hashes of API tokens".to_owned())
+            )),
         }
     }
 

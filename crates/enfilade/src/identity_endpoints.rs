@@ -93,8 +93,8 @@ pub(crate) fn tell(source: &dyn Source, config: &Config, tls: &[SocketAddr], pla
     if !lost.is_empty() {
         let tls: Vec<String> = tls.iter().map(ToString::to_string).collect();
         output::note(&format!(
-            "warning: the catalog gives clients {} for the identity service, but this server listens on {}: logins work, but every later call fails; \
-             serve on that port, or change the URL with `enfilade catalog endpoint`",
+            "warning: the catalog gives clients {} for the identity service, but this server listens on {}. So logins work, but every later call \
+             fails. Serve on the port of the URL, or change the URL with `enfilade catalog endpoint`",
             output::some(&lost),
             tls.join(", ")
         ));
@@ -121,8 +121,8 @@ pub(crate) fn lost(source: &dyn Source, config: &Config, data: &Path) -> Result<
     };
     let says = |(url, port): (String, u16)| {
         format!(
-            "the catalog gives clients {url} for the identity service, but {}: logins at another address work, but every later call fails; serve on that \
-             port, or change the URL with `enfilade catalog endpoint`",
+            "the catalog gives clients {url} for the identity service, but {}. So logins at another address work, but every later call fails. Serve \
+             on this port, or change the URL with `enfilade catalog endpoint`",
             why(port)
         )
     };

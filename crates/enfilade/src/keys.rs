@@ -43,7 +43,8 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
         needed.filter(|needed| i64::try_from(key_terms.max_active).is_ok_and(|max| max < *needed))
     {
         output::note(&format!(
-            "warning: keys rotate more slowly than `[identity] rotate_every` requests: that needs max_active_keys = {needed}, not {}",
+            "warning: the Fernet keys rotate more slowly than `[identity] rotate_every` requests, because sessions need the old keys for longer: set \
+             `[identity] max_active_keys = {needed}`, which is {} now",
             key_terms.max_active
         ));
     }
@@ -59,13 +60,16 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                 match rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every) {
                     Ok(None) => {}
                     Ok(Some(rotation)) => {
-                        output::note(&format!("keys rotated: key {} signs from now on", rotation.primary));
+                        output::note(&format!(
+                            "the Fernet keys were rotated: key {} signs from now on",
+                            rotation.primary
+                        ));
                         not_turned.clear();
                     }
                     // A key that is still needed delays the rotation. The server logged a warning about the delay when it started.
                     Err(Error::Invalid(_)) => {}
                     Err(why) => {
-                        let why = format!("warning: the keys were not rotated: {why}");
+                        let why = format!("warning: the Fernet keys were not rotated: {why}");
                         if why != not_turned {
                             output::note(&why);
                             not_turned = why;
@@ -95,8 +99,8 @@ fn look(house: &House, keys: &FernetKeys, watch: &mut KeyWatch, told: &mut Vec<S
             Err(why) => {
                 house.set_keys(None);
                 problems.push(format!(
-                    "the keys in `{}` cannot be used: {why}; no token is accepted or issued; run \
-                    `enfilade keys check` and restore the damaged key",
+                    "the Fernet keys in `{}` cannot be used: {why}; no session token is accepted or issued; run `enfilade keys check` and restore \
+                     the damaged key",
                     keys.directory().display()
                 ));
             }

@@ -33,8 +33,8 @@ fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
 pub(crate) fn lost() -> Option<anyhow::Error> {
     LOST.get().map(|why| {
         anyhow::anyhow!(
-            "standard output cannot be written, so the output is not complete: {why}; what the command changed stays changed, see \
-             `enfilade facts log`; a secret that was not shown is lost: make another one"
+            "standard output cannot be written, so the output is not complete: {why}; what the command changed stays changed (see `enfilade facts \
+             log`); a secret that was not shown is lost, so make another secret"
         )
     })
 }

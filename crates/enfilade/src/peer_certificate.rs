@@ -24,7 +24,8 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         ),
         CertificateError::BadEncoding => Some("the certificate of the server cannot be parsed"),
         CertificateError::BadSignature => Some(
-            "the certificate of the server names the trusted CA, but another key signed the certificate: trust the present certificate of the CA",
+            "the certificate of the server names the trusted CA, but another key signed the certificate: let this machine trust the present \
+             certificate of the CA",
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Some(
             "the certificate of the server is not for servers: its extended key usage lacks TLS server authentication (`serverAuth`)",

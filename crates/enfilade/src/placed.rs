@@ -130,7 +130,7 @@ fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option
 }
 
 fn not_compared(placed: &[&str], why: &dyn std::fmt::Display) -> String {
-    format!("{} cannot be compared with this server: {why}", placed.join(", "))
+    format!("{} cannot be compared with the records of this server: {why}", placed.join(", "))
 }
 
 #[cfg(test)]
@@ -171,6 +171,6 @@ mod tests {
     #[test]
     fn only_files_that_exist_are_named() {
         let says = not_compared(&[SECOND_FACTORS, DOMAINS], &"why");
-        assert_eq!(says, "tfa.json, domains.cfg cannot be compared with this server: why");
+        assert_eq!(says, "tfa.json, domains.cfg cannot be compared with the records of this server: why");
     }
 }

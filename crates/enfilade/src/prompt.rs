@@ -11,11 +11,13 @@ pub(crate) fn new_password(is_stdin: bool) -> anyhow::Result<Secret> {
         return from_stdin();
     }
     if !stdin().is_terminal() {
-        bail!("standard input is not a terminal; --password-stdin reads the password from its first line");
+        bail!(
+            "standard input is not a terminal; --password-stdin reads the password from the first line of standard input"
+        );
     }
     let first = hidden("new password: ")?;
     if first.reveal() != hidden("the same password again: ")?.reveal() {
-        bail!("the two passwords differ; nothing was changed, run the command again");
+        bail!("the two passwords differ; nothing was changed; run the command again");
     }
     Ok(first)
 }
@@ -47,7 +49,7 @@ impl Drop for Hidden {
 /// Asks on standard error, and reads a line from the terminal at standard input, which does not show the typed text.
 pub(crate) fn hidden(question: &str) -> anyhow::Result<Secret> {
     let before = tcgetattr(stdin()).context(
-        "standard input is not a terminal; --passphrase-stdin reads the passphrase from its first line",
+        "standard input is not a terminal; --passphrase-stdin reads the passphrase from the first line of standard input",
     )?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);

@@ -111,7 +111,7 @@ pub(crate) fn refuse_exposed_backups(data: &Path, config: &Config, roots: Roots)
 pub(crate) fn exposed_warnings(own: Reserved, roots: Roots) -> impl Iterator<Item = String> {
     exposed(roots, own).into_iter().map(|Exposed { name, root, reserved }| {
         format!(
-            "datastore `{name}` at `{root}` overlaps with `{}`, which the server reserves for its own files: all requests for the datastore are \
+            "datastore `{name}` at `{root}` overlaps with `{}`, which the server reserves for its own files, so all requests for the datastore are \
              refused: change the path of the datastore or of these files",
             reserved.display()
         )

@@ -232,7 +232,8 @@ pub(crate) fn make_own(
         // A failure is only a warning: the present certificate is served as long as it is valid.
         if let Err(why) = make_own_again(data, directory, named, now) {
             crate::output::note(&format!(
-                "warning: certificate `{}`, which this server made, cannot be made again: {why:#}; the old one is served as long as it is valid",
+                "warning: certificate `{}`, which this server made, cannot be made again: {why:#}; the old certificate is served as long as it is \
+                 valid",
                 directory.join(OWN).display()
             ));
         }
@@ -291,7 +292,7 @@ fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> 
     let made = make(&own_names(named), Authority::open(data)?.as_ref(), now)?;
     install(data, &place, &made)?;
     crate::output::note(&format!(
-        "`{}` was made again: {}, valid until {}; clients that verify it need the new `{}`",
+        "`{}` was made again: {}, valid until {}; clients that verify this certificate need the new `{}`",
         place.display(),
         made.leaf.names.join(" "),
         crate::output::time(made.leaf.not_after),

@@ -246,7 +246,7 @@ async fn write_log(log: Arc<AccessLog>) {
 async fn empty(admission: &Admission, drain_seconds: u64) {
     let seconds = usize::try_from(drain_seconds).unwrap_or(usize::MAX);
     let time = output::counted(seconds, "second", "seconds");
-    output::note(&format!("stopping: no new connections; running requests have {time}"));
+    output::note(&format!("stopping: no new connections are accepted; running requests have {time} to end"));
     let emptied = async {
         while admission.count() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -327,7 +327,11 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
         for upgrade in queue {
             let ctx = server_change_context(&*source, &files, &reserved, clock::now());
             if let Err(why) = enfilade_admin::upgrade_token(&ctx, &upgrade) {
-                output::note(&format!("warning: the slow hash of token {} was not replaced by a fast one: {why}; the server tries again at the next use of its secret", upgrade.token));
+                output::note(&format!(
+                    "warning: the slow hash of token {} was not replaced by a fast hash: {why}; the server tries again at the next use of the secret \
+                     of the token",
+                    upgrade.token
+                ));
             }
         }
     })?;

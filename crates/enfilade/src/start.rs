@@ -90,7 +90,7 @@ fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
     }
     match compact(installation) {
         Ok((done, at)) => output::note(&format!(
-            "the facts were compacted: {} of disk space freed; the new revision is {}",
+            "the facts were compacted ({} of disk space freed); the new revision is {}",
             shorter(&done),
             at.revision
         )),

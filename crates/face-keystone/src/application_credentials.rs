@@ -135,7 +135,9 @@ fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, ApiError> {
             .find(|held| id.map_or_else(|| name == Some(held.name.as_str()), |id| held.id.to_string() == id));
         let said = id.or(name).unwrap_or("?");
         found.map(|held| held.id.to_string()).ok_or_else(|| {
-            ApiError::invalid(format!("roles: the session has no role `{said}` that could be delegated"))
+            ApiError::invalid(format!(
+                "roles: the session does not have the role `{said}`; an application credential can only get roles of the session"
+            ))
         })
     };
     wanted.iter().map(find).collect()

@@ -83,7 +83,7 @@ fn wrong(name: &str, expected: &str) -> Error {
 /// Reads the properties of a group's endpoints. As in Keystone, there is no filter for the property `enabled`.
 ///
 /// # Errors
-/// When a property is unknown, or its value has another form.
+/// When a property is unknown, or its value has a wrong form.
 pub fn group_filters(given: &Map<String, Value>) -> Result<GroupFilters, Error> {
     let mut filters = GroupFilters::default();
     for (name, value) in given {

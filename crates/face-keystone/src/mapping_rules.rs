@@ -90,10 +90,10 @@ static VERSIONS: [(&str, Form); 3] = [
     ("3.0", rules!(local!(PROJECTS_IN_DOMAINS, ("projects_json", false, Form::Text)))),
 ];
 
-/// Checks the rules of a mapping. An error names the first part that has another form.
+/// Checks the rules of a mapping. An error names the first part that has a wrong form.
 ///
 /// # Errors
-/// When the version is unknown, or a part of the rules has another form.
+/// When the version is unknown, or a part of the rules has a wrong form.
 pub fn check_mapping_rules(version: &str, rules: &Value) -> Result<(), String> {
     let Some((_, form)) = VERSIONS.iter().find(|(known, _)| *known == version) else {
         let known: Vec<_> = VERSIONS.iter().map(|(known, _)| *known).collect();

@@ -45,7 +45,7 @@ metrics! {
     DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time that a door takes; tls: a complete or failed handshake; identity: the check of a credential, including slow hashes and the delay of a failed login; content: doors 3 to 5 together, from the end of the check to the last byte of the answer";
     CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
     NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
-    FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because they came neither from an address in [http] trusted_proxies nor over a Unix socket that is trusted there (unix)";
+    FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because the request came neither from an address in [http] trusted_proxies nor over a Unix socket while trusted_proxies has unix";
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
     CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "time at which the first certificate expires";

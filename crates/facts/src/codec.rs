@@ -46,10 +46,10 @@ pub fn seal(table: Table, key: &[u8], revision: Revision, value: &[u8]) -> Vec<u
 pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision, &'s [u8]), SourceError> {
     let (header, value) = stored
         .split_first_chunk::<HEADER_BYTES>()
-        .ok_or_else(|| damaged(table, key, "shorter than a record's header"))?;
+        .ok_or_else(|| damaged(table, key, "the record is shorter than its header"))?;
     let [version, rest @ ..] = header;
     if *version != VERSION {
-        return Err(damaged(table, key, &format!("layout version {version}, expected {VERSION}")));
+        return Err(damaged(table, key, &format!("the layout version is {version}, expected {VERSION}")));
     }
     let (sum, revision) = rest.split_at(CHECKSUM_BYTES);
     let revision = Revision(u64::from_be_bytes(revision.try_into().unwrap_or_default()));

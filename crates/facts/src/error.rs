@@ -25,7 +25,7 @@ pub enum SourceError {
 pub enum CommitError {
     /// Another change was committed first, and a record no longer has the state that this change expects. The caller must read the facts again and
     /// repeat the change.
-    #[error("table `{}`, key {key}: another change came first; try again", table.name())]
+    #[error("the change was not made, because another change came first (table `{}`, key {key}); try again", table.name())]
     Conflict {
         /// The table.
         table: Table,
@@ -52,7 +52,7 @@ pub enum CommitError {
         kept_for: &'static str,
     },
     /// A key or value is larger than a store accepts.
-    #[error("table `{}`: {what} of {bytes} bytes is over the limit of {limit}", table.name())]
+    #[error("table `{}`: a {what} of {bytes} bytes exceeds the limit of {limit} bytes", table.name())]
     TooLarge {
         /// The table.
         table: Table,

@@ -26,7 +26,7 @@ impl Head {
     /// When the record is missing or damaged.
     pub fn open(stored: Option<&[u8]>) -> Result<Self, SourceError> {
         let damaged = |why| codec::damaged(Table::Head, Self::KEY, why);
-        let stored = stored.ok_or_else(|| damaged("the record is gone"))?;
+        let stored = stored.ok_or_else(|| damaged("the record is missing"))?;
         let (Revision(commit), value) = codec::open(Table::Head, Self::KEY, stored)?;
         let revision = value.try_into().map(u64::from_be_bytes).map(Revision);
         let revision = revision.map_err(|_| damaged("the value is not a valid record of this table"))?;

@@ -30,8 +30,9 @@ pub trait Snapshot {
         if found == here {
             return Ok(head);
         }
-        let why =
-            format!("the head has revision {found} and the store has revision {here}: pages are damaged");
+        let why = format!(
+            "the head has revision {found}, but the store has revision {here}, so pages of the store are damaged"
+        );
         Err(codec::damaged(Table::Head, Head::KEY, &why))
     }
     /// The stored record with its header; `None` if there is no record with this key.
@@ -269,7 +270,7 @@ impl<'a> View<'a> {
                 (None, None) => return Ok(()),
                 (Some(found), Some((key, _))) if key == tally_key(table, table.group(found.0)) => found,
                 (_, lost) => {
-                    let why = "a record of this group, or the tally of this group, is missing";
+                    let why = "a record is missing, or the number of records (the tally) is missing";
                     return Err(codec::damaged(table, lost.map_or(prefix, |(key, _)| key), why));
                 }
             };
@@ -395,8 +396,10 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
         return Ok(());
     }
     let why = match counted.count == expected.count {
-        true => "the record is not the one that was written last".to_owned(),
-        false => format!("{} records were found, {} were expected", counted.count, expected.count),
+        true => {
+            "the digest does not match, so the content of a record is not what was last written".to_owned()
+        }
+        false => format!("{} records were found, but {} were expected", counted.count, expected.count),
     };
     Err(codec::damaged(table, group, &why))
 }

@@ -16,8 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// Why a passcode is not judged.
-const TOO_MANY: &str =
-    "it was not compared: the user had too many wrong passcodes in the last 10 minutes; wait";
+const TOO_MANY: &str = "after too many wrong passcodes, no passcode of the user is checked for up to 10 minutes; wait, then try again";
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server

@@ -260,10 +260,12 @@ fn said_of(who: &Principal) -> String {
     let reach = match &who.reach {
         Reach::Everything => String::new(),
         Reach::Project { roles, .. } if roles.is_empty() => {
-            ", for one project, without a role there".to_owned()
+            ", limited to one project, on which the credential has no role".to_owned()
         }
-        Reach::Project { roles, .. } => format!(", for one project, with the roles {}", roles.join(", ")),
-        Reach::Nothing => ", without any role in a datastore".to_owned(),
+        Reach::Project { roles, .. } => {
+            format!(", limited to one project, with the roles {}", roles.join(", "))
+        }
+        Reach::Nothing => ", without rights in any datastore".to_owned(),
     };
     format!("{} is user {}, groups: {}{reach}", who.authid, who.user, who.groups.len())
 }
@@ -326,7 +328,7 @@ impl House {
         };
         (!ends.is_empty()).then(|| {
             format!(
-                "a listing of this directory shows only names on the way to {}{more}, if these exist and their ACLs show them",
+                "a listing of this directory shows only the names that lead to paths with a role ({}{more}), if these paths exist and their ACLs make them visible",
                 shown.join(", ")
             )
         })

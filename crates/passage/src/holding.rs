@@ -106,8 +106,8 @@ impl Stay {
         let Err(why) = self.locks().end(tokens) else { return };
         let name = self.datastore.name();
         self.record_end_of_lock(path, "refuse", format!(
-            "the resource is gone, but its locks could not be ended: {why}; they end at their timeout; to end them \
-                now, run `enfilade datastore unlock {name} '{path}'`"
+            "the resource was deleted or renamed, but its locks could not be ended: {why}; these locks end at their timeout; to end them now, run \
+                `enfilade datastore unlock {name} '{path}'`"
         ));
     }
 

@@ -65,7 +65,7 @@ impl Stay {
         }
         self.locks().end(&[lock.token])?;
         let why = format!(
-            "the lock was ended: its owner, user {}, may no longer change the locked resource",
+            "the lock was ended, because its owner (user {}) may no longer change the locked resource",
             lock.user
         );
         self.record_end_of_lock(&lock.path, "permit", why);

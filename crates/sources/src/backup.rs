@@ -35,14 +35,16 @@ pub enum BackupError {
     #[error("`{0}` was changed while the backup was made: run the backup again")]
     Changed(PathBuf),
     /// The name of a file cannot be stored in the manifest.
-    #[error("`{0}` cannot be backed up: its name is not UTF-8, or is longer than 1,024 bytes: rename it")]
+    #[error(
+        "`{0}` cannot be backed up, because this path is not UTF-8 or is longer than 1,024 bytes: rename the file"
+    )]
     Name(PathBuf),
     /// The file or directory is not a backup that `enfilade backup` made.
-    #[error("it is not a backup that `enfilade backup` made: {0}")]
+    #[error("not a backup that `enfilade backup` made: {0}")]
     NotOne(String),
     /// A newer program made the backup.
     #[error(
-        "it has format {found}, and this program reads formats up to {FORMAT}: restore it with the version of enfilade that made it, or a newer one"
+        "the backup has format {found}, and this program reads formats up to {FORMAT}. Restore the backup with the version of enfilade that made it, or with a newer version"
     )]
     Newer {
         /// The format of the backup.

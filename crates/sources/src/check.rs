@@ -120,7 +120,10 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
         group => format!("table `{}`, key {}", table.name(), codec::printable(group)),
     };
     let what = match counted.count == expected.count {
-        true => format!("{what}: the digest does not match: a record is not the one that was written last"),
+        true => format!(
+            "{what}: the digest does not match. The number of records is right, but the content of at least one record is not what was last \
+             written, or the stored digest is damaged"
+        ),
         false => format!("{what}: {} records found, {} expected", counted.count, expected.count),
     };
     Problem { key: group, what }
@@ -206,7 +209,10 @@ fn check_log(
     if let (Some(head), Some(newest)) = (head, newest)
         && head != newest
     {
-        problem(format!("the change log ends at change {}, the head is at {}", newest.0, head.0));
+        problem(format!(
+            "the change log ends at change {}, but the newest change of the store is {}",
+            newest.0, head.0
+        ));
     }
     Ok(entries)
 }
@@ -325,7 +331,12 @@ mod tests {
             (Table::Domains, ID.bytes(), &none, "0 records found, 1 expected (`local`)"),
             (Table::Tallies, &key, &none, "1 records found, 0 expected (`local`)"),
             (Table::Tallies, &[Table::Domains as u8], &flip, "table `domains`: 1 records found"),
-            (Table::Log, &2u64.to_be_bytes(), &none, "ends at change 1, the head is at 2"),
+            (
+                Table::Log,
+                &2u64.to_be_bytes(),
+                &none,
+                "ends at change 1, but the newest change of the store is 2",
+            ),
             (Table::Head, b"head", &none, "table `head`"),
         ];
         for (table, key, damage, expected) in cases {

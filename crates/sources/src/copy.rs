@@ -104,11 +104,11 @@ impl Origin {
         let mut origin: Origin =
             serde_json::from_slice(line).map_err(|why| what(format!("line 1: {why}")))?;
         if origin.enfilade_facts != kind {
-            return Err(what(format!("it is a {}", origin.enfilade_facts)));
+            return Err(what(format!("the input is a {}", origin.enfilade_facts)));
         }
         if FORMAT < origin.format {
             return Err(what(format!(
-                "it has format {}, and this program reads formats up to {FORMAT}: use a newer version of enfilade",
+                "the input has format {}, and this program reads formats up to {FORMAT}. Use a newer version of enfilade",
                 origin.format
             )));
         }
@@ -146,7 +146,7 @@ pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyErro
         let Some((table, key, stored)) = body.next()? else {
             return match body.count() == expected {
                 true => Ok(None),
-                false => Err(damaged("records are missing")),
+                false => Err(damaged("the number of records differs from the number in the first line")),
             };
         };
         let (_, value) = codec::open(table, &key, &stored)?;

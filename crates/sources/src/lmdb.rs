@@ -237,7 +237,7 @@ fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), Sourc
         return Ok(());
     }
     Err(SourceError::Unavailable(format!(
-        "the newest revision in the store is {revision}, but revision {acknowledged} was acknowledged before: the store is damaged; restore a backup with `enfilade facts restore FILE`"
+        "the newest revision in the store is {revision}, but revision {acknowledged} was acknowledged before. The store is damaged: restore a backup with `enfilade facts restore FILE`"
     )))
 }
 

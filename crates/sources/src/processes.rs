@@ -68,7 +68,7 @@ impl OwnWords {
             return Ok(OwnWords { mapping, _locked: file });
         }
         let text = format!(
-            "{PROCESSES_MAX} servers run on `{}` already; stop one, or give this one a data directory of its own",
+            "{PROCESSES_MAX} servers run on `{}` already; stop one of them, or start this server with another data directory",
             directory.display()
         );
         Err(io::Error::other(text))

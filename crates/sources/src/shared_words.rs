@@ -98,7 +98,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     }
     if found != magic {
         let text = format!(
-            "`{}` is damaged, its first bytes are wrong: stop every enfilade process on this data directory, delete this file, then run \
+            "`{}` is damaged, its first bytes are wrong. Stop every enfilade process on this data directory, delete this file, then run \
             `enfilade facts check`",
             path.display()
         );

@@ -82,7 +82,7 @@ fn check(file: &File, depth: Depth, heads: &Heads) -> io::Result<Result<(), Stri
         Err(why) => return Ok(Err(why)),
     };
     if first.page_bytes != second.page_bytes {
-        return Ok(Err("its two meta pages contain different page sizes".to_owned()));
+        return Ok(Err("the two meta pages contain different page sizes".to_owned()));
     }
     let newest = if first.commit < second.commit { second } else { first };
     let file_bytes = file.metadata()?.len();

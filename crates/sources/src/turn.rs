@@ -63,7 +63,7 @@ impl Turns {
         if *is_taken {
             return Err(NoTurn::Busy(format!(
                 "this server has been {} for more than {at_most:?}, or has waited to do so; try again; another line \
-                    of the log may name the process that blocks it",
+                    of the log may name the process for which this server waits",
                 self.doing
             )));
         }
@@ -134,7 +134,7 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
     let look = |_| flock_holder(&std::fs::read_to_string("/proc/locks").unwrap_or_default(), inode);
     let Some(pid) = (0..LOOKS).find_map(look) else {
         return format!(
-            "another process, which could not be identified, has been {doing} for {waited:?}; try again, or find it with `lslocks`"
+            "another process, which could not be identified, has been {doing} for {waited:?}; try again, or find the process with `lslocks`"
         );
     };
     let read = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();

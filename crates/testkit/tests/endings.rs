@@ -389,17 +389,17 @@ fn a_refusal_says_what_was_revoked() {
         ("in person", |world| Revoked::User(world.ann.1), "all sessions of the user were ended"),
         ("in person", |world| Revoked::Project(world.project), "all sessions for the project were ended"),
         ("in person", |world| Revoked::Domain(world.domain.1), "all sessions of the domain were ended"),
-        ("by a trust", |world| Revoked::Trust(world.trust), "all sessions by the trust were ended"),
+        ("by a trust", |world| Revoked::Trust(world.trust), "all sessions of the trust were ended"),
         ("by a trust", |world| Revoked::User(world.ann.1), "all sessions of the user were ended"),
         (
             "by an access token",
             |_| Revoked::AccessToken(ACCESS),
-            "all sessions by the OAuth access token were ended",
+            "all sessions of the OAuth access token were ended",
         ),
         (
             "by an access token",
             |_| Revoked::Consumer(CONSUMER),
-            "all sessions by the OAuth consumer were ended",
+            "all sessions of the OAuth consumer were ended",
         ),
         (
             "by a credential",

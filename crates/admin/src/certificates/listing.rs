@@ -92,8 +92,8 @@ struct Lines {
 }
 
 /// The warning about a `.crt` file that contains a private key but is not read.
-const PASSED_OVER: &str = "it is not served although it contains a private key: a `.crt` file is read only with a `.key` file next to it; give its name the \
-                           ending `.pem`";
+const PASSED_OVER: &str = "the file is not served, although it contains a private key: a `.crt` file is read only if there is a `.key` file next to it; rename \
+                           the file to end with `.pem`";
 
 /// The maximum number of problems in one error.
 const LISTED_MAX: usize = 100;
@@ -267,7 +267,7 @@ impl Listing {
         match bad.iter().find(|bad| self.is_bound(Path::new(&bad.file))) {
             None => Ok(()),
             Some(bound) => Err(io::Error::other(format!(
-                "{}; the line of `{}` has options of its own, so no other certificate can be sent instead: repair the file or remove the line",
+                "{}; the line of `{}` in the crt-list has options of its own, so no other certificate can be sent instead; repair the file, or remove the line",
                 listed(bad),
                 bound.file
             ))),

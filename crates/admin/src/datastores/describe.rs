@@ -103,7 +103,7 @@ pub(crate) fn overlap(
     let mut others = others.into_iter();
     let (other, root) = others.find(|(_, root)| spellings(Path::new(root)).iter().any(overlaps))?;
     Some(format!(
-        "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
+        "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a separate directory",
         path.display()
     ))
 }
@@ -165,7 +165,11 @@ pub fn datastore_warnings(
         // A datastore that is not mounted gets only this warning.
         let point = row.mount_point(name).or_else(|| points.remove(name));
         if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
-            warnings.push(warning(name, format!("nothing is mounted at `{point}`: mount it"), false));
+            warnings.push(warning(
+                name,
+                format!("nothing is mounted at `{point}`: mount the file system"),
+                false,
+            ));
             continue;
         }
         let root = row.root(name);
@@ -194,7 +198,7 @@ pub fn datastore_warnings(
         }
         if let (true, Err(why)) = (is_there, std::fs::read_dir(&root)) {
             let says = format!(
-                "`{root}` is there, but the user of this process cannot read it: {why}; check its owner and mode, and those of the directories above it"
+                "`{root}` exists, but the user of this process cannot read it: {why}; check owner and mode of the directory and of the directories above it"
             );
             warnings.push(warning(name, says, true));
             continue;
@@ -213,13 +217,15 @@ fn state(root: &str, is_directory: std::io::Result<bool>, opened: Result<Root, R
                 "`{root}` cannot be reached by the user of this process: {why}; check owner and mode of the directories above it"
             ));
         }
-        Err(why) => return Some(format!("`{root}`: {why}; create it, or mount its file system")),
+        Err(why) => return Some(format!("`{root}`: {why}; create the directory, or mount its file system")),
         Ok(false) => return Some(format!("`{root}` is not a directory")),
         Ok(true) => {}
     }
     let usage = opened.and_then(|root| root.usage()).ok()?;
     let is_full = usage.total > 0 && usage.available < usage.total / FULL_PART;
-    is_full.then(|| format!("`{root}` is full: {} bytes are left; make room", usage.available))
+    is_full.then(|| {
+        format!("the file system of `{root}` is full: {} bytes are left; make room", usage.available)
+    })
 }
 
 #[cfg(test)]
@@ -245,8 +251,8 @@ mod tests {
     fn a_directory_that_may_not_be_reached_is_not_called_missing() {
         let says = |kind: ErrorKind| state("/x", Err(kind.into()), Err(Refusal::IsRoot)).unwrap();
         let said = says(ErrorKind::PermissionDenied);
-        assert!(said.contains("check owner and mode") && !said.contains("create it"), "{said}");
-        assert!(says(ErrorKind::NotFound).ends_with("create it, or mount its file system"));
+        assert!(said.contains("check owner and mode") && !said.contains("create the directory"), "{said}");
+        assert!(says(ErrorKind::NotFound).ends_with("create the directory, or mount its file system"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn gives_more(
 }
 
 pub(super) fn in_doubt() -> String {
-    "acl.cfg has an invalid line about this user, token or group; that line possibly removes these rights; correct the line, then import \
+    "acl.cfg has an invalid line about this user, token or group; that line may remove these rights; correct the line, then import \
      again".to_owned()
 }
 
@@ -48,7 +48,7 @@ pub(super) fn reads_all(roles: &Roles) -> Option<String> {
     const OF_OWN_BACKUPS: [Role; 2] = [Role::DatastoreBackup, Role::DatastorePowerUser];
     let role = roles.keys().find(|role| OF_OWN_BACKUPS.contains(role))?;
     Some(format!(
-        "{} gives access to all files below the path on this server, and only to own backups on Proxmox Backup Server",
+        "on this server, {} gives access to all files below the path; on Proxmox Backup Server, this role gives access only to the user's own backups",
         role.name()
     ))
 }

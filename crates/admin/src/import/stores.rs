@@ -134,16 +134,17 @@ impl Stores {
         let unfinished = match self.are_in_file(ctx) {
             Some(true) => format!(
                 "the users, passwords, tokens, realms and roles were imported, and the datastores are in datastore.cfg, but the end of the import could \
-                 not be recorded: {why}; correct the cause, then run the same import again; until then, remove none of these datastores, because an \
-                 import would add it again: {names}"
+                 not be recorded: {why}. Correct the cause, then run the same import again. Until then, remove none of these datastores, because the \
+                 import would add a removed datastore again: {names}"
             ),
             Some(false) => format!(
-                "the users, passwords, tokens, realms and roles were imported, but the datastores were not: {why}; correct the cause, then run the same \
-                 import again; until then, create no datastore of this name, because it would get the imported roles: {names}"
+                "the users, passwords, tokens, realms and roles were imported, but the datastores were not: {why}. Correct the cause, then run the same \
+                 import again. Until then, create no datastore with one of these names, because it would get the imported roles: {names}"
             ),
             None => format!(
-                "the users, passwords, tokens, realms and roles were imported; whether the datastores were is unknown, because datastore.cfg cannot be \
-                 read: {why}; correct the cause, then run the same import again; until then, create and remove none of these datastores: {names}"
+                "the users, passwords, tokens, realms and roles were imported. Whether the datastores were imported is unknown, because datastore.cfg \
+                 cannot be read: {why}. Correct the cause, then run the same import again. Until then, create and remove none of these datastores: \
+                 {names}"
             ),
         };
         Error::File(unfinished)
@@ -246,7 +247,7 @@ fn readable(
         return Err(match real(own) == real(&root) {
             true => Left { reason: HERE.to_owned(), is_same: true },
             false => Left::from(format!(
-                "another datastore has this name here, with the path `{own}`; to serve this one, too, choose another name: `enfilade datastore create NAME --path {root}`"
+                "another datastore has this name here, with the path `{own}`; to serve the datastore of the source, too, create it with another name: `enfilade datastore create NAME --path {root}`"
             )),
         });
     }

@@ -224,7 +224,7 @@ fn another_copy_of_followed_files_is_refused_with_what_it_would_bring_back() {
     let why = world.import(usize::MAX).unwrap_err();
     for part in [
         "this server reads its own user.cfg",
-        "would make entries valid again that were removed, revoked or restricted on this server after the copy",
+        "can make entries valid again that were removed, revoked or restricted on this server after the copy was made",
         "differences in the copy: user ann@pbs, token ann@pbs!t, roles of ann@pbs on /datastore/tank, datastore tank",
         "compare the files",
     ] {

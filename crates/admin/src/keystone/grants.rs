@@ -95,13 +95,13 @@ fn held_key(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantK
         [key] => Ok(*key),
         [] => {
             role_id(view, role)?;
-            let hint = "see `enfilade role list --named`; an inherited assignment needs --inherited";
+            let hint = "see `enfilade role list --named`; for an inherited assignment, add --inherited";
             Err(Error::Missing { what: "assignment", name: format!("{role} of {who}"), hint })
         }
         several => {
             let ids: Vec<String> = several.iter().map(|key| key.role.to_string()).collect();
             Err(Error::Invalid(format!(
-                "{who} has several roles named `{role}` there; expected one of these ids: {}",
+                "{who} has several roles with the name `{role}` in this scope; use one of these ids: {}",
                 ids.join(", ")
             )))
         }

@@ -228,8 +228,9 @@ impl Taking<'_, '_> {
                     false => Err("the domain does not exist in this store".to_owned()),
                 };
                 let has_secret = row.options.iter().any(|option| option.sensitive);
-                let without = (!has_secret)
-                    .then(|| "without secret options, which only a dump of the database has".to_owned());
+                let without = (!has_secret).then(|| {
+                    "without the secret options, because only a dump of the database contains them".to_owned()
+                });
                 let name = self.called(id);
                 return Ok(Imported::of("configuration of domain", name, left.err()).but(without));
             }
@@ -322,7 +323,7 @@ impl Taking<'_, '_> {
         };
         let differs = (!lost.is_empty()).then(|| {
             format!(
-                "without implied roles that are not in this store or that it may not imply: {}",
+                "without the implied roles that are not in this store or that this role may not imply: {}",
                 lost.join(", ")
             )
         });

@@ -56,7 +56,7 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
                 Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
                     enfilade_identity::check_hash(hash).err().map(|why| why.to_string())
                 }
-                Verifier::Missing => Some("it is missing".to_owned()),
+                Verifier::Missing => Some("the token has no hash".to_owned()),
                 Verifier::Keyed(_) | Verifier::Certificate(_) => None,
             };
             bad.extend(why.map(|why| (id, why)));
@@ -81,7 +81,7 @@ fn checked_by(verifier: &Verifier) -> String {
             // bcrypt hashes only the first 72 bytes.
             let and = if hash.starts_with("$2") { " and has less than 72 bytes" } else { "" };
             format!(
-                "a slow hash ({}), as for passwords; if the secret was generated{and}, its next use replaces the hash by a fast one",
+                "a slow hash ({}), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates{and}, the next use of the secret replaces the hash by a fast one",
                 scheme(hash)
             )
         }
@@ -89,7 +89,9 @@ fn checked_by(verifier: &Verifier) -> String {
             let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("the client's certificate, SHA-256 {digits}")
         }
-        Verifier::Missing => "nothing: the token has no hash".to_owned(),
+        Verifier::Missing => {
+            "nothing: the token has no hash, so every login with its secret is refused (ID08)".to_owned()
+        }
     }
 }
 

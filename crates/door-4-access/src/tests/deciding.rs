@@ -466,12 +466,12 @@ fn the_walk_in_words() {
     expect![[r#"
         role DatastorePowerUser assigned to group @staff@local on /datastore/tank: modify,delete-child
         ACE #1 `deny S-1-5-21-1-2-3-1001 write` denies write
-        ACE #2 `allow creator-owner full inherit=files,dirs,only` applies only to children that are created
+        ACE #2 `allow creator-owner full inherit=files,dirs,only` does not apply to this object, but only to files and directories that are created in it
         ACE #3 `audit everyone full` requests auditing and decides nothing
         ACE #4 `allow S-1-5-21-9-9-9-9 full` names neither the user nor a group of the user
         ACE #5 `allow everyone modify` grants read,delete
-        ACE #6 `deny everyone read` has no effect: earlier entries decided its rights
-        no entry grants or denies delete-child,write-acl,write-owner, so these are refused"#]]
+        ACE #6 `deny everyone read` has no effect, because earlier entries already granted or denied its rights
+        no entry grants or denies delete-child,write-acl,write-owner, so these rights are refused"#]]
     .assert_eq(&walk.join("\n"));
     assert_eq!((judged.granted, judged.skips_acl), (AccessMask::READ | AccessMask::DELETE, false));
     assert_eq!(judged.roles.node, "/datastore/tank");

@@ -53,7 +53,10 @@ pub(super) async fn obtain(
     answers: &Answers,
 ) -> anyhow::Result<Obtained> {
     let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
-    let mut order = account.new_order(&NewOrder::new(&identifiers)).await.context("the order")?;
+    let mut order = account
+        .new_order(&NewOrder::new(&identifiers))
+        .await
+        .context("the authority did not accept the order")?;
     // The answers are served until the validation is over.
     let _served = begin(&mut order, challenge, answers).await?;
     let validated = order.poll_ready(&PATIENCE).await;
@@ -64,7 +67,8 @@ pub(super) async fn obtain(
         bail!("the authority did not validate the names ({}): the order is {status:?}", challenge.name());
     }
     let key = order.finalize().await.context("the request for the certificate failed")?;
-    let chain = order.poll_certificate(&PATIENCE).await.context("the certificate")?;
+    let chain =
+        order.poll_certificate(&PATIENCE).await.context("the authority did not send the certificate")?;
     Ok(Obtained { chain, key })
 }
 
@@ -73,7 +77,8 @@ async fn begin(order: &mut Order, challenge: Challenge, answers: &Answers) -> an
     let mut served = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
-        let mut authorization = authorization.context("a validation")?;
+        let mut authorization =
+            authorization.context("the authority did not send an authorization of the order")?;
         if authorization.status == AuthorizationStatus::Valid {
             continue;
         }

@@ -65,8 +65,12 @@ impl Record {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Record::default()),
             text => text.with_context(|| format!("`{}` cannot be read", path.display()))?,
         };
-        serde_json::from_slice(&text)
-            .with_context(|| format!("`{}` is damaged: remove it; no backup is lost", path.display()))
+        serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "`{}` is damaged: remove this file. All backups stay, but the server no longer deletes the old ones",
+                path.display()
+            )
+        })
     }
 
     fn write(&self, installation: &Installation) -> anyhow::Result<()> {
@@ -195,7 +199,7 @@ pub(crate) fn directory(installation: &Installation) -> Option<PathBuf> {
 fn refuse_vanished(record: &Record, directory: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         record.last_in(Some(directory)).is_none() || directory.exists(),
-        "`{}`, which had the earlier backups, does not exist any more: mount its disk, or make it with `mkdir -p '{}'`",
+        "`{}`, which had the earlier backups, does not exist any more: mount its disk, or make the directory with `mkdir -p '{}'`",
         directory.display(),
         directory.display()
     );

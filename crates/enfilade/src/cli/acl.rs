@@ -24,9 +24,9 @@ pub(crate) enum Acl {
         protected\n  \
         allow @staff read,write inherit=files,dirs\n  \
         deny everyone delete\n\n\
-        The first entry that names a right decides it. Rights: read, write, modify, full, or single ones\n\
-        (list, add-file, add-subdirectory, delete, read-acl, write-acl, …). Who: USER@REALM, @GROUP, everyone,\n\
-        authenticated, creator-owner, or a SID. `protected`: the ACL inherits nothing.")]
+        For each right, the first entry that applies to the user and contains the right decides.\n\
+        Rights: read, write, modify, full, or single ones (list, add-file, add-subdirectory, delete, read-acl, write-acl, …).\n\
+        Who: USER@REALM, @GROUP, everyone, authenticated, creator-owner, or a SID. `protected`: the ACL inherits nothing.")]
     Set {
         /// The datastore
         datastore: DatastoreName,

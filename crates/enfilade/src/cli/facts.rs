@@ -32,10 +32,11 @@ pub(crate) enum Facts {
         /// Replace existing facts
         #[arg(long)]
         force: bool,
-        /// Accept an older state: changes that were acknowledged since are lost, and credentials that were revoked since are valid again
+        /// Accept records that are older than the newest acknowledged change: the later changes are lost, and credentials that these changes revoked
+        /// are valid again
         #[arg(long)]
         accept_rollback: bool,
-        /// Move the existing store aside without opening it, and make a new one: for a store with damaged pages; stop every server first
+        /// Move the existing store aside without opening it, and make a new one, for example because pages are damaged; stop every server first
         #[arg(long)]
         set_aside: bool,
     },
@@ -69,10 +70,11 @@ pub(crate) enum Facts {
         /// Replace existing facts
         #[arg(long)]
         force: bool,
-        /// Accept an older state: changes that were acknowledged since are lost, and credentials that were revoked since are valid again
+        /// Accept records that are older than the newest acknowledged change: the later changes are lost, and credentials that these changes revoked
+        /// are valid again
         #[arg(long)]
         accept_rollback: bool,
-        /// Move the existing store aside without opening it, and make a new one: for a store with damaged pages; stop every server first
+        /// Move the existing store aside without opening it, and make a new one, for example because pages are damaged; stop every server first
         #[arg(long)]
         set_aside: bool,
     },

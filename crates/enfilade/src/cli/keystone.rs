@@ -133,7 +133,7 @@ pub(crate) enum Catalog {
         service: String,
         /// public, internal or admin
         interface: Interface,
-        /// The URL; $(project_id)s is replaced by the project of the client
+        /// The URL; $(project_id)s in the URL is replaced by the id of the client's project
         url: String,
         /// The region; an empty value means none [default: the region of the other endpoints, if all have the same]
         #[arg(long)]

@@ -191,7 +191,8 @@ impl Found {
             let off: Vec<String> = access.groups_off.iter().map(|group| format!("@{group}")).collect();
             let off: Vec<&str> = off.iter().map(String::as_str).collect();
             output::line(&format!(
-                "these groups of the user give no roles while their domain is disabled: {}; to enable it: enfilade domain enable {}",
+                "these groups of the user give no roles while their domain is disabled: {}; to enable the domain of the first group: enfilade domain \
+                 enable {}",
                 output::some(&off),
                 output::word(first.realm().as_str())
             ));

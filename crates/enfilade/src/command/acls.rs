@@ -121,15 +121,15 @@ fn set(
         "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
         "before": before, "entries_unchanged": below,
     });
-    let mut text = format!("ACL of {path} of {datastore} set, in {place}");
+    let mut text = format!("ACL of {path} of {datastore} set, stored in the attribute {place}");
     for line in before.iter().flatten() {
         text.push_str(&format!("\nbefore: {line}"));
     }
     if below > 0 {
         let at_least = if below == COUNTED_MAX { "at least " } else { "" };
         text.push_str(&format!(
-            "\n{at_least}{below} entries of the directory keep their own rights, so a user with rights on an entry can still open it by its path: \
-             --recursive also changes the entries"
+            "\n{at_least}{below} entries of the directory keep their own rights, so a user with rights on an entry can still open the entry by its \
+             path; --recursive also changes the entries"
         ));
     }
     output::done(json, &value, &text);

@@ -96,14 +96,14 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     ensure!(
         !COMPRESSED.iter().any(|end| ends_in(end)),
         "`{}`: backups are not compressed; expected a name that ends in .tar for one file, a name that ends in .tar.age together with --recipient or \
-         --passphrase for an encrypted one, or the name of a new directory",
+         --passphrase for an encrypted file, or the name of a new directory",
         target.display()
     );
     let is_encrypted = command.passphrase || command.passphrase_stdin || !recipients.is_empty();
     ensure!(
         is_encrypted || !ends_in("age"),
-        "`{}`: a name that ends in .age is for an encrypted backup: give --recipient AGE-RECIPIENT or --passphrase; without encryption give another name, \
-         such as backup.tar",
+        "`{}`: a name that ends in .age is only for an encrypted backup; give --recipient AGE-RECIPIENT or --passphrase, or give another name, such \
+         as backup.tar",
         target.display()
     );
     ensure!(
@@ -153,7 +153,7 @@ fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
         "the passphrase has {characters} characters, expected at least {PASSPHRASE_CHARACTERS_MIN}, because an attacker who has the file can try passphrases for years; nothing was written"
     );
     if command.passphrase {
-        let again = prompt::hidden("again: ")?;
+        let again = prompt::hidden("the same passphrase again: ")?;
         ensure!(passphrase.reveal() == again.reveal(), "the two passphrases differ; nothing was written");
     }
     Ok(Some(passphrase))

@@ -182,7 +182,7 @@ fn show(
     // files already.
     for BadCertificate { file, why } in looked.bad.iter().filter(|_| !is_refused) {
         output::note(&format!(
-            "warning: `{file}` cannot be used: {why}; a running server that used it earlier may still send its previous certificate"
+            "warning: `{file}` cannot be used: {why}; a running server that loaded this file earlier may still send the earlier certificate"
         ));
     }
     if pem {
@@ -195,7 +195,8 @@ fn show(
                 None => format!("`openssl x509 -in {}`", output::word(permit.certificate())),
             };
             bail!(
-                "no certificate has the name `{name}`, so nothing was printed: clients that ask for it get the default certificate, which {how} prints"
+                "no certificate has the name `{name}`, so nothing was printed. Clients that ask for this name get the default certificate, which \
+                 {how} prints"
             );
         }
         let bytes = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
@@ -360,7 +361,7 @@ fn remove(
     also.extend(Some(place.with_extension("crt")).filter(|crt| *crt != place && is_self_made(&place, &pem)));
     match std::fs::remove_file(&place) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => bail!(
-            "`{}` does not exist, so nothing was removed: give the file name without the directory; `enfilade certs list` shows all",
+            "`{}` does not exist, so nothing was removed: give the file name without the directory; `enfilade certs list` shows all certificates",
             place.display()
         ),
         removed => removed.with_context(|| format!("`{}` cannot be removed", place.display()))?,
@@ -448,7 +449,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
                     now = looked;
                 }
                 Err(why) => output::note(&format!(
-                    "warning: the directory cannot be read, nothing is reported: {why}"
+                    "warning: the certificates cannot be read, so their changes are not reported until they can be read again: {why}"
                 )),
             }
             changed = loop {

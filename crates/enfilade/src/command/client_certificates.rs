@@ -8,7 +8,7 @@ use crate::output;
 pub(super) const ONLY_WHERE: &str = "only where a line of the crt-list asks for client certificates";
 
 /// What a line that asks for client certificates also checks, for messages.
-pub(super) const AND_ACCEPTS: &str = ", and accepts this one (`ca-file`, `crl-file`)";
+pub(super) const AND_ACCEPTS: &str = ", and accepts this certificate (`ca-file`, `crl-file`)";
 
 /// Why no client can present a certificate, for messages.
 pub(super) const NOBODY_ASKS: &str = "no line of a crt-list asks for client certificates";
@@ -27,7 +27,7 @@ pub(super) fn nobody_asks(home: &Home) -> bool {
 pub(super) fn without_effect(home: &Home, pem: &[u8]) -> Option<String> {
     let lines = home.certificates().lines_that_ask().ok()?;
     if lines.is_empty() {
-        return Some(format!("{NOBODY_ASKS}, so every request with it is refused: {ASK}"));
+        return Some(format!("{NOBODY_ASKS}, so every request with this certificate is refused: {ASK}"));
     }
     let now = clock::now().unix_seconds;
     let mut refused = Vec::new();
@@ -38,5 +38,5 @@ pub(super) fn without_effect(home: &Home, pem: &[u8]) -> Option<String> {
         }
     }
     let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
-    Some(format!("no line of the crt-list accepts it: {}", output::some(&refused)))
+    Some(format!("no line of the crt-list accepts this certificate: {}", output::some(&refused)))
 }

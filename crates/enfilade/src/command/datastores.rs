@@ -104,7 +104,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 profile
                     .mounted_at
                     .as_ref()
-                    .map(|point| format!("mounted at {}", point.as_deref().unwrap_or("none"))),
+                    .map(|point| format!("required mount {}", point.as_deref().unwrap_or("none"))),
                 acls.map(|acls| format!("acls {acls}")),
                 visible_by.map(|rights| format!("visibility: {rights}")),
                 check_traverse.map(|word| format!("traverse check: {word}")),

@@ -146,13 +146,13 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
             warning(what, format!("{state}; its renewal failed at {}: {why}", output::time(at)))
         }
         (None, Some(until)) if until <= clock::now().unix_seconds => {
-            error(what, format!("{state}, so it has expired: start the server, which renews it"))
+            error(what, format!("{state}, which has passed: start the server, which renews the certificate"))
         }
         (Some((at, why)), _) => {
             error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))
         }
         (None, Some(_)) => well(what, state),
-        (None, None) => warning(what, format!("{state}: a running server obtains it within a minute")),
+        (None, None) => warning(what, format!("{state}: a running server obtains one within a minute")),
     })
 }
 
@@ -194,7 +194,7 @@ fn backups(installation: &Installation) -> Finding {
         Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
             what,
             format!(
-                "the last backup was made at {}, and the next backup is overdue: check that a server is running, and look into its log",
+                "the last backup was made at {}, and the next backup is overdue: check that a server is running, and look into the log of the server",
                 output::time(last.unix_seconds)
             ),
         ),
@@ -204,7 +204,7 @@ fn backups(installation: &Installation) -> Finding {
             well(
                 what,
                 format!(
-                    "`{}`, and {}",
+                    "the newest backup is `{}`; the server also keeps {}",
                     last.file.display(),
                     output::counted(older, "older backup", "older backups")
                 ),
@@ -228,10 +228,7 @@ fn directory(data: &Path) -> Finding {
         }
         Ok(meta) => {
             let owner = owner::name_of(meta.uid());
-            well(
-                "data directory",
-                format!("{}; everything below is checked as its owner, user {owner}", data.display()),
-            )
+            well("data directory", format!("{}; all checks run as its owner, user {owner}", data.display()))
         }
         Err(why) => error("data directory", format!("`{}`: {why}", data.display())),
     }
@@ -241,7 +238,10 @@ fn descriptors() -> Finding {
     match getrlimit(Resource::Nofile).maximum {
         Some(most) if most < 65_536 => warning(
             "descriptors",
-            format!("at most {most} descriptors; raise `LimitNOFILE` to serve many connections at once"),
+            format!(
+                "a process that is started like this command can open at most {most} files and connections: raise `LimitNOFILE` of the service, or \
+                 `ulimit -Hn`, to serve many connections at the same time"
+            ),
         ),
         _ => well("descriptors", "enough"),
     }
@@ -265,7 +265,8 @@ fn acls(data: &Path) -> Finding {
         Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ACLs are stored in security.NTACL"),
         Some(enfilade_content::AclPlace::User) => warning(
             "ACLs",
-            "new ACLs are stored in user.NTACL, which Samba does not read; with CAP_SYS_ADMIN they are stored in security.NTACL",
+            "a server without CAP_SYS_ADMIN stores new ACLs in user.NTACL, which Samba does not read; a server with CAP_SYS_ADMIN stores them in \
+             security.NTACL",
         ),
         None => error(
             "ACLs",
@@ -351,8 +352,9 @@ fn store(data: &Path, lmdb: &Lmdb) -> Vec<Finding> {
     if stale > 0 {
         findings.push(warning(
             "readers",
-            format!("the file grew, because readers of ended processes kept old pages in use; these readers are now removed: {stale}; no action is \
-                needed"),
+            format!(
+                "reader slots of ended processes were freed: {stale}. Such slots keep old pages in use, so that the file grows; no action is needed"
+            ),
         ));
     }
     findings.push(log::changes(data, lmdb));
@@ -367,13 +369,17 @@ fn attempts(data: &Path) -> Finding {
         return well(what, "none counted yet");
     }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
-        Ok(Attempted { failed, barred: 0 }) => {
-            well(what, format!("{failed} failed in this hour and the hour before; no address is blocked"))
-        }
+        Ok(Attempted { failed, barred: 0 }) => well(
+            what,
+            format!(
+                "{failed} failed logins in this hour and the hour before; no attempt came from a blocked address"
+            ),
+        ),
         Ok(Attempted { failed, barred }) => warning(
             what,
             format!(
-                "somebody is guessing passwords: {failed} failed logins in this hour and the hour before, and {barred} attempts from blocked addresses; see `\"code\":\"ID13\"` in the access log"
+                "somebody may be guessing passwords, or a client has a wrong password: {failed} failed logins in this hour and the \
+                 hour before, and {barred} attempts from blocked addresses; see `\"code\":\"ID13\"` in the access log"
             ),
         ),
         Err(why) => warning(what, format!("`{}` cannot be read: {why}", data.join("attempts").display())),
@@ -385,8 +391,8 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let set = file_set(&installation.data, &installation.config);
     let age = lmdb.mirror_leader().age_millis(clock::now().tick_millis);
     let looked = match age {
-        Some(millis) => format!("last looked at {}.{} s ago", millis / 1000, millis % 1000 / 100),
-        None => "not looked at by a server since the machine started".to_owned(),
+        Some(millis) => format!("last checked {}.{} s ago", millis / 1000, millis % 1000 / 100),
+        None => "not checked by a server since the machine started".to_owned(),
     };
     if let Err(why) = crate::look::look(lmdb, &mut Mirror::new(set.clone())) {
         return vec![error("files", why.to_string())];
@@ -397,7 +403,8 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for file in files {
-        let good = file.good.map_or("never good".to_owned(), |good| format!("last good at revision {good}"));
+        let good =
+            file.good.map_or("never valid".to_owned(), |good| format!("last valid at revision {good}"));
         if file.problem_count == 0 {
             let path = set.path(file.file);
             findings.push(well(file.file.as_str(), format!("{}: {good}, {looked}", path.display())));
@@ -476,9 +483,12 @@ fn imports(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let list = enfilade_admin::imported_names(lmdb).map_err(|why| why.to_string());
     let of_file = placed::imported_before(&installation.data).map_err(|why| format!("{why:#}"));
     let wrong = list.err().into_iter().chain(of_file.err());
-    findings.extend(
-        wrong.map(|why| error("imports", format!("the list of imported records cannot be used: {why}; until the list is repaired, import nothing"))),
-    );
+    findings.extend(wrong.map(|why| {
+        error(
+            "imports",
+            format!("the list of imported records cannot be used: {why}; do not import anything until the list is repaired"),
+        )
+    }));
     findings
 }
 
@@ -525,8 +535,8 @@ fn roles(lmdb: &Lmdb) -> Vec<Finding> {
             warning(
                 "roles",
                 format!(
-                    "acl.cfg has {entries} of `{name}`, which does not exist: correct the name, or remove them, because a later user, token or group of \
-                     this name would get the roles"
+                    "acl.cfg has {entries} of `{name}`, which does not exist: correct the name, or remove the entries, because a later user, token \
+                     or group of this name would get the roles"
                 ),
             )
         })),

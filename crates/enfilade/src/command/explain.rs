@@ -209,10 +209,10 @@ impl Asked<'_> {
                 format!("enable the domain: enfilade domain enable {realm}")
             }
             IdentityRefusal::Expired { what: "the user", .. } => {
-                format!("set another time: enfilade user set {user} --expires never")
+                format!("set another expiry: enfilade user set {user} --expires never")
             }
             IdentityRefusal::Expired { what: "the token", .. } => {
-                format!("set another time: enfilade token set {token} --expires never")
+                format!("set another expiry: enfilade token set {token} --expires never")
             }
             IdentityRefusal::NoScope(why) => self.about_scope(why)?,
             _ => return None,

@@ -124,7 +124,7 @@ fn run_check(lmdb: &Lmdb, was_refused: bool, json: bool) -> anyhow::Result<ExitC
         output::line(advice);
         if was_refused {
             output::line(
-                "no page of the store is damaged: after the earlier fault, the store can be opened again",
+                "no page of the store is damaged, so servers and commands, which refused the store after a fault, can open it again",
             );
         }
     }
@@ -178,7 +178,7 @@ fn backup(installation: &Installation, target: &Target<'_>, json: bool) -> anyho
     drop(progress);
     let origin = &gathered.origin;
     let text = format!(
-        "{} records as of revision {} were written to {target}; it holds hashes of secrets",
+        "{} records as of revision {} were written to {target}; the backup contains hashes of secrets",
         origin.records, origin.revision
     );
     target.done(json, &serde_json::to_value(origin)?, &text);
@@ -204,8 +204,8 @@ fn dump(installation: &Installation, target: &Target<'_>, secrets: bool, json: b
     drop(progress);
     let origin = &gathered.origin;
     let holds = match secrets {
-        true => "it holds hashes of secrets",
-        false => "without hashes of secrets",
+        true => "the dump contains hashes of secrets",
+        false => "the dump contains no hashes of secrets",
     };
     let value = json!({
         "records": origin.records, "store": origin.store, "revision": origin.revision, "unix_seconds": origin.unix_seconds, "secrets": secrets,
@@ -266,13 +266,14 @@ fn put_in_place(
         origin.revision, at.store
     );
     if let Some(aside) = &aside {
-        text.push_str(&format!("\nthe damaged store is in {}", aside.display()));
+        text.push_str(&format!("\nthe earlier store was moved to {}", aside.display()));
     }
     let undone = before.undone(&origin, at, &installation.data, aside.is_some());
     text.extend(undone.iter().map(|undone| format!("\n{undone}")));
     if !origin.secrets {
         text.push_str(
-            "\nthe dump holds no secrets: give users new passwords with `enfilade user passwd`, and tokens new secrets with `enfilade token regenerate`",
+            "\nthe dump contains no hashes of secrets: give users new passwords with `enfilade user passwd`, and tokens new secrets with `enfilade \
+             token regenerate`",
         );
     }
     let value = json!({
@@ -313,7 +314,7 @@ fn open_to_overwrite(
             Ok(None)
         }
         Err(why) if is_of_this_store(&why) => Err(anyhow::Error::from(why).context(
-            "the present store cannot be opened; give --force to set it aside and restore into a new one",
+            "the present store cannot be opened; give --force to move it aside and restore into a new store",
         )),
         Err(why) => Err(why.into()),
     }
@@ -346,12 +347,12 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let value = json!({ "store": at.store.to_string(), "revision": at.revision.0 });
     let lost = match lost {
         Some((found, expected)) => format!(
-            "the changes after revision {found}, up to revision {expected}, are lost: the sessions, credentials and rights that these changes \
-             revoked, disabled, deleted or removed (NoAccess included) work again: make these changes again before you start a server\n{}",
+            "the changes after revision {found}, up to revision {expected}, are lost. The sessions, credentials and rights that these changes \
+             revoked, disabled, deleted or removed (also by NoAccess) work again. Make these changes again before you start a server\n{}",
             only_in_log(found.0)
         ),
-        None => "if this store is an older copy, all revocations, deletions and restrictions after that copy are lost: make these changes again \
-            before you start a server"
+        None => "if this store is an older copy, all revocations, deletions and restrictions after that copy are lost. Make these changes again \
+                 before you start a server"
             .to_owned(),
     };
     let text = format!(

@@ -54,7 +54,7 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
                 let at = enfilade_admin::add_member(&home.change_context(), &group, &target)?;
                 let value =
                     json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
-                output::done(json, &value, &format!("{target} is in @{group}"));
+                output::done(json, &value, &format!("{target} is now in @{group}"));
             }
         }
         Group::Member(Member::Remove { group, members, force }) => {

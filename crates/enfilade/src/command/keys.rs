@@ -129,7 +129,7 @@ fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Re
         (KeyUse::Staged, _) => "the key signs after the next rotation".to_owned(),
         (KeyUse::Primary, _) => "the key signs".to_owned(),
         (_, Some(until)) if now < until => format!("tokens need the key until {}", output::time(until)),
-        _ => "no live token needs the key".to_owned(),
+        _ => "no unexpired token needs the key".to_owned(),
     };
     let rows: Vec<Vec<String>> = listed
         .iter()

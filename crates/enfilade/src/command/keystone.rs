@@ -89,7 +89,8 @@ pub(super) fn bootstrap(
     tell_kept_urls(&all_kept, &new.region, of_region);
     if is_local {
         output::line(&format!(
-            "the catalog contains the URL {public}, which works only on this machine: for other machines add --public-url https://HOST:PORT/v3"
+            "the catalog contains the URL {public}, which works only on this machine: for other machines, run this command again with --public-url \
+             https://HOST:PORT/v3"
         ));
     }
     tell_same_name(home, &wanted.user, &others);
@@ -198,8 +199,8 @@ fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
     let Some(other) = others.first() else { return };
     let (name, realm) = (output::word(user.name()), output::word(user.realm().as_str()));
     output::line(&format!(
-        "another user has the name {}: {}; `openstack user show {name}` then says \"more than one\": name the domain, or use one \
-         administrator for both:\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
+        "another user has the name {}: {}; so `openstack user show {name}` says \"more than one\". Name the domain, or use one administrator for \
+         both purposes:\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
         user.name(),
         others.join(", "),
         example::command(
@@ -359,7 +360,7 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             let unbound: Vec<&str> = unbound.iter().map(String::as_str).collect();
             let unbound = match unbound.as_slice() {
                 [] => String::new(),
-                names => format!("; bound to no project any more: datastore {}", output::some(names)),
+                names => format!("; no longer bound to a project: datastore {}", output::some(names)),
             };
             output::done(
                 json,
@@ -466,7 +467,7 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
             let (admin::AddedService { id, is_new }, at) =
                 admin::add_service(&home.change_context(), &kind, &name)?;
             let value = json!({ "id": id.to_string(), "created": is_new, "revision": at.revision.0 });
-            let made = if is_new { "created" } else { "already exists, nothing was changed" };
+            let made = if is_new { "created" } else { "already exists, so nothing was changed; its id" };
             output::done(json, &value, &format!("service {name} ({kind}) {made}: {id}"));
         }
         Catalog::Endpoint { service, interface, url, region } => {
@@ -479,7 +480,11 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
                 admin::add_endpoint(&home.change_context(), &service, interface, region.as_deref(), &url)?;
             let value = json!({ "id": id.to_string(), "region": region, "revision": at.revision.0 });
             let of_region = region.map(|region| format!(" of region {region}")).unwrap_or_default();
-            output::done(json, &value, &format!("the {interface} endpoint{of_region} is {url}: {id}"));
+            output::done(
+                json,
+                &value,
+                &format!("the {interface} endpoint{of_region} has the URL {url} and the id {id}"),
+            );
         }
         Catalog::RemoveService { service } => {
             let id = admin::find_service(home.source(), &service)?;

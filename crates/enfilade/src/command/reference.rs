@@ -28,7 +28,7 @@ pub(super) fn run(subjects: &[Subject], word: Option<&str>, json: bool) -> anyho
         }
     }
     if let (Some(word), 0) = (word, found) {
-        bail!("no row of the reference has a name with `{word}`: `enfilade reference` prints all");
+        bail!("no row of the reference has a name with `{word}`: `enfilade reference` prints all rows");
     }
     if json {
         output::json_line(&Value::Object(all));

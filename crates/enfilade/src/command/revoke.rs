@@ -474,7 +474,9 @@ impl Outcome {
             ),
             _ if subject.users.is_empty() && matches!(*kind, "session" | "chain") => return None,
             Deletes::Everything => {
-                format!("no way in is left; roles and memberships stay; to let a user in again: {again}")
+                format!(
+                    "no credential, trust or session is left; roles and memberships stay; to let a user log in again: {again}"
+                )
             }
             _ => format!("no other credential or trust of {} exists", subject.whose()),
         })

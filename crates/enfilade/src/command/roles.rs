@@ -206,11 +206,12 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
     let tokens = enfilade_admin::list_tokens(home.source(), Some(owner))?;
     let Some(found) = tokens.into_iter().find(|row| row.tokenid == token) else { return Ok(None) };
     if found.limited_to.is_some() {
-        return Ok(Some("it has no effect: the token is limited to its project".to_owned()));
+        return Ok(Some("the role has no effect, because the token is limited to its project".to_owned()));
     }
     if !found.own_roles {
         return Ok(Some(format!(
-            "it has no effect: the token has all roles of its owner; to limit it to its own roles: enfilade token set {} --own-roles",
+            "the role has no effect, because the token has all roles of its owner; to limit the token to its own roles: enfilade token set {} \
+             --own-roles",
             output::word(&token)
         )));
     }
@@ -223,7 +224,11 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
     let is_covered = privileges.is_ok_and(|privileges| privileges.covers(role.privileges()));
     Ok((!is_covered).then(|| {
         let owner = output::word(&owner.to_string());
-        format!("it has full effect only when its owner also has the privileges of the role on this path: enfilade role assign --path {} --auth-id {owner} {role}", output::word(path.as_str()))
+        format!(
+            "the role has full effect only if the owner of the token also has the privileges of the role on this path: enfilade role assign --path \
+             {} --auth-id {owner} {role}",
+            output::word(path.as_str())
+        )
     }))
 }
 

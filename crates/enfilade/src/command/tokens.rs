@@ -73,7 +73,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                 expires.map(|expires| format!("expires {}", until(expires))),
                 set_or_removed("comment", edit.comment.as_deref()),
                 grace,
-                own_roles.map(|own| if own { "own roles" } else { "all roles of its owner" }.to_owned()),
+                own_roles.map(|own| if own { "only own roles" } else { "all roles of its owner" }.to_owned()),
             ];
             output::done(json, &value, &changes(&format!("token {token}"), parts));
         }
@@ -150,7 +150,10 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
     if !json && (count > 0 || token.is_none()) {
         let (tokens, rest) = (counted(count, "token", "tokens"), marked.len() - count);
         output::line(&format!(
-            "{tokens} marked, {rest} not changed. The next use of a marked token replaces its slow hash with a fast one, if the secret was generated; with bcrypt, the secret must also be shorter than 72 bytes. If a marked token stays slow (see enfilade token show), run enfilade token regenerate: the token then has a new secret"
+            "{tokens} marked, {rest} not changed. The next use of a marked token replaces its slow hash with a fast hash, if the secret has the form \
+             of Enfilade's secrets (enf_…), Proxmox's secrets (UUIDs) or Keystone's secrets (86 characters). A secret of 72 bytes or more with a \
+             bcrypt hash keeps the slow hash. If `enfilade token show` still shows a slow hash later, run `enfilade token regenerate`, which \
+             replaces the secret"
         ));
     }
     Ok(())
@@ -288,7 +291,8 @@ fn deleted_with(home: &Home, token: &Authid, before: Vec<Way>) -> anyhow::Result
 
 /// Tells which credentials and trusts were deleted together with an application credential or its secret.
 fn told_deleted(made: &[String]) -> Option<String> {
-    (!made.is_empty()).then(|| format!("deleted, because they were created with it: {}", made.join(", ")))
+    (!made.is_empty())
+        .then(|| format!("also deleted, because they were created with this credential: {}", made.join(", ")))
 }
 
 fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {

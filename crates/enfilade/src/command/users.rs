@@ -24,7 +24,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let value =
                 json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             let password = if new.password.is_none() {
-                "; it has no password yet: `enfilade user passwd` sets one, `enfilade token create` makes a token"
+                "; the user has no password yet: `enfilade user passwd` sets one, `enfilade token create` makes a token"
             } else {
                 ""
             };
@@ -103,7 +103,7 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
     let stay = match others {
         0 => String::new(),
         others => format!(
-            "; the user still has access with {}; to list these credentials: enfilade user access {}",
+            "; the user also has {}, which the new password does not change; to list these credentials: enfilade user access {}",
             output::counted(others, "token or other credential", "tokens and other credentials"),
             output::word(&user.to_string())
         ),

@@ -194,7 +194,7 @@ keys! {
         keep_for: Option<Duration>, "off", Restart;
         /// The number of a user's last passwords, including the current one, that the user may not choose again; 0: no rule.
         unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
-        /// A user can use a password that another user set only to choose a new password.
+        /// If another user set the password of a user, the user can only choose a new password with it, and not log in.
         change_given: bool, Restart;
     }
     /// Permissions on files.

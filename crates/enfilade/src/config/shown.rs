@@ -88,7 +88,7 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
         ),
         (
             config.backup.directory.is_none() && config.backup != Backup::default(),
-            "no backups are made: `backup.every`, `backup.keep` and `backup.recipients` have no effect without `backup.directory`: set \
+            "no backups are made, because `backup.every`, `backup.keep` and `backup.recipients` have no effect without `backup.directory`: set \
              `backup.directory` to a directory on another disk",
         ),
     ];
@@ -106,8 +106,8 @@ fn unread_challenges(config: &Config) -> Option<String> {
     let directory = config.tls.acme_challenges.as_ref().filter(|_| config.tls.http_listen.is_some())?;
     let why = std::fs::read_dir(directory).err()?;
     Some(format!(
-        "`tls.acme_challenges`: cannot read `{}`: {why}; the server cannot answer challenges from these files: create the directory, or correct the \
-         path",
+        "`tls.acme_challenges`: the directory `{}` cannot be read ({why}), so the server cannot answer challenges from its files: create the \
+         directory, or correct the path",
         directory.display()
     ))
 }
@@ -118,8 +118,8 @@ fn sockets_without_place(config: &Config) -> Vec<String> {
     let without = |socket: &std::path::PathBuf| socket.parent().is_some_and(|place| !place.is_dir());
     let says = |socket: std::path::PathBuf| {
         format!(
-            "`tls.plain_listen`: the directory of the socket `{}` does not exist, and without it the server does not start: create it (`RuntimeDirectory=` of \
-             the service), or correct the path",
+            "`tls.plain_listen`: the directory of the socket `{}` does not exist, and without this directory the server does not start: create it \
+             (`RuntimeDirectory=` of the service), or correct the path",
             socket.display()
         )
     };

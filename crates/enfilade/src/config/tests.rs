@@ -191,7 +191,7 @@ fn an_address_of_two_listeners_is_told_of() {
         assert_eq!(said.first().map(String::as_str), expected, "{text}");
     }
     let said = |text: &str| without_effect(&of(text, &[]).unwrap()).join(" ");
-    assert!(said("[backup]\nevery = '1h'").starts_with("no backups are made: "));
+    assert!(said("[backup]\nevery = '1h'").starts_with("no backups are made, because "));
     assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
 }
 

@@ -119,7 +119,7 @@ choices! {
         /// while the server runs; an unusable certificate is no longer served, and a warning is logged.
         #[default]
         Background = "background",
-        /// at the first handshake that needs it.
+        /// at the first handshake that needs the key.
         Lazy = "lazy",
     }
     /// How far the index of certificates is trusted.
@@ -145,7 +145,7 @@ choices! {
         /// a certificate with the exact name before one with a wildcard.
         #[default]
         ExactFirst = "exact-first",
-        /// an ECDSA certificate before one with another kind of key, as in HAProxy, even if it matches the name only by a wildcard.
+        /// an ECDSA certificate before one with another kind of key, as in HAProxy, even if the ECDSA one matches the name only by a wildcard.
         Haproxy = "haproxy",
     }
 }

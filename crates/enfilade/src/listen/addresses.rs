@@ -95,7 +95,7 @@ impl PlainAddresses {
                     let bound = socket_file::bind(path.map_err(anyhow::Error::msg)?).await;
                     let (file, listener) = bound.map_err(|why| {
                         anyhow::anyhow!(
-                            "cannot listen on {text} for {what}: {why}; correct that, or choose another path in `tls.plain_listen`"
+                            "cannot listen on {text} for {what}: {why}; correct the cause, or choose another path in `tls.plain_listen`"
                         )
                     })?;
                     listeners.push(Listener::Unix(file, listener));

@@ -28,7 +28,7 @@ pub(super) fn path_in(text: &str) -> Option<Result<&Path, String>> {
     Some(match path.len() {
         _ if !path.starts_with('/') => Err(format!("`{text}`: the path is not absolute; {example}")),
         _ if path.ends_with('/') || path.contains([',', '\0']) => {
-            Err(format!("`{text}` is not the path of a file without a comma; {example}"))
+            Err(format!("`{text}`: the path must be that of a file, and must not contain a comma; {example}"))
         }
         bytes if bytes > PATH_BYTES_MAX => Err(format!(
             "`{text}`: the path has {bytes} bytes, and a Unix socket takes at most {PATH_BYTES_MAX}; choose a shorter one"
@@ -65,7 +65,10 @@ async fn turn(directory: &Path) -> io::Result<File> {
             ErrorKind::NotFound => "; systemd creates it with `RuntimeDirectory=enfilade` in the unit",
             _ => "",
         };
-        Error::new(why.kind(), format!("the directory `{}`: {why}{advice}", directory.display()))
+        Error::new(
+            why.kind(),
+            format!("the directory `{}` cannot be opened: {why}{advice}", directory.display()),
+        )
     })?;
     for _ in 0..TURNS {
         match opened.try_lock() {

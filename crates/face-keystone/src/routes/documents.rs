@@ -481,7 +481,10 @@ const KEYSTONE: &str = include_str!("keystone-30.txt");
 const ELSEWHERE: [(&str, &str); 3] = [
     ("/static/", "Keystone's own pages"),
     ("/v3/auth/tokens/OS-PKI", "PKI tokens are not supported"),
-    ("/v3/users/{}/tokens", "never documented; run `openstack token revoke`, or disable the user"),
+    (
+        "/v3/users/{}/tokens",
+        "Keystone does not document this call; run `openstack token revoke`, or disable the user",
+    ),
 ];
 
 fn plain(path: &str) -> String {
@@ -511,7 +514,7 @@ fn rules() -> String {
             ([], _) => "implemented".to_owned(),
             // For some rules Keystone prints methods that it answers with 405. These methods are missing here.
             (some, _) if some.len() < methods.split(',').count() => {
-                format!("implemented but for {}", some.join(", "))
+                format!("implemented, except {}", some.join(", "))
             }
             (_, Some(reason)) => format!("not served: {reason}"),
             (_, None) => {

@@ -79,7 +79,7 @@ limits! {
     /// have 4 times as many, and a /48 16 times as many.
     connections_per_address = 256, 1, MANY, "connections", "a new connection is closed at once";
     /// Connections from one address that are served at the same time, without the connections on which a client has logged in.
-    unauthenticated_per_address = 64, 1, MANY, "connections", "others wait; a waiting connection replaces one that has made no progress for 1 second";
+    unauthenticated_per_address = 64, 1, MANY, "connections", "further connections wait; a waiting connection takes the place of one that has made no progress for 1 second";
     /// Time until a new connection is served and its client sends the first byte.
     first_byte_seconds = 5, 1, HOUR, "seconds", "the connection is closed";
     /// Time for a TLS handshake.
@@ -142,7 +142,7 @@ limits! {
     /// Entries of one listing.
     listing_entries = 50_000, 1, MANY, "entries", "the listing ends with a 507 element";
     /// Entries in one listing with `Depth: infinity` or without `Depth`.
-    deep_listing_entries = 10_000, 0, MANY, "entries", "the listing ends with a 507 element; with 0 such a PROPFIND on a directory gets 403 (`HT09`)";
+    deep_listing_entries = 10_000, 0, MANY, "entries", "the listing ends with a 507 element; if the limit is 0, every such PROPFIND on a directory gets 403 (`HT09`)";
     /// Time to work on one listing with `Depth: infinity` or without `Depth`.
     deep_listing_seconds = 2, 0, HOUR, "seconds", "the listing ends with a 507 element";
     /// Entries that one COPY, MOVE or DELETE of a tree may touch. Only entries that the user may see count.
@@ -154,7 +154,7 @@ limits! {
     /// Threads that may work for one user at the same time.
     threads_per_user = 32, 1, 10_000, "threads", "further work of this user waits";
     /// Directory pages that are generated or sent for one user at the same time.
-    pages_per_user = 8, 1, 10_000, "pages", "requests of this user for further pages wait until one is sent";
+    pages_per_user = 8, 1, 10_000, "pages", "requests of this user for further pages wait until one of these pages is sent";
     /// Bytes of large responses that are buffered for one user at the same time, on all connections together.
     answer_bytes_per_user = 32 * MIB, MIB, 1024 * MIB, "bytes", "further reads for this user wait until clients have received data";
     /// Locks on the files of one datastore.

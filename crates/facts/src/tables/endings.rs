@@ -120,7 +120,7 @@ pub const ENDINGS: [(&str, &str, &str); 29] = [
     ),
     (
         "a token is revoked (`revoke session`)",
-        "that token, and with `cascade` or `--chain` the tokens issued for it",
+        "the session of the token; if the token is the first one of its login, a DELETE without `cascade=false` also ends the sessions of all later tokens of the login; `--chain` ends all sessions of the login",
         "the same",
     ),
     (

@@ -162,7 +162,8 @@ impl ReverseKey {
         vec![ENDS]
     }
 
-    /// Whether a key of this table belongs to a revocation mark. A key that belongs to a mark adds no information to the record of the mark.
+    /// Whether this is the key of a [`ReverseKey::Ends`]. Such a key only repeats the end that the record of the mark contains, so a reader of the marks
+    /// can ignore it.
     pub fn is_beside_a_mark(key: &[u8]) -> bool {
         key.first() == Some(&ENDS)
     }

@@ -106,7 +106,7 @@ impl FromStr for Userid {
             ));
         }
         if !Realm::is_plain(realm) {
-            let expected = "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; write another realm percent-encoded, after `@%`";
+            let expected = "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; other realms are written percent-encoded, after `@%`";
             return Err(Malformed::new("realm", realm, expected));
         }
         Userid::new(name, realm.parse()?)
@@ -140,7 +140,7 @@ impl FromStr for Authid {
         let token = match is_encoded {
             true => decoded(token).ok_or_else(|| Malformed::new("auth id", text, ENCODED))?.parse()?,
             false => token.parse::<TokenName>().ok().filter(|token| token.0.is_plain).ok_or_else(|| {
-                let expected = "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; write another name percent-encoded, with `@%` before the realm";
+                let expected = "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; other names are written percent-encoded, with `@%` before the realm";
                 Malformed::new("token name", token, expected)
             })?,
         };
@@ -149,7 +149,8 @@ impl FromStr for Authid {
 }
 
 /// Why a name is refused in a file of Proxmox.
-const NOT_PROXMOX: &str = "expected a name of Proxmox's grammar: the file cannot contain other names";
+const NOT_PROXMOX: &str =
+    "expected a name that Proxmox Backup Server allows; its files cannot contain other names";
 
 impl Realm {
     /// A realm in a file of Proxmox.

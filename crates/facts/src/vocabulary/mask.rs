@@ -174,7 +174,7 @@ impl FromStr for AccessMask {
                     "right",
                     word,
                     "expected read, write, modify, full, list, add-file, add-subdirectory, traverse, delete, read-acl, \
-                     write-acl or another right's name, joined by commas",
+                     write-acl or the name of another right; separate several rights by commas",
                 )
             })
         })

@@ -78,11 +78,13 @@ pub enum AgeError {
     NeedsKey,
     /// A private key is needed.
     #[error(
-        "the backup is encrypted for age recipients: give the file of a private key with --identity FILE"
+        "the backup is encrypted for age recipients, not with a passphrase: give the private key of a recipient with --identity FILE"
     )]
     NeedsIdentity,
     /// A passphrase is needed.
-    #[error("the backup is encrypted with a passphrase: use --passphrase or --passphrase-stdin")]
+    #[error(
+        "the backup is encrypted with a passphrase, not for age recipients: use --passphrase or --passphrase-stdin"
+    )]
     NeedsPassphrase,
     /// The passphrase is wrong.
     #[error("the passphrase is wrong")]
@@ -92,12 +94,12 @@ pub enum AgeError {
     NoIdentity,
     /// The scrypt cost in the file is too high: it would need too much memory.
     #[error(
-        "the passphrase needs 2^{0} scrypt rounds, but at most 2^{WORK_MAX} are accepted: decrypt the backup with `age --decrypt`"
+        "the passphrase of this backup needs 2^{0} scrypt rounds, but this program accepts at most 2^{WORK_MAX}: decrypt the backup with `age --decrypt`, then use the decrypted file"
     )]
     TooExpensive(u8),
     /// The cryptographic library returned an error.
     #[error(
-        "the file cannot be encrypted: a recipient is not a valid key, or the kernel gives no random bytes"
+        "the file cannot be encrypted or decrypted: a key is not valid, or the kernel gives no random bytes"
     )]
     Refused,
     /// There are too many recipients.
@@ -113,7 +115,7 @@ impl From<Unspecified> for AgeError {
 
 /// A recipient or private key was mistyped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected {0}: copy it whole, as `age-keygen` printed it")]
+#[error("expected {0}. Copy the whole key, as `age-keygen` printed it")]
 pub struct KeyForm(&'static str);
 
 fn bech32_key(text: &str, prefix: &str) -> Option<Zeroizing<[u8; 32]>> {
@@ -127,7 +129,7 @@ impl FromStr for Recipient {
     type Err = KeyForm;
     fn from_str(text: &str) -> Result<Self, KeyForm> {
         let key =
-            bech32_key(text, "age").ok_or(KeyForm("an age recipient, `age1` and 58 letters and digits"))?;
+            bech32_key(text, "age").ok_or(KeyForm("an age recipient (`age1` and 58 letters and digits)"))?;
         Ok(Recipient(*key))
     }
 }
@@ -143,7 +145,7 @@ impl FromStr for Identity {
     type Err = KeyForm;
     fn from_str(text: &str) -> Result<Self, KeyForm> {
         let key = bech32_key(text, "age-secret-key-");
-        key.map(Identity).ok_or(KeyForm("an age private key, `AGE-SECRET-KEY-1` and 58 letters and digits"))
+        key.map(Identity).ok_or(KeyForm("an age private key (`AGE-SECRET-KEY-1` and 58 letters and digits)"))
     }
 }
 
@@ -350,7 +352,7 @@ impl<R: Read> Opened<R> {
 
     fn next_chunk(&mut self) -> io::Result<()> {
         let damaged = || {
-            let why = "the encrypted backup is damaged or was cut short: use another backup";
+            let why = "an encrypted part was changed or cut short, so it cannot be decrypted";
             io::Error::new(io::ErrorKind::InvalidData, why)
         };
         let is_first = self.stream.number == 0;
@@ -390,12 +392,12 @@ fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> 
     let mut from = from.take(HEADER_BYTES_MAX);
     let mut line = || -> Result<String, AgeError> {
         let mut line = String::new();
-        from.read_line(&mut line).map_err(|_| AgeError::Header("it is not text"))?;
-        line.pop().filter(|end| *end == '\n').ok_or(AgeError::Header("it ends too early"))?;
+        from.read_line(&mut line).map_err(|_| AgeError::Header("the header is not text"))?;
+        line.pop().filter(|end| *end == '\n').ok_or(AgeError::Header("the header ends too early"))?;
         Ok(line)
     };
     if line()? != FIRST_LINE {
-        return Err(AgeError::Header("its first line is not `age-encryption.org/v1`"));
+        return Err(AgeError::Header("the first line is not `age-encryption.org/v1`"));
     }
     let (mut signed, mut stanzas) = (format!("{FIRST_LINE}\n"), Stanzas::new());
     let mac = loop {
@@ -405,7 +407,7 @@ fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> 
             break decoded(mac)?;
         }
         let arguments =
-            first.strip_prefix("-> ").ok_or(AgeError::Header("a line is not of the age format"))?;
+            first.strip_prefix("-> ").ok_or(AgeError::Header("a line does not have the age format"))?;
         let mut body = String::new();
         signed.push_str(&format!("{first}\n"));
         loop {
@@ -420,11 +422,11 @@ fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> 
     };
     let key = find_key(&stanzas, key)?;
     let is_whole = hmac::verify(&mac_key(&key)?, signed.as_bytes(), &mac).is_ok();
-    if is_whole { Ok(key) } else { Err(AgeError::Header("its checksum (MAC) does not match")) }
+    if is_whole { Ok(key) } else { Err(AgeError::Header("the checksum (MAC) does not match")) }
 }
 
 fn decoded(text: &str) -> Result<Vec<u8>, AgeError> {
-    STANDARD_NO_PAD.decode(text).map_err(|_| AgeError::Header("a part of it is not base64"))
+    STANDARD_NO_PAD.decode(text).map_err(|_| AgeError::Header("a part is not base64"))
 }
 
 fn find_key(stanzas: &Stanzas, key: &Key) -> Result<FileKey, AgeError> {
@@ -439,12 +441,12 @@ fn find_key(stanzas: &Stanzas, key: &Key) -> Result<FileKey, AgeError> {
         (Key::Passphrase(passphrase), Some((salt, work, body))) => {
             let work: u8 = work
                 .parse()
-                .map_err(|_| AgeError::Header("the scrypt cost of its passphrase is not a number"))?;
+                .map_err(|_| AgeError::Header("the scrypt cost of the passphrase is not a number"))?;
             if WORK_MAX < work {
                 return Err(AgeError::TooExpensive(work));
             }
             if stanzas.len() != 1 || body.len() != WRAPPED {
-                return Err(AgeError::Header("a passphrase is combined with other keys"));
+                return Err(AgeError::Header("expected exactly one key, that of the passphrase"));
             }
             unwrap(&*stretched(passphrase.reveal(), &decoded(salt)?, work)?, body)
                 .ok_or(AgeError::WrongPassphrase)

@@ -136,9 +136,9 @@ fn locked(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => {
-            Err(io::Error::other("another process is restoring into this directory: wait until it has ended"))
-        }
+        Err(Errno::WOULDBLOCK) => Err(io::Error::other(
+            "another process is restoring into this directory: wait until that process has ended",
+        )),
         Err(why) => Err(why.into()),
     }
 }

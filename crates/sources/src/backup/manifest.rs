@@ -80,11 +80,12 @@ impl Manifest {
         let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
         read.map_err(|why| BackupError::io(MANIFEST, why))?;
         if BYTES_MAX < bytes.len() as u64 {
-            return Err(BackupError::NotOne(format!("its `{MANIFEST}` is longer than {BYTES_MAX} bytes")));
+            return Err(BackupError::NotOne(format!("`{MANIFEST}` is longer than {BYTES_MAX} bytes")));
         }
         let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
         let (line, digest) = bytes.split_at(end);
-        let named = |why: serde_json::Error| BackupError::NotOne(format!("`{MANIFEST}`: {why}"));
+        let named =
+            |why: serde_json::Error| BackupError::NotOne(format!("`{MANIFEST}` cannot be read: {why}"));
         let is_whole = digest.strip_suffix(b"\n") == Some(Sha256::of(line).as_bytes());
         let format: Format = match serde_json::from_slice(line) {
             Ok(format) => format,
@@ -111,12 +112,12 @@ impl Manifest {
             let path = Path::new(path);
             if !is_inside(path) || path == Path::new(MANIFEST) {
                 return Err(BackupError::Damaged(format!(
-                    "`{}` is not allowed as the path of a file in it",
+                    "the manifest lists `{}`, which is not allowed as the path of a file",
                     path.display()
                 )));
             }
             if !seen.insert(path) {
-                return Err(BackupError::Damaged(format!("its manifest lists `{}` twice", path.display())));
+                return Err(BackupError::Damaged(format!("the manifest lists `{}` twice", path.display())));
             }
         }
         Ok(())

@@ -149,7 +149,7 @@ fn damaged(entry: &Entry, why: io::Error) -> BackupError {
 fn read_failed(what: &str, why: io::Error) -> BackupError {
     match why.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
-            BackupError::Damaged(format!("`{what}` cannot be read: {why}"))
+            BackupError::Damaged(format!("reading {what} failed: {why}"))
         }
         _ => BackupError::io(what, why),
     }
@@ -177,7 +177,7 @@ fn decrypted(path: &Path, key: Option<&Key>) -> Result<Box<dyn Read>, BackupErro
     let failed = |why| BackupError::io(path, why);
     let file = File::open(path).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(BackupError::NotOne("it is neither a file nor a directory".into()));
+        return Err(BackupError::NotOne("neither a regular file nor a directory".into()));
     }
     match (begins_as_age(&file).map_err(failed)?, key) {
         (false, _) => Ok(Box::new(BufReader::with_capacity(1 << 20, file))),
@@ -199,14 +199,14 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     let mut archive = tar::Archive::new(from);
     let mut members = entries(&mut archive)?;
     if first(&mut members, true)? != *manifest {
-        return damaged("it was changed while it was read");
+        return damaged("the archive was changed while it was read");
     }
     for entry in &manifest.files {
         let mut member = next(&mut members, &entry.path)?;
         receive(entry, &mut Exact::of(&mut member, entry))?;
     }
     if members.next().is_some() {
-        return damaged("it has more files than its manifest lists");
+        return damaged("the archive has more files than its manifest lists");
     }
     // Reads the rest of the end mark of the archive. The complete end mark is 1,024 zero bytes.
     let mut rest = Vec::new();
@@ -214,7 +214,7 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     read.map_err(|why| read_failed("the archive", why))?;
     match rest.len() <= 1024 && rest.iter().all(|byte| *byte == 0) {
         true => Ok(()),
-        false => damaged("there are other bytes after its end mark"),
+        false => damaged("there are other bytes after the end mark of the archive"),
     }
 }
 
@@ -240,7 +240,9 @@ fn next<'a>(entries: &mut Entries<'a>, expected: &str) -> Result<tar::Entry<'a, 
     if !is_file || *member.path_bytes() != *expected.as_bytes() {
         let found = String::from_utf8_lossy(&member.path_bytes()).into_owned();
         let kind = if is_file { "" } else { ", which is not a regular file" };
-        return Err(BackupError::Damaged(format!("`{expected}` was expected, and `{found}`{kind} follows")));
+        return Err(BackupError::Damaged(format!(
+            "`{expected}` was expected, but the next file is `{found}`{kind}"
+        )));
     }
     Ok(member)
 }

@@ -250,13 +250,13 @@ fn an_archive_cannot_write_elsewhere_or_more_than_it_declared() {
     let outside = scratch.path().join("outside");
     let absolute = outside.to_str().unwrap().to_owned();
     for (path, kind, bytes, member, expected) in [
-        ("../outside", Regular, 4, "../outside", "`../outside` is not allowed as the path of a file"),
+        ("../outside", Regular, 4, "../outside", "`../outside`, which is not allowed as the path of a file"),
         ("a/../../outside", Regular, 4, "a/../../outside", "is not allowed as the path"),
         (absolute.as_str(), Regular, 4, "x", "is not allowed as the path"),
         ("./a", Regular, 4, "./a", "is not allowed as the path"),
         ("manifest.json", Regular, 4, "manifest.json", "is not allowed as the path"),
         ("a", Symlink, 0, "a", "which is not a regular file"),
-        ("a", Regular, 4, "../outside", "`a` was expected, and `../outside` follows"),
+        ("a", Regular, 4, "../outside", "`a` was expected, but the next file is `../outside`"),
         ("a", Regular, 4, "a", "the length or checksum of `a` differs from the manifest"),
         ("a", Regular, 5000, "a", "the length or checksum of `a` differs from the manifest"),
     ] {
@@ -281,7 +281,7 @@ fn a_newer_format_and_another_file_are_named() {
     let newer = b"{\"enfilade_backup\":2,\"news\":[]}\n0\n";
     let file = archive(&scratch, &[("manifest.json", tar::EntryType::Regular, newer)]);
     let why = verified(&file, None).unwrap_err().to_string();
-    assert!(why.contains("it has format 2") && why.contains("a newer one"), "{why}");
+    assert!(why.contains("the backup has format 2") && why.contains("a newer version"), "{why}");
     for (bytes, expected) in [(&b"hello"[..], "not a backup"), (b"", "not a backup")] {
         std::fs::write(&file, bytes).unwrap();
         let why = verified(&file, None).unwrap_err().to_string();

@@ -141,7 +141,9 @@ pub fn write_archive(
             let key = key.get().cloned().map(Key::OfFile);
             let verified = Backup::open(temp, key.as_ref()).and_then(Backup::verify);
             verified.map(drop).map_err(|why| {
-                io::Error::other(format!("the new file failed its check: {why}; run the backup again"))
+                io::Error::other(format!(
+                    "the new backup could not be verified ({why}) and was removed. Run the backup again"
+                ))
             })
         },
     );

@@ -91,7 +91,7 @@ pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> 
         return Err(at(section.line, format!("path `{}` is not absolute", excerpt(&datastore.path))));
     }
     if datastore.path.split('/').any(|part| part == "..") {
-        return Err(at(section.line, format!("path `{}` holds `..`", excerpt(&datastore.path))));
+        return Err(at(section.line, format!("path `{}` contains `..`", excerpt(&datastore.path))));
     }
     Ok((name, datastore))
 }
@@ -124,7 +124,7 @@ mod tests {
             "1: property 'path' is missing and it is not optional."
         );
         assert_eq!(error("datastore: tank\n\tpath relative\n"), "1: path `relative` is not absolute");
-        assert_eq!(error("datastore: tank\n\tpath /a/../b\n"), "1: path `/a/../b` holds `..`");
+        assert_eq!(error("datastore: tank\n\tpath /a/../b\n"), "1: path `/a/../b` contains `..`");
         assert!(error("datastore: x\n\tpath /a\n").contains("datastore name `x`"));
         assert_eq!(
             error("datastore: tank\n\tpath /a\n\tname other\n"),

@@ -167,7 +167,7 @@ impl FernetKeys {
         let mut bytes = Zeroizing::new([0; KEY_BYTES + 1]);
         let length = URL_SAFE.decode_slice(text.trim_ascii(), bytes.as_mut());
         let key = bytes.first_chunk().filter(|_| length == Ok(KEY_BYTES));
-        let key = key.ok_or_else(|| wrong("it does not hold 32 bytes in base64url"))?;
+        let key = key.ok_or_else(|| wrong("it does not contain 32 bytes in base64url"))?;
         let bytes = Zeroizing::new(*key);
         Ok(FernetKey { bytes, since: meta.ctime(), too_wide: self.too_wide(&meta) })
     }

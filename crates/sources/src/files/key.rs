@@ -34,7 +34,7 @@ pub enum KeyError {
         why: io::Error,
     },
     /// The mode of the file lets other users read the key.
-    #[error("key file `{path}` can be opened by others (mode {mode:o}); run `chmod 600 '{path}'`")]
+    #[error("key file `{path}` can be opened by other users (mode {mode:o}); run `chmod 600 '{path}'`")]
     TooWide {
         /// The path of the file.
         path: PathBuf,
@@ -43,8 +43,8 @@ pub enum KeyError {
     },
     /// The file is not 32 bytes long.
     #[error(
-        "key file `{path}` holds {bytes} bytes, expected 32; restore it from the backup; if it is lost, remove it and run `enfilade keys init \
-        --accept-loss`"
+        "key file `{path}` has {bytes} bytes, expected 32. Restore the file from the backup. If the key is lost, remove the file and run `enfilade keys \
+        init --accept-loss`"
     )]
     Length {
         /// The path of the file.

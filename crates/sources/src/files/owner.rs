@@ -41,7 +41,7 @@ pub(super) fn opened(path: &Path) -> io::Result<OwnedFd> {
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Symlink {
         let text = format!(
-            "`{}` is a symbolic link, expected a file of this data directory: remove it",
+            "`{}` is a symbolic link, expected a file of this data directory: remove the link",
             path.display()
         );
         return Err(io::Error::other(text));

@@ -154,7 +154,7 @@ fn read_line(line: &[u8]) -> Line {
         return Line::Blank;
     }
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        return Line::Wrong("the line holds a control character");
+        return Line::Wrong("the line contains a control character");
     }
     if text.starts_with(char::is_whitespace) {
         return match text.trim().split_once(char::is_whitespace) {
@@ -266,7 +266,7 @@ fn print_section(text: &mut Vec<u8>, section: &Section) -> Result<(), String> {
         if !matches!(read_line(line.as_bytes()), Line::Property(read, held) if read == *key && held == *value)
         {
             return Err(format!(
-                "the value of `{}` is empty, begins or ends with a space, or holds a control character",
+                "the value of `{}` is empty, begins or ends with a space, or contains a control character",
                 excerpt(key)
             ));
         }
@@ -319,7 +319,7 @@ mod tests {
         check(
             "datastore: a1\n\tcomment a\0b\n\ndatastore: b1\n\tpath /b\n",
             &["b1"],
-            &["2: the line holds a control character"],
+            &["2: the line contains a control character"],
         );
         check(
             "datastore: a1\n\tpath /a\n\ndatastore: a1\n\tpath /b\n\ndatastore: b1\n\tpath /c\n",

@@ -84,7 +84,9 @@ impl TokenShadow {
                 continue;
             }
             match value {
-                Value::String(hash) if hash.contains('\0') => wrong.push((key, "the hash holds a NUL")),
+                Value::String(hash) if hash.contains('\0') => {
+                    wrong.push((key, "the hash contains a NUL byte"))
+                }
                 Value::String(hash) => {
                     match found.hashes.entry(key) {
                         Entry::Vacant(new) => {
@@ -247,7 +249,7 @@ mod tests {
             [
                 "c@pbs!t: its hash is not a string",
                 "d@pbs!t: it has more than one entry",
-                "e@pbs!t: the hash holds a NUL"
+                "e@pbs!t: the hash contains a NUL byte"
             ]
         );
         assert_eq!(found.problems, ["`b@pbs` is not a token id (expected USER@REALM!NAME)"]);

@@ -130,7 +130,7 @@ pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Resul
     });
     let Some(section) = sections.get_mut(place) else { return Ok(()) };
     if let Some(error) = &section.error {
-        return Err(format!("user.cfg: line {}: {}; correct the section first", error.line, error.reason));
+        return Err(format!("user.cfg: line {}: {}; correct this line first", error.line, error.reason));
     }
     // Default values are not written, as in Proxmox.
     section_config::set(section, "comment", entry.comment.clone());
@@ -153,7 +153,7 @@ pub fn change(
         Some(section) => {
             let read = read_section(section);
             let (_, entry) = read.map_err(|(why, _)| {
-                format!("user.cfg: line {}: {}; correct it first", why.line, why.reason)
+                format!("user.cfg: line {}: {}; correct this line first", why.line, why.reason)
             })?;
             entry
         }
@@ -162,7 +162,9 @@ pub fn change(
         None => {
             // The header of the section may be in a line that cannot be read, so the message also names such a line.
             let broken = sections.iter().find_map(|section| section.error.as_ref());
-            let broken = broken.map(|why| format!("; line {} cannot be read: {}", why.line, why.reason));
+            let broken = broken.map(|why| {
+                format!("; line {} cannot be read, and may belong to this section: {}", why.line, why.reason)
+            });
             return Err(format!("user.cfg has no section of `{id}`{}", broken.unwrap_or_default()));
         }
     };

@@ -44,8 +44,8 @@ pub enum CompactError {
     Open(#[from] OpenError),
     /// There is too little disk space for the new file.
     #[error(
-        "the facts cannot be compacted, nothing was changed: the new file needs up to {needed} bytes, and its file system has {free} bytes of free \
-         space: make room"
+        "the facts cannot be compacted, nothing was changed: the new file needs up to {needed} bytes, but its file system has only {free} bytes of free \
+         space; make room"
     )]
     NoRoom {
         /// The greatest length of the new file, with its lock file, in bytes.
@@ -56,8 +56,10 @@ pub enum CompactError {
     /// Not all records could be read, or the new records could not be written.
     #[error("the facts cannot be compacted, nothing was changed: {}", reason(.0))]
     Source(SourceError),
-    /// The new file could not be put in place.
-    #[error("the facts cannot be compacted, nothing was changed: the new file cannot be put in place: {0}")]
+    /// The new file could not be made or put in place.
+    #[error(
+        "the facts cannot be compacted, nothing was changed: the new file cannot be made or put in place: {0}"
+    )]
     Io(io::Error),
 }
 
@@ -207,7 +209,7 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
         io::Error::new(
             why.kind(),
             format!(
-                "its owner cannot be set to user {uid} and group {gid}, as for the old file: {why}; run this as root or as that user"
+                "its owner cannot be set to user {uid} and group {gid}, which own the old file: {why}; run this command as root or as user {uid}"
             ),
         )
     })
@@ -330,7 +332,7 @@ fn each_record(
         })?;
         failed.map_or(Ok(()), Err)?;
         if table.holds_facts() && counted != view.tally(table, &[])? {
-            let why = "the count or the digest of its records differs from the stored tally";
+            let why = "the count or the digest of the table's records differs from the stored tally";
             return Err(codec::damaged(table, &[], why));
         }
     }
@@ -468,7 +470,7 @@ mod tests {
         drop(lmdb);
         let other = place::live(&path).unwrap();
         let why = compact(&path).unwrap_err().to_string();
-        assert!(why.contains("stop them first"), "{why}");
+        assert!(why.contains("stop these processes first"), "{why}");
         drop(other);
         let (done, at) = compact(&path).unwrap();
         assert_eq!(at, before.next());

@@ -301,7 +301,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
 }
 
 /// The advice in the message that is printed when LMDB causes a fatal signal.
-const ADVICE: &str = "run `enfilade facts check`, then restore a backup of the facts with `enfilade facts restore FILE --set-aside`, or a backup of the whole server with `enfilade restore FILE --force`\n";
+const ADVICE: &str = "run `enfilade facts check`; if the check finds damage, restore a backup of the facts with `enfilade facts restore FILE --set-aside`, or a backup of the whole server with `enfilade restore FILE --force`\n";
 
 /// Returns an error if pages of the store are damaged. Must be called before LMDB maps the file.
 pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {

@@ -17,7 +17,7 @@ pub enum OpenError {
     },
     /// Pages or files of the store are damaged.
     #[error(
-        "facts in `{path}` are damaged: {why}; nothing was changed; stop every enfilade process on this data directory; then restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
+        "facts in `{path}` are damaged: {why}; nothing was changed. Stop every enfilade process on this data directory, then restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
     )]
     Damaged {
         /// The directory.
@@ -27,7 +27,7 @@ pub enum OpenError {
     },
     /// A process ended because LMDB read or wrote damaged pages.
     #[error(
-        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of the store (the file `faulted` in this directory shows the time); run `enfilade facts check`; if the check finds damage, restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
+        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of the store (the file `faulted` in this directory shows the time). Run `enfilade facts check`. If the check finds no damage, the facts can be opened again; otherwise restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
     )]
     Faulted(PathBuf),
     /// Another process uses the store exclusively.
@@ -37,13 +37,13 @@ pub enum OpenError {
     Taken(PathBuf),
     /// The operation needs the store exclusively, and other processes have it open.
     #[error(
-        "facts in `{0}` cannot be opened exclusively: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
+        "facts in `{0}` cannot be opened exclusively: other processes have them open; stop these processes first (`lsof +D` with this directory lists them)"
     )]
     InUse(PathBuf),
     /// A restore was killed before it could rename the new store to the path of the store.
     #[error(
-        "`{path}` is missing, and `{new}` is there: a restore was interrupted; move the restored store to its place with \
-        `mv -T '{new}' '{path}'`, or remove it to begin with an empty store"
+        "`{path}` is missing, and `{new}` is there: a restore was interrupted. Move the restored store to its place with \
+        `mv -T '{new}' '{path}'`. Only if you want to begin with an empty store, remove `{new}` instead"
     )]
     Unmoved {
         /// The path of the store.
@@ -52,7 +52,9 @@ pub enum OpenError {
         new: PathBuf,
     },
     /// The mode of a directory or file of the store lets other users read or change it.
-    #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {allowed:o} '{path}'`")]
+    #[error(
+        "facts in `{path}` can be opened by other users (mode {mode:o}); run `chmod {allowed:o} '{path}'`"
+    )]
     TooWide {
         /// The directory or file.
         path: PathBuf,
@@ -68,7 +70,7 @@ pub enum OpenError {
     Network(PathBuf),
     /// The store was written by a later version of this program.
     #[error(
-        "facts in `{path}` have format {found}, this program works with {FORMAT}: run a newer enfilade, or move this directory \
+        "facts in `{path}` have format {found}, and this program works with format {FORMAT}: run a newer enfilade, or move this directory \
         away and restore a backup with `enfilade facts restore`"
     )]
     Newer {
@@ -79,8 +81,8 @@ pub enum OpenError {
     },
     /// The store was written by an earlier version of this program. Nothing was changed.
     #[error(
-        "facts in `{path}` have format {found}, this program works with {FORMAT}: stop every enfilade that uses them, then \
-        run `enfilade facts upgrade`; it writes a backup first"
+        "facts in `{path}` have format {found}, and this program works with format {FORMAT}: stop every enfilade process that uses them, then \
+        run `enfilade facts upgrade`, which writes a backup first"
     )]
     Older {
         /// The directory.
@@ -90,7 +92,7 @@ pub enum OpenError {
     },
     /// The store was written by an early version of this program, and cannot be upgraded.
     #[error(
-        "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}: use another directory (--data)"
+        "facts in `{path}` have format {found}, and the oldest format that can be upgraded is {FORMAT_OLDEST}: use another directory (--data)"
     )]
     TooOld {
         /// The directory.
@@ -105,7 +107,7 @@ pub enum OpenError {
     Foreign(PathBuf),
     /// Acknowledged changes are missing. If the store were opened, tokens that the missing changes revoked would be valid again.
     #[error(
-        "facts in `{path}` are too old: their newest revision is {found}, but revision {expected} was acknowledged before; the disk is damaged, or an older copy has replaced the facts; restore a backup with `enfilade facts restore FILE`, or accept the older facts with `enfilade facts restore --accept-rollback`"
+        "facts in `{path}` are too old: their newest revision is {found}, but revision {expected} was acknowledged before. The disk is damaged, or an older copy has replaced the facts. Restore a backup with `enfilade facts restore FILE`, or accept the older facts with `enfilade facts restore --accept-rollback`, which undoes all later revocations and removals"
     )]
     WentBack {
         /// The directory.
@@ -143,9 +145,11 @@ fn hint(why: &heed::Error) -> &'static str {
             Some(122) => "; the disk quota is used up: make room",
             Some(30) => "; the file system is read-only, and even readers have to write the lock file",
             Some(13) => {
-                "; they belong to another user: run as their owner, or share them with `[facts] group`"
+                "; the files belong to another user: run as their owner, or share the facts with `[facts] group`"
             }
-            Some(5) => "; the disk has errors: nothing was acknowledged; restore a backup on another disk",
+            Some(5) => {
+                "; the disk has errors: restore a backup on another disk. A change that failed with this error was not acknowledged"
+            }
             Some(12) => "; there is too little address space for the map (see `ulimit -v`)",
             _ => "",
         },
@@ -154,7 +158,7 @@ fn hint(why: &heed::Error) -> &'static str {
              restart every enfilade process on this data directory, or stop all of them and run `enfilade facts compact`"
         }
         heed::Error::Mdb(heed::MdbError::MapResized) => {
-            "; the file has grown past the map of this process: set `[facts] map_mebibytes` to one number for all \
+            "; the file has grown past the map of this process: set `[facts] map_mebibytes` to the same number for all \
                 processes on this data directory, then restart this process"
         }
         heed::Error::Mdb(heed::MdbError::ReadersFull) => {
@@ -163,11 +167,13 @@ fn hint(why: &heed::Error) -> &'static str {
         heed::Error::Mdb(heed::MdbError::BadRslot) => {
             "; this thread already has a view open, and it can have only one"
         }
-        heed::Error::Mdb(heed::MdbError::Panic) => "; writing failed before: start this process again",
+        heed::Error::Mdb(heed::MdbError::Panic) => {
+            "; an earlier write of this process failed: restart this process"
+        }
         heed::Error::Mdb(
             heed::MdbError::Corrupted | heed::MdbError::PageNotFound | heed::MdbError::Invalid,
         ) => {
-            "; the file is damaged: see `enfilade facts check`, then `enfilade facts restore FILE --set-aside`"
+            "; the file is damaged: run `enfilade facts check`, then restore a backup with `enfilade facts restore FILE --set-aside`"
         }
         _ => "",
     }
@@ -234,16 +240,16 @@ mod tests {
             (io(libc::EIO), "the disk has errors"),
             (io(libc::ENOMEM), "see `ulimit -v`"),
             (heed::Error::Mdb(MdbError::MapFull), "run `enfilade facts compact`"),
-            (heed::Error::Mdb(MdbError::MapResized), "to one number for all processes"),
+            (heed::Error::Mdb(MdbError::MapResized), "to the same number for all processes"),
             (
                 heed::Error::Mdb(MdbError::ReadersFull),
                 "too many processes and threads read the facts at the same time",
             ),
             (heed::Error::Mdb(MdbError::BadRslot), "this thread already has a view open"),
-            (heed::Error::Mdb(MdbError::Panic), "start this process again"),
-            (heed::Error::Mdb(MdbError::Corrupted), "see `enfilade facts check`"),
-            (heed::Error::Mdb(MdbError::PageNotFound), "see `enfilade facts check`"),
-            (heed::Error::Mdb(MdbError::Invalid), "see `enfilade facts check`"),
+            (heed::Error::Mdb(MdbError::Panic), "restart this process"),
+            (heed::Error::Mdb(MdbError::Corrupted), "run `enfilade facts check`"),
+            (heed::Error::Mdb(MdbError::PageNotFound), "run `enfilade facts check`"),
+            (heed::Error::Mdb(MdbError::Invalid), "run `enfilade facts check`"),
         ];
         for (why, advice) in cases {
             assert!(hint(&why).starts_with("; ") && hint(&why).contains(advice), "{why}{}", hint(&why));

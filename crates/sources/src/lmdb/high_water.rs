@@ -45,7 +45,7 @@ impl HighWater {
     /// When the file is missing, malformed, or contains no store id.
     pub(super) fn read(path: &Path) -> io::Result<At> {
         let bytes = std::fs::read(path)?;
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its content is damaged");
         let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let at = |index: usize| words.get(index).copied().filter(|_| bytes.starts_with(&MAGIC));
         let [high, low] = STORE.map(at);

@@ -179,7 +179,7 @@ impl Lmdb {
 fn twice(table: Table, key: &[u8], value: &[u8]) -> CopyError {
     let key = codec::printable(key);
     CopyError::Malformed(format!(
-        "table `{}`, key {key}{}: the copy has two records with this key: delete one of the two lines and correct the number in line 1, or use another copy",
+        "table `{}`, key {key}{}: the copy has two records with this key. Use another copy; in a dump you can also delete one of the two lines and correct the number of records in line 1",
         table.name(),
         called(table, value)
     ))

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum RestoreError {
     /// The copy is older than the store, so a restore would undo later revocations.
     #[error(
-        "these facts are of revision {found}, but revision {expected} was acknowledged: all later revocations and removals would be undone; to accept that, add --accept-rollback"
+        "these facts are of revision {found}, but revision {expected} was acknowledged. A restore would undo all later revocations and removals; to accept this, add --accept-rollback"
     )]
     GoesBack {
         /// The revision of the facts in the copy.
@@ -20,7 +20,7 @@ pub enum RestoreError {
     },
     /// It is unknown whether the copy is older than the store, so a restore might undo later revocations.
     #[error(
-        "`{path}`, which contains the newest acknowledged revision, cannot be read: {why}; so the backup may be older than the current facts, and the restore may undo later revocations and removals; to accept this risk, add --accept-rollback"
+        "`{path}`, which contains the newest acknowledged revision, cannot be read: {why}. So the backup may be older than the current facts, and the restore may undo later revocations and removals; to accept this risk, add --accept-rollback"
     )]
     UnknownAge {
         /// The file of the high-water mark.
@@ -30,8 +30,8 @@ pub enum RestoreError {
     },
     /// The old store was renamed, and after that neither the new nor the old store could be renamed to the path of the store.
     #[error(
-        "`{path}` is missing now: the restored store is whole in `{new}`, and the one that cannot be opened is in `{aside}`; neither could be \
-        moved to its place ({why}): stop every enfilade on this data directory and run `mv -T '{new}' '{path}'`"
+        "`{path}` is missing now. The restored store is complete in `{new}`, and the old store, which cannot be opened, is in `{aside}`. Neither \
+        could be moved to `{path}` ({why}). Stop every enfilade process on this data directory and run `mv -T '{new}' '{path}'`"
     )]
     Halfway {
         /// The path of the store.

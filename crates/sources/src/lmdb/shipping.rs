@@ -12,9 +12,7 @@ const ENTRIES_MAX: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum ShippingError {
     /// The audit log could not be written.
-    #[error(
-        "the audit log cannot be written, and changes stay in the change log until it can be written: {0}"
-    )]
+    #[error("the audit log cannot be written: {0}. Until it can be written, changes stay in the change log")]
     Write(#[from] io::Error),
     /// The change log could not be read.
     #[error(transparent)]

@@ -37,12 +37,12 @@ pub enum UpgradeError {
     Open(#[from] OpenError),
     /// The store could not be read completely.
     #[error(
-        "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
+        "the facts cannot be upgraded: {0}; the store was not changed. Correct the cause, then run `enfilade facts upgrade` again"
     )]
     Copy(CopyError),
     /// The backup could not be written.
     #[error(
-        "the backup `{path}` cannot be written: {why}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
+        "the backup `{path}` cannot be written: {why}; the store was not changed. Correct the cause, then run `enfilade facts upgrade` again"
     )]
     Backup {
         /// The path of the backup.
@@ -52,7 +52,7 @@ pub enum UpgradeError {
     },
     /// The transaction failed.
     #[error(
-        "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
+        "the facts cannot be upgraded: {0}; the store was not changed. Correct the cause, then run `enfilade facts upgrade` again"
     )]
     Commit(CommitError),
 }
@@ -287,7 +287,7 @@ fn bring_up_keys(
         for (key, value) in converted {
             let stored = codec::seal(table, &key, at.revision, &value);
             if !rewrite.add(txn, Table::Tallies, &key, &stored)? {
-                let why = format!("two records get this key{}", called(table, &value));
+                let why = format!("two records would get this key{}", called(table, &value));
                 return Err(codec::damaged(table, &key, &why).into());
             }
             progress();
@@ -531,7 +531,7 @@ mod tests {
         let cases = [
             ("damaged", "damaged record"),
             ("backup", "cannot be written"),
-            ("open", "stop them first"),
+            ("open", "stop these processes first"),
             ("full", "the disk is full: make room; the reserve"),
         ];
         for (name, expected) in cases {

@@ -18,7 +18,7 @@ const DOING: &str = "writing facts";
 /// The queue of changes that wait, and the lock file of the process that writes.
 pub(super) struct Writers {
     queue: Mutex<Queue>,
-    /// Notified when a group of changes was written.
+    /// Notified when a thread has ended its work on a group of changes, also after a failure.
     written: Condvar,
     lock: Mutex<File>,
 }
@@ -60,7 +60,7 @@ impl Writers {
             }
             let place = queue.waiting.iter().position(|waiting| Arc::ptr_eq(waiting, &mine));
             let gone = || {
-                SourceError::Unavailable("the thread that wrote this change failed, so it is unknown whether the change was made: check, and repeat it if it was not".into())
+                SourceError::Unavailable("the thread that wrote this change failed, so it is unknown whether the change was made. Check this, and repeat the change only if it was not made".into())
             };
             queue.waiting.remove(place.ok_or_else(gone)?);
         }
@@ -82,7 +82,12 @@ impl Writers {
         for (waiting, answer) in group.iter().zip(answers) {
             *locked(&waiting.answer) = Some(answer);
         }
-        mine.unwrap_or_else(|| Err(SourceError::Unavailable("nothing was written".into()).into()))
+        mine.unwrap_or_else(|| {
+            Err(SourceError::Unavailable(
+                "internal error: the writer returned no result for this change".into(),
+            )
+            .into())
+        })
     }
 
     /// Calls `run` while no other thread or process writes.

@@ -69,7 +69,7 @@ impl<'f> Trees<'f> {
         // LMDB reserves address space for all pages up to the last one. If this number is damaged, the pages could exceed the address space.
         if self.pages.saturating_mul(2).saturating_add(1 << 24) < self.meta.last_page {
             return Err(Stop::Damaged(
-                "the number of the last page in its meta page is too large for the file".into(),
+                "the meta page contains a number of the last page that is too large for the file".into(),
             ));
         }
         let (free, main) = (self.meta.free, self.meta.main);
@@ -81,7 +81,7 @@ impl<'f> Trees<'f> {
         // The counters are only compared with the length of the file. They do not decide which pages LMDB reads, so a small error does no harm.
         if self.pages < root.counted {
             let why = format!(
-                "a tree has {} pages according to its counters, but the file has only {}: the file is damaged",
+                "a tree has {} pages according to its counters, but the file has only {}",
                 root.counted, self.pages
             );
             return Err(Stop::Damaged(why));

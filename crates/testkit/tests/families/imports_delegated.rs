@@ -193,7 +193,7 @@ fn trusts_are_imported_once_as_far_as_they_could_be_created_here() {
         (trust(20, |trust| trust.uses = Some(0)), Some("no remaining uses")),
         (trust(21, |trust| trust.redelegations = 4), Some("at most 3 times")),
         (trust(22, |trust| (trust.uses, trust.redelegations) = (Some(1), 1)), Some("not at all")),
-        (trust(23, |trust| trust.parent = Some(id(200))), Some("the trust from which it was redelegated")),
+        (trust(23, |trust| trust.parent = Some(id(200))), Some("this trust was redelegated from a trust")),
         (trust(24, |trust| trust.parent = Some(id(11))), Some("fewer redelegations")),
         (
             trust(25, |trust| (trust.parent, trust.roles) = (Some(id(12)), vec![WASHER])),

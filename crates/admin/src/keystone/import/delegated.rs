@@ -56,7 +56,7 @@ impl Taking<'_, '_> {
         roles: &[RoleId],
     ) -> Result<Option<String>, Error> {
         if roles.is_empty() {
-            return Ok(Some("it delegates no role".to_owned()));
+            return Ok(Some("no role is delegated".to_owned()));
         }
         let held = self.roles_on(user, project)?;
         Ok(roles.iter().find(|role| !held.contains(role)).map(|role| {
@@ -110,7 +110,9 @@ impl Taking<'_, '_> {
             return Ok(Err("the credential's user or project does not exist in this store".to_owned()));
         }
         if self.roles_on(&row.owner, row.delegation.project)?.is_empty() {
-            return Ok(Err("the credential's user has no role on its project in this store".to_owned()));
+            return Ok(Err(
+                "the credential's user has no role on the credential's project in this store".to_owned()
+            ));
         }
         let key = NameKey::token(&row.owner, &name);
         let credential = Credential {
@@ -172,7 +174,7 @@ impl Taking<'_, '_> {
             };
             let Some(known) = known else {
                 return Ok(Err(
-                    "the trust from which it was redelegated does not exist in this store".to_owned()
+                    "this trust was redelegated from a trust that does not exist in this store".to_owned()
                 ));
             };
             self.claim::<Trust>(parent)?;

@@ -61,9 +61,9 @@ fn incomplete(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) ->
     let files = home::file_set(data, config);
     let step = |file| {
         format!(
-            "the backup is not complete: it has no `{file}`, although its facts have records from this file. Copy the file from another backup or from the \
-             old data directory to `{}` before you start a server. Without it, requests that need these records are refused after `[facts] stale_limit`. Do not create an \
-             empty file: an empty file deletes the records",
+            "the backup is not complete: it has no `{file}`, although its facts have records from this file. Copy the file from another backup or \
+             from the old data directory to `{}` before you start a server. Without the file, requests that need these records are refused after \
+             `[facts] stale_limit`. Do not create an empty file: an empty file deletes the records",
             files.path(file).display()
         )
     };
@@ -96,7 +96,8 @@ fn moved(data: &Path, part: &str, path: &Path) -> String {
             "`[facts] files` is `{path}`, but the restored files are in `{data}`: copy {data}/*.cfg, {data}/token.shadow and, if they are there, {data}/shadow.json and {data}/tfa.json to `{path}`, or remove `[facts] files`"
         ),
         part => format!(
-            "the configuration names `{path}`, but the restored files are in `{data}/{part}`: copy them to `{path}`, or change the path in `{data}/enfilade.toml`"
+            "the configuration names `{path}`, but the restored files are in `{data}/{part}`: copy the files to `{path}`, or change the path in \
+             `{data}/enfilade.toml`"
         ),
     }
 }
@@ -104,9 +105,11 @@ fn moved(data: &Path, part: &str, path: &Path) -> String {
 fn fernet(new: &Path) -> Option<String> {
     match FernetKeys::new(new.join("keys/fernet")).read() {
         Ok(found) if found.primary().is_some() => None,
-        Ok(_) => Some("there are no Fernet keys, so nobody can get a session: enfilade keys init".into()),
+        Ok(_) => {
+            Some("there are no Fernet keys, so nobody can get a session: run `enfilade keys init`".into())
+        }
         Err(why) => Some(format!(
-            "the Fernet keys cannot be read ({why}), so nobody can get a session: enfilade keys init"
+            "the Fernet keys cannot be read ({why}), so nobody can get a session: run `enfilade keys init`"
         )),
     }
 }
@@ -115,7 +118,9 @@ fn fernet(new: &Path) -> Option<String> {
 fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {
-        return vec!["check the certificates when they are in their place: enfilade certs check".into()];
+        return vec![
+            "check the certificates when they are in their place: run `enfilade certs check`".into(),
+        ];
     }
     if !directory.exists() {
         return vec!["there are no certificates: the first start makes one for localhost".into()];
@@ -146,8 +151,9 @@ pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
         let path = data.join(CERTIFICATE);
         let now = if path.exists() { "another local CA" } else { "no local CA" };
         format!(
-            "the old data directory had a local CA, and the backup has {now}: clients that trust the old CA refuse certificates that it did not issue. \
-             Give them the new CA certificate (`enfilade --data '{}' certs ca --show`), or copy `{}` and its key from the old data directory",
+            "the old data directory had a local CA, and the backup has {now}: clients that trust the old CA refuse certificates that it did not \
+             issue. Give these clients the new CA certificate (`enfilade --data '{}' certs ca --show`), or copy `{}` and its key from the old data \
+             directory",
             data.display(),
             old.join(CERTIFICATE).display()
         )
@@ -162,8 +168,8 @@ fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<V
         let is_of_old = Path::new(&root).starts_with(&manifest.data) && data != manifest.data;
         if let Some(barrier) = owner::barrier(Path::new(&root)) {
             return Some(format!(
-                "datastore `{name}`: this user cannot open `{root}`: {barrier}. Make sure that the user of the server can read and write it, or change \
-                 its path in `{file}`",
+                "datastore `{name}`: this user cannot open `{root}`: {barrier}. Make sure that the user of the server can read and write the \
+                 directory, or change the path of the datastore in `{file}`",
             ));
         }
         match (Path::new(&root).is_dir(), is_of_old) {
@@ -173,8 +179,8 @@ fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<V
                  its ACLs (`rsync -aX '{root}/' NEW/`, as root), and change the path of the datastore in `{file}`",
             )),
             (false, _) => Some(format!(
-                "datastore `{name}`: `{root}` is not on this machine; copy its content there with the ACLs, which are extended attributes \
-                 (`rsync -aX FROM/ '{root}/'`, as root), or change its path in `{file}`",
+                "datastore `{name}`: `{root}` is not on this machine. Copy the content of the datastore there with the ACLs, which are extended \
+                 attributes (`rsync -aX FROM/ '{root}/'`, as root), or change the path of the datastore in `{file}`",
             )),
         }
     };

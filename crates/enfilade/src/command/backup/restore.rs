@@ -66,7 +66,7 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
         missing(followed, manifest.files.iter()).iter().map(|file| format!("`{file}`")).collect();
     ensure!(
         missing.is_empty(),
-        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there; use another backup. `enfilade \
+        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there. Use another backup. `enfilade \
          restore` also restores an incomplete backup, and then shows the next steps for the missing file",
         about(&manifest),
         missing.join(", ")
@@ -119,7 +119,7 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     );
     let named = || {
         format!(
-            "`{}`, in which the data directory is made, cannot be opened: make it with `mkdir -p`",
+            "the directory `{}`, in which the data directory is to be made, cannot be opened; if it does not exist, make it with `mkdir -p`",
             above.display()
         )
     };
@@ -179,8 +179,8 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
             Ok(Content::Kept) => kept = Some(to),
             Ok(Content::None) => {}
             Ok(Content::OfAnother) => steps.push(format!(
-                "the backup is of another server, whose users could read the content of the old datastores: the content stays in `{}`; to serve it, \
-                 run mv '{}' '{}'",
+                "the backup is of another server. So that users of that server cannot read the content of the old datastores, the content stays in \
+                 `{}`; to serve it, run mv '{}' '{}'",
                 from.display(),
                 from.display(),
                 to.display()
@@ -313,7 +313,7 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
     lines.push(format!(
-        "{}: make these changes again before you start a server",
+        "{}. Make these changes again before you start a server",
         valid_again(manifest.unix_seconds)
     ));
     let log = |aside: &Path| format!("enfilade --data '{}' facts log --last 1000", aside.display());

@@ -102,7 +102,7 @@ fn effects(
         }
         let name_of_other = Path::new(&other).file_name().unwrap_or_default().to_string_lossy().into_owned();
         Some(format!(
-            "clients that ask for `{name}` get `{other}`, not this certificate; if that is not meant: `enfilade certs remove {}`",
+            "clients that ask for `{name}` get `{other}`, not this certificate; if this is not intended, run `enfilade certs remove {}`",
             output::word(&name_of_other)
         ))
     };
@@ -114,8 +114,8 @@ fn effects(
     }
     if before.fallback().is_some() && !is_default(before) && is_default(after) {
         warnings.push(
-            "this certificate is now the default certificate: the server sends the default certificate for names that no certificate has; the first \
-             file by name is the default: to change the default, add this certificate with another --name"
+            "this certificate is now the default certificate, which the server sends for names that no certificate has. The default is the first \
+             file by name: to keep the earlier default, remove this file and add this certificate with a --name that sorts later"
                 .to_owned(),
         );
     }
@@ -209,7 +209,8 @@ fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<Option<Leaf>> {
     match is_renewal {
         true => Ok(Some(there)),
         false => bail!(
-            "`{}` is the certificate of {}: give the new one another name with --name, such as --name {}",
+            "`{}` is the certificate of {}, and the new certificate has none of these names: give the new one another file name with --name, such as \
+             --name {}",
             place.display(),
             there.names.join(" "),
             // Addresses come before host names, so the last entry is a host name unless the certificate contains only addresses.

@@ -117,7 +117,8 @@ pub(super) fn ca(
     });
     let what = if is_new { "local CA made" } else { "the local CA was made already; nothing was changed" };
     let text = format!(
-        "{what}: `{}`, valid until {}\nfor clients: `enfilade certs ca --show > enfilade-ca.crt`; for the server: `enfilade certs self-signed NAME`",
+        "{what}: `{}`, valid until {}\nto write the CA certificate for clients: `enfilade certs ca --show > enfilade-ca.crt`; to make a certificate \
+         for the server: `enfilade certs self-signed NAME`",
         authority.path.display(),
         output::time(leaf.not_after),
     );

@@ -62,10 +62,10 @@ fn foreign_house(root: &Path, own: &Path) -> Option<PathBuf> {
 /// was backed up.
 fn of_other_server(root: &str, house: &Path) -> String {
     format!(
-        "`{root}` is in the data directory of another server, `{}`: if both servers use this directory, each server permits requests that the other \
-         server refuses, and does not see the locks of the other server; if the other server continues: copy the content, and set the directory of \
-         the copy as `path` in datastore.cfg; if this server replaces the other server: move the content out of the data directory of the other \
-         server, and set the new directory as `path`",
+        "`{root}` is in the data directory of another server, `{}`. If both servers use this directory, each server permits requests that the other \
+         server refuses, and does not see the locks of the other server. If the other server continues to run, copy the content, and set the \
+         directory of the copy as `path` in datastore.cfg. If this server replaces the other server, move the content out of the data directory of \
+         the other server, and set the new directory as `path`",
         house.display()
     )
 }

@@ -63,8 +63,8 @@ fn said_of(count: usize, servers: &[u32]) -> String {
     let place = place.map(|place| format!(" `{}`", place.display())).unwrap_or_default();
     format!(
         "{changes} not in the log, although a server runs (process {first}): the server cannot write to its standard error{place}, or the log \
-         collector does not read: free disk space for the log, or check the log collector (`systemctl status systemd-journald`); the server writes \
-         these changes later, but lines of requests and warnings are lost: see `enfilade_log_lines_lost_total` in the metrics"
+         collector does not read; free disk space for the log, or check the log collector (`systemctl status systemd-journald`). The server writes \
+         these changes later, but lines of requests and warnings are lost (`enfilade_log_lines_lost_total` in the metrics counts them)"
     )
 }
 

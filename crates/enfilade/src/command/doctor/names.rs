@@ -37,7 +37,8 @@ pub(super) fn not_shown(root: &Path) -> Vec<String> {
     });
     let left_behind = first_unfinished.map(|first| {
         format!(
-            "{unfinished} uploads or copies were never finished{among}, for example {first:?}: their process ended; the server removes them at its next start or daily cleanup"
+            "{unfinished} uploads or copies were never finished{among}, for example {first:?}: the process that wrote them has ended; the server \
+             removes them at its next start or daily cleanup"
         )
     });
     not_shown.into_iter().chain(left_behind).collect()

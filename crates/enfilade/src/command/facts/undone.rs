@@ -59,8 +59,8 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     let whose = match is_same {
         true if origin.revision <= before.revision.0 => return None,
         true => format!(
-            "the copy is of this store, but has revision {}, and the newest revision here was {}: it is of a copy of this store that \
-             was changed elsewhere",
+            "the copy is of this store, but has revision {}, and the newest revision here was {}. So it is from a copy of this store that was \
+             changed elsewhere",
             origin.revision, before.revision
         ),
         false => {
@@ -68,9 +68,9 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
         }
     };
     Some(format!(
-        "{whose}; revocations, deletions, disabling and removals of rights (NoAccess included) that were made here after {} are not in the copy; \
-         earlier ones are in the copy only if they were made before one store was copied from the other; changes that are not in the copy have no \
-         effect any more: make them again; the log of the server lists them: lines with \"event\":\"change\"",
+        "{whose}. Revocations, deletions, disabling and removals of rights (also by NoAccess) that were made here after {} are not in the copy. \
+         Earlier ones are in the copy only if they were made before one store was copied from the other. Changes that are not in the copy have no \
+         effect any more, so make them again. The log of the server lists them in its lines with \"event\":\"change\"",
         output::time(origin.unix_seconds)
     ))
 }
@@ -80,7 +80,7 @@ fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool)
     let (valid, after) = (valid_again(origin.unix_seconds), origin.revision);
     match is_set_aside {
         false => format!(
-            "{what}: {valid}, also on running servers: make these changes again now\nto list the lost changes: enfilade --data '{}' facts log --last \
+            "{what}: {valid}, also on running servers. Make these changes again now\nto list the lost changes: enfilade --data '{}' facts log --last \
              {}\n{}",
             data.display(),
             lost + 1,
@@ -88,7 +88,7 @@ fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool)
         ),
         // No server runs now.
         true => format!(
-            "{what}: {valid}: make these changes again before you start a server\n{}",
+            "{what}: {valid}. Make these changes again before you start a server\n{}",
             only_in_log(after)
         ),
     }
@@ -97,7 +97,7 @@ fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool)
 /// What the restore of an older state means for revocations.
 pub(in crate::command) fn valid_again(unix_seconds: i64) -> String {
     format!(
-        "revocations, deletions, disabling and removals of rights (NoAccess included) after {} are lost; the old sessions, credentials and rights \
+        "revocations, deletions, disabling and removals of rights (also by NoAccess) after {} are lost; the old sessions, credentials and rights \
          work again",
         output::time(unix_seconds)
     )

@@ -327,15 +327,19 @@ impl Api {
         let is_tls = self.uri.scheme_str() != Some("http");
         let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = self.uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let stream =
-            TcpStream::connect((host.as_str(), port)).await.with_context(|| format!("{host}:{port}"))?;
+        let stream = TcpStream::connect((host.as_str(), port))
+            .await
+            .with_context(|| format!("cannot connect to {host}:{port}"))?;
         let stream: Box<dyn Stream> = match is_tls {
             false => Box::new(stream),
             true => {
                 let mut roots = RootCertStore::empty();
                 let file = &self.cloud.authorities;
                 let certificates = CertificateDer::pem_file_iter(file).with_context(|| {
-                    format!("`{}` cannot be read; name another with `cacert:`", file.display())
+                    format!(
+                        "`{}` cannot be read; name another file of CA certificates with `cacert:`",
+                        file.display()
+                    )
                 })?;
                 for certificate in certificates {
                     // A certificate that cannot be parsed is not trusted.
@@ -349,7 +353,11 @@ impl Api {
                         .connect(name, stream)
                         .await
                         .map_err(|why| anyhow!(explained(&why)))
-                        .with_context(|| format!("TLS with {host}:{port} failed; if its certificate is not trusted, name its CA with `cacert:`"))?,
+                        .with_context(|| {
+                            format!(
+                                "TLS with {host}:{port} failed; if the certificate of the server is not trusted, name its CA with `cacert:`"
+                            )
+                        })?,
                 )
             }
         };

@@ -74,7 +74,9 @@ pub(super) fn run(
     let at = home.change_context().facts.at();
     let mut report = Report { items: report, at, pretend, notes: Vec::new(), next: Vec::new() };
     if !pretend && example::make_first_keys(home)? {
-        report.notes.push("Fernet keys were created: tokens are issued with them.".to_owned());
+        report
+            .notes
+            .push("Fernet keys were created: the server signs the tokens of sessions with them.".to_owned());
     }
     report.notes.extend(left_with_local(things, &list_domains(home.source())?));
     report.notes.extend(other_limit_model(home, limit_model.as_deref()));
@@ -91,7 +93,9 @@ fn refuse_taken(home: &Home, things: &[CloudRecord], restore_deleted: bool) -> a
     let names: Vec<&str> = taken.iter().map(String::as_str).collect();
     ensure!(
         taken.is_empty(),
-        "nothing was imported: on this server, the names of {} of the cloud belong to records with other ids: {}. Import into an empty data directory (--data DIR), and run `enfilade bootstrap` after the import. Or add --leave-out-taken, which leaves out these records and every role assignment that needs them",
+        "nothing was imported. On this server, the names of {} of the cloud belong to records with other ids: {}. Import into an empty data \
+         directory (--data DIR), and run `enfilade bootstrap` after the import. Or add --leave-out-taken, which leaves out these records and every \
+         role assignment that needs them",
         counted(taken.len(), "record", "records"),
         some(&names)
     );
@@ -118,7 +122,7 @@ fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<Str
     let count = things.iter().filter(is_in_it).count();
     (count > 0).then(|| {
         format!(
-            "The domain `local` of the source was left out with {} in it, because this server has a domain `local` of its own: to import them, \
+            "The domain `local` of the source was left out with {} in it, because this server has a domain `local` of its own. To import them, \
              rename the domain of the source first, and import again.",
             counted(count, "user, group, project or role", "users, groups, projects and roles")
         )
@@ -398,8 +402,8 @@ fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     // An access token is accepted together with a receipt, which proves the method `password`.
     let example = if method == "oauth1" { "password,oauth1".to_owned() } else { format!("{method},totp") };
     Some(format!(
-        "the rules of the user for multi-factor authentication name {}, which this server does not have, so `{method}` alone would be enough here: \
-         change the rules, for example to `{example}`, then {then}",
+        "the rules of the user for multi-factor authentication name methods that this server does not have ({}), so `{method}` alone would be enough \
+         here: change the rules, for example to `{example}`, then {then}",
         some(&unknown)
     ))
 }
@@ -523,7 +527,10 @@ mod tests {
     fn the_methods_that_this_server_does_not_have_are_named() {
         let user = json!({ "options": { "multi_factor_auth_rules": [["password", "u2f"], ["password", "mapped"], ["password", "u2f", "x\u{1b}"]] } });
         let why = lost_factor(&user, "password", "do it").unwrap();
-        assert!(why.contains("name `mapped`, `u2f`, `x%1B`, which") && why.ends_with("then do it"), "{why}");
+        assert!(
+            why.contains("does not have (`mapped`, `u2f`, `x%1B`), so") && why.ends_with("then do it"),
+            "{why}"
+        );
         assert_eq!(lost_factor(&user, "totp", "do it"), None);
         for (method, example) in [
             ("password", "`password,totp`"),

@@ -50,7 +50,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         let without = flag(terms.without_second_factor, " --without-second-factor");
         let same = flag(terms.same_source, " --same-source");
         let commands = vec![command(&format!("import proxmox {directory}{without}{same}"))];
-        return Ok(vec![Step { why: "nothing was changed; import with".to_owned(), commands }]);
+        return Ok(vec![Step { why: "nothing was changed; to import".to_owned(), commands }]);
     }
     let passwd = |name: &str| command(&format!("user passwd {}", output::word(name)));
     let root = Userid::root_pam().to_string();
@@ -78,7 +78,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         // If records here may be others than those of the source, this command is not proposed: it would give them the passwords, roles and tokens of
         // the source.
         if !report.has_doubts() && !passwords(Imported::needs_second_factor).is_empty() {
-            why.push_str(", or let the old passwords alone be enough");
+            why.push_str(", or import their old passwords, which are then enough without a second factor");
             let all = format!("import proxmox {directory} --without-second-factor --same-source");
             commands.push(command(&all));
         }

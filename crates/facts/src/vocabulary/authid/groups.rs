@@ -64,7 +64,7 @@ impl FromStr for GroupName {
         match group.is_plain() {
             true => Ok(group),
             false => Err(wrong(
-                "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`; write another name percent-encoded, with `@%` before the realm",
+                "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`; other names are written percent-encoded, with `@%` before the realm",
             )),
         }
     }
@@ -101,7 +101,9 @@ impl FromStr for NameInDomain {
             None if Realm::is_plain(domain) => {
                 Ok(NameInDomain { name: name.to_owned(), domain: domain.parse()? })
             }
-            None => Err(wrong("expected `name@domain`; write other domains percent-encoded, after `@%`")),
+            None => Err(wrong(
+                "expected `name@domain`; if the domain contains other characters, write name and domain percent-encoded, with `@%` before the domain",
+            )),
             Some(domain) => {
                 let (name, domain) = decoded(name).zip(decoded(domain)).ok_or_else(|| wrong(ENCODED))?;
                 Ok(NameInDomain { name, domain: domain.parse()? })
@@ -133,7 +135,7 @@ impl FromStr for Ugid {
             return Ok(Ugid::Authid(Authid::from_proxmox(text)?));
         };
         if group.contains('@') {
-            let expected = "expected a group of the realm `local`, without `@local`: acl.cfg has groups of no other realm";
+            let expected = "expected a group of the realm `local`, written without `@local`, because acl.cfg can contain only groups of this realm";
             return Err(Malformed::new("group", text, expected));
         }
         Ok(Ugid::Group(group.parse()?))

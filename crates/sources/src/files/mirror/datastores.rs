@@ -82,7 +82,7 @@ impl Datastores {
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
-            let reason = "its section is missing, and the file has errors: correct them first";
+            let reason = "its section is missing, and the file has errors, which must be corrected first";
             let means = mark(draft, name, Some(before), (0, reason));
             draft.problem(FILE, format!("datastore {name}: {reason}; {means}"));
         }

@@ -44,7 +44,7 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
             draft.delete(&key(entry), before);
             continue;
         }
-        let reason = "its line is missing, and the file has errors: correct them first";
+        let reason = "its line is missing, and the file has errors, which must be corrected first";
         let means = mark(draft, entry, Some(before), (0, reason));
         draft.problem(FILE, format!("{} on {}: {reason}; {means}", entry.1, entry.0));
     }

@@ -249,7 +249,8 @@ impl Comparison<'_, '_, '_, '_> {
             if let Some(users) = self.said.users
                 && users.entries.contains_key(authid)
             {
-                let problem = format!("token {authid} is skipped: there is no user `{}`", authid.user);
+                let problem =
+                    format!("token {authid} is skipped, because there is no user `{}`", authid.user);
                 self.draft.problem(FileName::Users, problem);
             }
             return Ok(());
@@ -367,7 +368,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
-        let reason = "its section is missing, and the file has errors: correct them first";
+        let reason = "its section is missing, and the file has errors, which must be corrected first";
         let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));

@@ -9,7 +9,7 @@ use enfilade_admin::{regenerate_token, remove_lost_hashes, withdraw_from};
 use enfilade_facts::tables::{Grant, Group, Membership, Password, Revocation, Revoked};
 use enfilade_testkit::hash_key;
 
-const DELETED: &str = "an earlier import added it, and it was deleted, removed or revoked on this server since; to import it again, use --restore-deleted";
+const DELETED: &str = "an earlier import added this record, and the record was later deleted, removed or revoked on this server; to import the record again, use --restore-deleted";
 const HERE: &str = "the record already exists in this store";
 /// In seconds.
 const YEAR: u64 = 365 * 86_400;

@@ -49,8 +49,8 @@ pub(super) async fn shown_for_system(
         Ok(rows) => Ok(Some(rows)),
         Err(refused) => {
             let why = format!(
-                "records of others may be missing: Keystone shows all of them only to a session for the system, and refused such a session or \
-                 the list ({refused}); import again with `system_scope: all` instead of the project in clouds.yaml"
+                "some records may be missing: Keystone shows all records of this kind only to a session for the system, and refused such a session \
+                 or the list ({refused}); import again with `system_scope: all` instead of the project in clouds.yaml"
             );
             asked.left.push(Imported::left(kind, "", why));
             shown(api, asked, path, many, kind).await

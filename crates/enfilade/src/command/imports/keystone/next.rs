@@ -26,7 +26,7 @@ pub(super) fn steps(
         let taken = if terms.leave_out_taken { " --leave-out-taken" } else { "" };
         let deleted = if terms.restore_deleted { " --restore-deleted" } else { "" };
         let commands = vec![command(&format!("{import}{}{taken}{deleted}", dump.unwrap_or_default()))];
-        return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
+        return vec![Step { why: "nothing was changed; to import".to_owned(), commands }];
     }
     let dumped = |words: &str| {
         vec![
@@ -65,8 +65,8 @@ pub(super) fn steps(
     }
     let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
     let why = format!(
-        "tokens that Keystone issued stay valid only if this server has its keys: copy /etc/keystone/fernet-keys of the server of Keystone to `{}` \
-         while no server runs here{now}, then check the keys",
+        "tokens that Keystone issued stay valid only if this server has the keys of Keystone: copy /etc/keystone/fernet-keys of the server of \
+         Keystone to `{}` while no server runs here{now}, then check the keys",
         home.fernet_keys().directory().display()
     );
     let commands = vec![command("keys check")];
@@ -109,7 +109,8 @@ pub(super) fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow:
     urls.sort();
     urls.dedup();
     let why = format!(
-        "the catalog still contains the URLs of the identity service of the source ({}); if clients are to use this server at another address, change them",
+        "the catalog still contains the URLs of the identity service of the source ({}); if clients are to use this server at another address, \
+         change these URLs",
         urls.join(", ")
     );
     Ok((!commands.is_empty()).then_some(Step { why, commands }))
