@@ -10,6 +10,7 @@ mod make;
 mod phases;
 mod readers;
 mod running;
+mod saturated;
 mod servers;
 mod spray;
 mod starts;
@@ -111,6 +112,7 @@ pub(crate) fn goals() -> Vec<Goal> {
     ];
     goals.extend(changed::goals());
     goals.extend(handshakes::goals());
+    goals.extend(saturated::goals());
     goals.extend(spray::goals());
     goals
 }
@@ -233,7 +235,8 @@ fn started(report: &mut Report, case: &Case<'_>) -> Result<(), Failure> {
     }
     drop(reloads);
     changed::run(report, case, &programs)?;
-    used::run(report, case, &programs)
+    used::run(report, case, &programs)?;
+    saturated::run(report, case, &programs)
 }
 
 /// Tells the memory of idle servers, and judges the goals of it.

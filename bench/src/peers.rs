@@ -1,11 +1,7 @@
-//! Programs with which Enfilade is compared. If a program was rebuilt from descriptions, its module contains the measurements of the original.
+//! Programs with which Enfilade is compared. Those that were rebuilt from descriptions are the crate in `bench/peers`.
 
-pub(crate) mod datastore_cfg;
 pub(crate) mod keystone;
 pub(crate) mod libxcrypt;
-mod proxmox_files;
-pub(crate) mod token_cache;
-pub(crate) mod token_shadow;
 
 use crate::Failure;
 use crate::report::Report;
@@ -14,7 +10,7 @@ use std::process::{Command, Stdio};
 
 /// Tells the report a program that was rebuilt from descriptions.
 pub(crate) fn tell_rebuilt(report: &mut Report, what: &str, versions: &str) {
-    report.peer(what, versions, "rebuilt in `bench/src/peers`");
+    report.peer(what, versions, "rebuilt in `bench/peers`");
 }
 
 /// Tells the report the library that computes the hashes of a rebuilt program.

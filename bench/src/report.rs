@@ -249,7 +249,7 @@ impl Report {
 
 /// Of a rate, a larger value is better.
 fn is_rate(unit: &str) -> bool {
-    unit.ends_with("/s")
+    unit.ends_with("/s") || unit.ends_with("/CPU s")
 }
 
 /// A value with three significant digits.

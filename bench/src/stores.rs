@@ -2,7 +2,6 @@
 
 use crate::Failure;
 use crate::clock;
-use crate::peers::token_shadow::Tokenid;
 use crate::stopwatch::now;
 use enfilade_access::AccessMemo;
 use enfilade_facts::tables::{
@@ -14,6 +13,7 @@ use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
     Accounts, Audit, Event, HashGate, House, Ledger, Parts, Penalties, SecretAsk as Ask, Visit, ledger_words,
 };
+use enfilade_peers::token_shadow::Tokenid;
 use enfilade_sources::lmdb::Lmdb;
 use std::future::Future;
 use std::net::Ipv4Addr;

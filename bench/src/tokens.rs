@@ -8,8 +8,6 @@ mod work;
 use crate::Failure;
 use crate::goals::Goal;
 use crate::machine::anonymous_bytes;
-use crate::peers::token_cache::TokenCache;
-use crate::peers::token_shadow::{Shadow, Tokenid};
 use crate::peers::{self, libxcrypt};
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
@@ -18,6 +16,9 @@ use crate::stopwatch::{nanos, now, shared};
 use crate::stores::{self, Sequence, Store, secret_of, tokenid_of};
 use enfilade_identity::Ask;
 use enfilade_passage::House;
+use enfilade_peers::libxcrypt::{SETTING, is_installed};
+use enfilade_peers::token_cache::TokenCache;
+use enfilade_peers::token_shadow::{Shadow, Tokenid};
 use std::path::Path;
 
 /// The number of pairs of rounds: in each pair one round of ours, then one of the compared program.
@@ -78,7 +79,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
     maps::run(report, if small { 10_000 } else { 100_000 });
     let known = stores::hashed(HOT)?;
-    if !libxcrypt::is_installed() {
+    if !is_installed() {
         report.missing(
             "hashes of the re-creations by libxcrypt",
             "perl is not installed (`apt-get install perl`)",
@@ -94,7 +95,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
 
 /// Measures hashes of libxcrypt, and verifications without a cache.
 fn times(report: &mut Report, place: &Path, known: &[(String, String)]) -> Result<(), Failure> {
-    let hashes = [(UUID, "$5$saltsalt$"), (UUID, libxcrypt::SETTING)];
+    let hashes = [(UUID, "$5$saltsalt$"), (UUID, SETTING)];
     let [sha, yescrypt] = libxcrypt::milliseconds(hashes, 101)?;
     report.middle("one $5$ hash of a UUID by libxcrypt", 1, &sha, "ms");
     report.middle("one $y$ hash of cost 5 by libxcrypt", 1, &yescrypt, "ms");

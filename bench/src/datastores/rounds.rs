@@ -2,13 +2,13 @@
 
 use super::{STORES, house, look, name};
 use crate::Failure;
-use crate::peers::datastore_cfg::ServerFiles;
 use crate::report::Report;
 use crate::samples::Samples;
 use crate::scratch::Scratch;
 use crate::stopwatch::now;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_passage::House;
+use enfilade_peers::datastore_cfg::ServerFiles;
 use std::path::Path;
 
 /// The other runs of Proxmox's own measurement: 100,000 lookups of each of 5 stores, and the first and the second lookup of every store after a

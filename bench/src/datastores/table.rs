@@ -2,12 +2,12 @@
 
 use super::{ROUNDS, STORES, TABLE, name};
 use crate::Failure;
-use crate::peers::datastore_cfg::ServerFiles;
 use crate::report::{Paired, Report};
 use crate::samples::{Estimate, Samples};
 use crate::stopwatch::now;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_passage::House;
+use enfilade_peers::datastore_cfg::ServerFiles;
 
 /// A cell of the table.
 #[derive(Clone, Copy)]

@@ -3,11 +3,11 @@
 use super::STORES;
 use crate::Failure;
 use crate::goals::Goal;
-use crate::peers::datastore_cfg::ServerFiles;
 use crate::report::Report;
 use crate::samples::Estimate;
 use crate::scratch::Scratch;
 use crate::system_calls::{self, Kind, of_kinds, of_one};
+use enfilade_peers::datastore_cfg::ServerFiles;
 use std::path::Path;
 
 /// How system calls are counted.

@@ -2,13 +2,14 @@
 
 use super::contention::{all_at_once, cache_of, change};
 use crate::Failure;
-use crate::peers::token_cache::TokenCache;
-use crate::peers::token_shadow::Tokenid;
+use crate::peers::libxcrypt;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 use crate::scratch::Scratch;
 use crate::stopwatch::{cpu_nanos, now, pause};
 use crate::stores::{self, Store, secret_of, tokenid_of};
+use enfilade_peers::token_cache::TokenCache;
+use enfilade_peers::token_shadow::Tokenid;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ pub(super) fn run(
             verify: &|n| ids.get(n).is_some_and(|id| cache.verify(id, secret).is_ok_and(|yes| yes)),
             change: &|n| changer.change(&cache, &coming, n).is_ok(),
             hashes: &|| cache.shadow.work.hashes(),
-            cpu: &|| Ok(cpu_nanos(std::process::id())? + cache.shadow.libxcrypt.cpu_nanos()?),
+            cpu: &|| Ok(cpu_nanos(std::process::id())? + libxcrypt::cpu_nanos(&cache.shadow.libxcrypt)?),
         };
         let what = format!("contended, changes by {}", changer.name());
         let warm = || ids.iter().for_each(|id| cache.warm(id, secret));

@@ -2,8 +2,6 @@
 
 use crate::Failure;
 use crate::goals::Goal;
-use crate::peers::token_cache::TokenCache;
-use crate::peers::token_shadow::{Shadow, Tokenid};
 use crate::report::Report;
 use crate::samples::Estimate;
 use crate::scratch::Scratch;
@@ -12,6 +10,8 @@ use enfilade_facts::tables::{Credential, Name, NameKey, Verifier};
 use enfilade_facts::vocabulary::{CredentialId, UserId};
 use enfilade_facts::{Change, Source};
 use enfilade_passage::House;
+use enfilade_peers::token_cache::TokenCache;
+use enfilade_peers::token_shadow::{Shadow, Tokenid};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,13 +4,13 @@ use super::contention::at_once;
 use super::{HOT, UUID};
 use crate::Failure;
 use crate::goals::Goal;
-use crate::peers::libxcrypt::SETTING;
-use crate::peers::token_cache::TokenCache;
-use crate::peers::token_shadow::{Shadow, Tokenid};
 use crate::report::Report;
 use crate::samples::Estimate;
 use crate::scratch::Scratch;
 use crate::system_calls::{self, Kind};
+use enfilade_peers::libxcrypt::{Libxcrypt, SETTING};
+use enfilade_peers::token_cache::TokenCache;
+use enfilade_peers::token_shadow::{Shadow, Tokenid};
 use std::path::Path;
 
 /// The slow hashes of a verification before 4.1.6. In the measurement of the original, a right and a wrong secret took 16.76 ms, of which a hash took
@@ -116,7 +116,7 @@ fn tokens() -> Vec<Tokenid> {
 
 /// A file with the tokens, of which each has the secret [`UUID`].
 fn shadow(place: &Path, name: &str, tokens: &[Tokenid]) -> Result<Shadow, Failure> {
-    let library = crate::peers::libxcrypt::Libxcrypt::default();
+    let library = Libxcrypt::default();
     let hash = library.hash(UUID, SETTING)?;
     Shadow::write(&place.join(format!("{name}.shadow")), tokens.iter(), &hash)
 }
@@ -203,7 +203,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::libxcrypt;
+    use enfilade_peers::libxcrypt;
 
     #[test]
     fn the_re_creations_hash_and_read_as_often_as_the_original() {

@@ -4,7 +4,7 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of this workspace, and the other crates of the workspace that it may depend on.
-const EDGES: [(&str, &[&str]); 20] = [
+const EDGES: [(&str, &[&str]); 21] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-tls", &["facts"]),
@@ -25,6 +25,7 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
     ("enfilade-bench", &ALL),
+    ("enfilade-peers", &[]),
     ("enfilade-preload", &[]),
     ("xtask", &ALL),
 ];
@@ -46,6 +47,9 @@ const ALL: [&str; 15] = [
     "operations",
     "testkit",
 ];
+
+/// The programs that were rebuilt to be compared with, and the one crate that may use them, also in its tests: nothing of them gets into the server.
+const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
 const LIBRARIES: [(&str, &[&str], &str); 58] = [
@@ -119,11 +123,11 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
     ),
     (
         "nix",
-        &["enfilade-content", "enfilade-testkit", "enfilade-bench"],
-        "notifications of changes of files; stopping a worker at each of its system calls; the CPU clock of a process",
+        &["enfilade-content", "enfilade-testkit", "enfilade-bench", "enfilade-peers"],
+        "notifications of changes of files; stopping a worker at each of its system calls; the CPU clock of a process; the timer of a lock",
     ),
     ("papaya", &["enfilade-bench"], "what the memo is compared with"),
-    ("parking_lot", &["enfilade-bench"], "the lock of a server that ours is compared with"),
+    ("parking_lot", &["enfilade-peers"], "the lock of a server that ours is compared with"),
     ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
@@ -138,10 +142,21 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
     ),
     (
         "rustix",
-        &["enfilade-sources", "enfilade-content", "enfilade", "enfilade-bench", "enfilade-testkit"],
+        &[
+            "enfilade-sources",
+            "enfilade-content",
+            "enfilade",
+            "enfilade-bench",
+            "enfilade-peers",
+            "enfilade-testkit",
+        ],
         "system calls without unsafe",
     ),
-    ("rustls", &["enfilade-tls", "enfilade-bench"], "TLS; a client to measure with"),
+    (
+        "rustls",
+        &["enfilade-tls", "enfilade-bench", "enfilade-peers"],
+        "TLS; a client to measure with; SHA-256",
+    ),
     ("scrypt", &["enfilade-sources"], "passphrases of backups"),
     ("serde", &["enfilade", "enfilade-facts", "enfilade-sources"], "the configuration; dumps"),
     ("serde_yaml_ng", &["enfilade"], "clouds.yaml"),
@@ -155,6 +170,7 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
             "enfilade",
             "enfilade-sources",
             "enfilade-bench",
+            "enfilade-peers",
             "xtask",
         ],
         "answers and output; dumps, token.shadow; what cargo says",
@@ -216,17 +232,23 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
     };
     for (dependency, value) in built_with(&manifest) {
         let what = renamed(dependency, value).or_else(|| match dependency.strip_prefix("enfilade-") {
+            Some(_) if dependency == REBUILT.0 => wrong_rebuilt(name, dependency),
             Some(other) => wrong_edge(name, other),
             None => wrong_library(name, dependency),
         });
         what.into_iter().for_each(|what| report(dependency, what));
     }
-    // Tests may use any crate, except the tests of `facts`, on which all other crates are built.
+    // Tests may use any crate but the rebuilt programs, except the tests of `facts`, on which all other crates are built.
     for (dependency, value) in in_table(&manifest, "dev-dependencies") {
         let is_of_house = dependency.starts_with("enfilade") && name == "enfilade-facts";
         let edge = is_of_house
             .then(|| format!("`{name}` may not have the dev-dependency `{dependency}`: test there"));
-        renamed(dependency, value).or(edge).into_iter().for_each(|what| report(dependency, what));
+        let rebuilt = || wrong_rebuilt(name, dependency);
+        renamed(dependency, value)
+            .or(edge)
+            .or_else(rebuilt)
+            .into_iter()
+            .for_each(|what| report(dependency, what));
     }
     findings
 }
@@ -271,6 +293,13 @@ fn wrong_edge(name: &str, other: &str) -> Option<String> {
     let (_, allowed) = EDGES.iter().find(|(this, _)| *this == name)?;
     (!allowed.contains(&other)).then(|| {
         format!("`{name}` may not depend on `enfilade-{other}`: move the line to where it belongs (ARCHITECTURE.md)")
+    })
+}
+
+fn wrong_rebuilt(name: &str, dependency: &str) -> Option<String> {
+    let (rebuilt, only) = REBUILT;
+    (dependency == rebuilt && name != only).then(|| {
+        format!("`{name}` may not depend on `{rebuilt}`, only `{only}` may: it imitates other servers")
     })
 }
 
@@ -323,6 +352,10 @@ mod tests {
             ("enfilade-admin", "enfilade-passage", 1),
             ("enfilade", "enfilade-access", 0),
             ("enfilade-cellar", "enfilade-facts", 1),
+            ("enfilade-bench", "enfilade-peers", 0),
+            ("enfilade", "enfilade-peers", 1),
+            ("enfilade-testkit", "enfilade-peers", 1),
+            ("enfilade-peers", "enfilade-facts", 1),
             ("enfilade-sources", "heed", 0),
             ("enfilade-passage", "heed", 1),
             ("enfilade-facts", "thiserror", 0),
@@ -342,6 +375,7 @@ mod tests {
         assert_eq!(found(name, "[dependencies]\ntokio = { package = \"heed\" }"), [4]);
         assert_eq!(found(name, "[dev-dependencies]\nheed = \"0\"\nenfilade-testkit = \"0\"").len(), 0);
         assert_eq!(found("enfilade-facts", "[dev-dependencies]\nenfilade-sources = \"0\""), [4]);
+        assert_eq!(found(name, "[dev-dependencies]\nenfilade-peers = \"0\""), [4]);
         let workspace = "[workspace.dependencies]\ntokio-rustls = \"0\"\ntokio = { package = \"heed\" }\n";
         assert_eq!(check_workspace(&Source::new("Cargo.toml", workspace))[0].line, 3);
     }

@@ -60,8 +60,9 @@ impl Inner {
 }
 
 /// The cache.
-pub(crate) struct TokenCache {
-    pub(crate) shadow: Shadow,
+pub struct TokenCache {
+    /// The file with the hashes.
+    pub shadow: Shadow,
     inner: RwLock<Inner>,
 }
 
@@ -74,17 +75,22 @@ fn epoch() -> i64 {
 }
 
 impl TokenCache {
-    pub(crate) fn new(shadow: Shadow) -> Self {
+    /// An empty cache in front of this file.
+    pub fn new(shadow: Shadow) -> Self {
         TokenCache { shadow, inner: RwLock::default() }
     }
 
     /// Caches a secret as if it had been verified.
-    pub(crate) fn warm(&self, token: &Tokenid, secret: &str) {
+    pub fn warm(&self, token: &Tokenid, secret: &str) {
         self.refresh();
         self.inner.write().secrets.insert(token.clone(), secret.to_owned());
     }
 
-    pub(crate) fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
+    /// Whether this is the secret of the token.
+    ///
+    /// # Errors
+    /// If it is not the id of a token, or the secret is not in the cache and the verification fails.
+    pub fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
         if !token.is_token() {
             return Err("not an API token ID".into());
         }
@@ -139,7 +145,7 @@ impl TokenCache {
     }
 
     /// Sets or removes the secret of a token, as the API does in this process: secrets of other tokens stay in the cache.
-    pub(crate) fn change(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
+    pub fn change(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
         let (_locked, before) = self.shadow.change(token, secret)?;
         let own = versions().tokens.fetch_add(1, Ordering::AcqRel) + 1;
         let mut inner = self.inner.write();
@@ -160,14 +166,14 @@ impl TokenCache {
     }
 
     /// Sets or removes the secret of a token, as another process does: the file changes, and then the shared generation.
-    pub(crate) fn change_elsewhere(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
+    pub fn change_elsewhere(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
         let _locked = self.shadow.change(token, secret)?;
         self.changed_elsewhere();
         Ok(())
     }
 
     /// Increments the generation, as another process does after a change.
-    pub(crate) fn changed_elsewhere(&self) {
+    pub fn changed_elsewhere(&self) {
         versions().tokens.fetch_add(1, Ordering::AcqRel);
     }
 }

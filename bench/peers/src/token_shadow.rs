@@ -13,14 +13,15 @@ use std::time::SystemTime;
 
 /// An auth id as in the original: one string, the offset at which the user's name ends in it, and the name of the token.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Tokenid {
+pub struct Tokenid {
     data: String,
     name_len: usize,
     token: Option<String>,
 }
 
 impl Tokenid {
-    pub(crate) fn new(name: &str, realm: &str, token: &str) -> Self {
+    /// The token of a user in a realm.
+    pub fn new(name: &str, realm: &str, token: &str) -> Self {
         Tokenid { data: format!("{name}@{realm}"), name_len: name.len(), token: Some(token.to_owned()) }
     }
 
@@ -45,33 +46,35 @@ pub(super) type Stat = Option<(SystemTime, u64)>;
 
 /// What verifications did.
 #[derive(Default)]
-pub(crate) struct Work {
+pub struct Work {
     hashes: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Work {
     /// The slow hashes that verifications computed.
-    pub(crate) fn hashes(&self) -> u64 {
+    pub fn hashes(&self) -> u64 {
         self.hashes.load(Ordering::Relaxed)
     }
 
     /// The bytes that were read and parsed.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
 /// `token.shadow`.
-pub(crate) struct Shadow {
+pub struct Shadow {
     path: PathBuf,
-    pub(crate) libxcrypt: Libxcrypt,
-    pub(crate) work: Work,
+    /// The library that makes the hashes.
+    pub libxcrypt: Libxcrypt,
+    /// What verifications did so far.
+    pub work: Work,
 }
 
 impl Shadow {
     /// Writes the file, with the same hash for every token.
-    pub(crate) fn write<'a>(
+    pub fn write<'a>(
         path: &Path,
         tokens: impl Iterator<Item = &'a Tokenid>,
         hash: &str,
@@ -82,7 +85,7 @@ impl Shadow {
     }
 
     /// Verifies a secret as the versions without the cache did: the file is read and parsed, and the secret is hashed.
-    pub(crate) fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
+    pub fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
         let hash = self.hash_of(token)?;
         self.work.hashes.fetch_add(1, Ordering::Relaxed);
         let made = self.libxcrypt.hash(secret, &hash)?;
@@ -90,7 +93,7 @@ impl Shadow {
     }
 
     /// The part of a verification before the hash.
-    pub(crate) fn hash_of(&self, token: &Tokenid) -> Result<String, Failure> {
+    pub fn hash_of(&self, token: &Tokenid) -> Result<String, Failure> {
         Ok(self.entries()?.remove(token).ok_or("invalid API token")?)
     }
 

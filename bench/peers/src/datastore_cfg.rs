@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The parsed file: for each section its properties as JSON values, and the digest of the file.
-pub(crate) struct Parsed {
+pub struct Parsed {
     sections: HashMap<String, Map<String, Value>>,
     digest: Vec<u8>,
 }
@@ -73,7 +73,7 @@ fn sha256(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
 }
 
 /// The files and the state in memory of a Proxmox Backup Server.
-pub(crate) struct ServerFiles {
+pub struct ServerFiles {
     config: PathBuf,
     run: PathBuf,
     /// The bytes of `datastore.cfg` that were read and parsed.
@@ -85,7 +85,7 @@ pub(crate) struct ServerFiles {
 }
 
 /// An active operation. As in the original, its end can fail.
-pub(crate) struct Operation<'p> {
+pub struct Operation<'p> {
     place: &'p ServerFiles,
     name: String,
     is_cached: bool,
@@ -99,7 +99,11 @@ fn began(process: u32) -> Result<u64, Failure> {
 }
 
 impl ServerFiles {
-    pub(crate) fn new(place: &Path, run: &Path, stores: u64) -> Result<Self, Failure> {
+    /// The files of a server with this many datastores, newly written below these directories.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn new(place: &Path, run: &Path, stores: u64) -> Result<Self, Failure> {
         std::fs::create_dir_all(place)?;
         let run = run.join("active-operations");
         std::fs::create_dir_all(&run)?;
@@ -128,7 +132,7 @@ impl ServerFiles {
     }
 
     /// The bytes of `datastore.cfg` that were read and parsed so far.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
@@ -149,7 +153,7 @@ impl ServerFiles {
     }
 
     /// Looks a store up to write to it.
-    pub(crate) fn look_up(&self, name: &str, is_cached: bool) -> Result<Operation<'_>, Failure> {
+    pub fn look_up(&self, name: &str, is_cached: bool) -> Result<Operation<'_>, Failure> {
         let _locked = lock(&self.run.join("../.datastore.lck"))?;
         let parsed = self.config(is_cached)?;
         let section = parsed.sections.get(name).ok_or("no such datastore")?;
@@ -196,7 +200,7 @@ impl ServerFiles {
 
 impl Operation<'_> {
     /// Ends the operation.
-    pub(crate) fn end(self) -> Result<(), Failure> {
+    pub fn end(self) -> Result<(), Failure> {
         self.place.count(&self.name, -1)?;
         let left =
             self.place.stores.lock().get(&self.name).map_or(0, |count| count.fetch_sub(1, Ordering::SeqCst));

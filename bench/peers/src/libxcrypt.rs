@@ -1,0 +1,116 @@
+//! Slow hashes by libxcrypt, the library that Proxmox Backup Server calls. A call from Rust would need `unsafe`, so perl calls it: perl's `crypt` is
+//! crypt(3). A process of perl answers over a pipe, which takes some microseconds of the milliseconds of a hash.
+
+use crate::Failure;
+use parking_lot::Mutex;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// A setting with the method and the cost of new hashes in Proxmox Backup Server (`proxmox-sys/src/crypt.rs`: `$y$`, 5).
+pub const SETTING: &str = "$y$j9T$LdJMENpBABJJ3hIHjB1Bi.$";
+
+/// Whether perl is installed.
+pub fn is_installed() -> bool {
+    Command::new("perl").arg("-v").output().is_ok_and(|output| output.status.success())
+}
+
+/// Hashes for many threads at once. Each has a process for the time of its hash, as each thread of the original hashes by itself.
+#[derive(Default)]
+pub struct Libxcrypt {
+    idle: Mutex<Vec<Worker>>,
+    started: Mutex<Vec<u32>>,
+}
+
+struct Worker {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    perl: Child,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.perl.kill();
+        let _ = self.perl.wait();
+    }
+}
+
+impl Libxcrypt {
+    /// The hash of a secret, as crypt(3) gives it.
+    pub fn hash(&self, secret: &str, setting: &str) -> Result<String, Failure> {
+        if secret.contains('\n') || setting.contains('\n') {
+            return Err("libxcrypt: expected a secret and a setting of one line".into());
+        }
+        let idle = self.idle.lock().pop();
+        let mut worker = idle.map_or_else(|| self.start(), Ok)?;
+        let hash = worker.hash(secret, setting)?;
+        self.idle.lock().push(worker);
+        // A shorter answer, or one that begins with `*`, is an error of crypt(3).
+        match hash.starts_with('*') || hash.len() < 13 {
+            true => Err(format!("libxcrypt: no hash for the setting `{setting}`: `{hash}`").into()),
+            false => Ok(hash),
+        }
+    }
+
+    /// Starts processes, so that this many threads can hash at once without waiting for a start.
+    pub fn prepare(&self, threads: usize) -> Result<(), Failure> {
+        let missing = threads.saturating_sub(self.idle.lock().len());
+        for _ in 0..missing {
+            let mut worker = self.start()?;
+            worker.hash("a", "$5$rounds=1000$a$")?;
+            self.idle.lock().push(worker);
+        }
+        Ok(())
+    }
+
+    /// The ids of the processes that were started, whose CPU is that of the hashes.
+    pub fn processes(&self) -> Vec<u32> {
+        self.started.lock().clone()
+    }
+
+    fn start(&self) -> Result<Worker, Failure> {
+        let program = "$| = 1; while (defined(my $secret = <STDIN>)) { my $setting = <STDIN>; chomp($secret, $setting); \
+                       print(crypt($secret, $setting) // '*', qq(\\n)) }";
+        let mut perl = Command::new("perl");
+        perl.args(["-e", program]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut perl = perl.spawn().map_err(|why| format!("perl, which hashes: {why}"))?;
+        let pipes = perl.stdin.take().zip(perl.stdout.take());
+        let (input, output) = pipes.ok_or("perl has no pipes")?;
+        self.started.lock().push(perl.id());
+        Ok(Worker { input, output: BufReader::new(output), perl })
+    }
+}
+
+impl Worker {
+    fn hash(&mut self, secret: &str, setting: &str) -> Result<String, Failure> {
+        self.input.write_all(format!("{secret}\n{setting}\n").as_bytes())?;
+        let mut line = String::new();
+        match self.output.read_line(&mut line)? {
+            0 => Err("libxcrypt: perl ended".into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_of_threads_at_once_are_those_of_crypt() {
+        if !is_installed() {
+            return;
+        }
+        let library = Libxcrypt::default();
+        library.prepare(2).unwrap();
+        // The same hash as by `openssl passwd -5`.
+        let (setting, hash) = ("$5$saltstring", "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(library.hash("Hello world!", setting).unwrap(), hash));
+            }
+        });
+        assert!(library.hash("a", "$no$").unwrap_err().to_string().contains("no hash"));
+        assert!(library.hash("a\nb", setting).is_err());
+        assert!(library.processes().len() >= 2);
+    }
+}
