@@ -1,5 +1,7 @@
 //! The cost of reading and of changing facts, with few and with many records.
 
+mod starts;
+
 use crate::Failure;
 use crate::goals::Goal;
 use crate::machine::anonymous_bytes;
@@ -63,6 +65,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "a changed line of `token.shadow` is mirrored",
             format!("{files}: one line changes, {CHANGES} times"),
         ),
+        starts::goal(),
     ]
 }
 
@@ -91,7 +94,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     visibility(report, &lmdb, &scratch.path().join(many.to_string()))?;
     drop(lmdb);
     idle_server(report, scratch.path(), many)?;
-    files(report, scratch.path(), lines)
+    files(report, scratch.path(), lines)?;
+    starts::run(report, small)
 }
 
 fn token(n: u64) -> (CredentialId, Credential) {
