@@ -3,7 +3,9 @@
 
 pub(crate) mod apache;
 pub(crate) mod client;
+mod deep;
 pub(crate) mod files;
+mod million;
 pub(crate) mod peer;
 
 use crate::Failure;
@@ -46,7 +48,7 @@ pub(crate) fn goals() -> Vec<Goal> {
         "PROPFIND of depth 1 without a body of a directory of {many} files that the server remembers, without TLS"
     );
     let goal = |id, at_most, unit, what: &str, workload: String| Goal::new(id, at_most, unit, what, workload);
-    vec![
+    let mut goals = vec![
         goal(
             "propfind",
             0.25,
@@ -91,10 +93,17 @@ pub(crate) fn goals() -> Vec<Goal> {
                 "{turns}: curl puts a file of {large} bytes; the time ends after a sync of the file system"
             ),
         ),
-    ]
+    ];
+    goals.push(million::goal());
+    goals
 }
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    compare(report, small)?;
+    million::run(report, small)
+}
+
+fn compare(report: &mut Report, small: bool) -> Result<(), Failure> {
     let size = match small {
         true => Size { many: 2_000, tree: (20, 20), large: 64 << 20, gets: 4_000, rounds: 2 },
         false => SIZE,
@@ -112,6 +121,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     compare.propfind(&peers)?;
     compare.tree(&peers)?;
     compare.small_gets(&peers)?;
+    deep::run(compare.report, &peers, small)?;
     compare.large(&peers)?;
     compare.small_puts(&peers)?;
     compare.by_tls(&peers)?;

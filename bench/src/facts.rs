@@ -1,5 +1,11 @@
 //! The cost of reading and of changing facts, with few and with many records.
 
+mod commits;
+mod seen;
+mod starts;
+
+pub(crate) use seen::watch;
+
 use crate::Failure;
 use crate::goals::Goal;
 use crate::machine::anonymous_bytes;
@@ -7,7 +13,7 @@ use crate::report::Report;
 use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{Child, nanos, now};
+use crate::stopwatch::{nanos, now};
 use crate::stores::{self, Sequence, Store, TOKENS_EACH, audit, id};
 use enfilade_facts::codec;
 use enfilade_facts::tables::{Credential, SidSpace, SidSpaceKey, Verifier};
@@ -16,9 +22,7 @@ use enfilade_facts::{Change, Clocks, MirrorHealth, Read, Source, Table};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const ROUNDS: usize = 21;
@@ -26,8 +30,6 @@ const MANY: u64 = 1_000_000;
 const LINES: u64 = 100_000;
 /// The number of times that one line of `token.shadow` changes.
 const CHANGES: u64 = 11;
-/// The number of changes that another process sees.
-const SEEN: u64 = 1_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let users = MANY / TOKENS_EACH;
@@ -63,6 +65,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "a changed line of `token.shadow` is mirrored",
             format!("{files}: one line changes, {CHANGES} times"),
         ),
+        starts::goal(),
     ]
 }
 
@@ -87,11 +90,12 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         report.once("random record, many to few", many_tokens, many / few, "times");
     }
     let lmdb = Lmdb::open(&scratch.path().join(many.to_string()))?;
-    commits(report, &lmdb, many)?;
-    visibility(report, &lmdb, &scratch.path().join(many.to_string()))?;
+    let rate = commits::run(report, &lmdb, many)?;
+    seen::run(report, &lmdb, &scratch.path().join(many.to_string()), rate)?;
     drop(lmdb);
     idle_server(report, scratch.path(), many)?;
-    files(report, scratch.path(), lines)
+    files(report, scratch.path(), lines)?;
+    starts::run(report, small)
 }
 
 fn token(n: u64) -> (CredentialId, Credential) {
@@ -139,100 +143,11 @@ fn change_of(n: u64) -> Change {
     change
 }
 
-fn commits(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<(), Failure> {
-    for threads in [1_u64, 8, 32] {
-        let each = 2_000 / threads + 50;
-        let began = now();
-        let samples: Vec<Samples> = std::thread::scope(|scope| {
-            let commit = |thread: u64| {
-                let mut samples = Samples::default();
-                for n in 0..each {
-                    let change = change_of((thread * each + n) * 7 % tokens);
-                    let began = now();
-                    if lmdb.commit(&change).is_err() {
-                        return Samples::default();
-                    }
-                    samples.push(began.elapsed().as_secs_f64() * 1e6);
-                }
-                samples
-            };
-            let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || commit(thread))).collect();
-            running.into_iter().filter_map(|thread| thread.join().ok()).collect()
-        });
-        let elapsed = began.elapsed().as_secs_f64();
-        let mut all = Samples::default();
-        samples.iter().for_each(|samples| all.extend(samples));
-        if all.len() as u64 != threads * each {
-            return Err("a commit failed".into());
-        }
-        // A closed loop: a thread commits again when its last commit has ended. A stall is in one sample of each thread.
-        let name =
-            if threads == 1 { "commit in a closed loop, alone" } else { "commit in a closed loop, grouped" };
-        report.tail(name, threads, &all, "µs");
-        report.once(
-            &format!("{name}, all together"),
-            threads,
-            (threads * each) as f64 / elapsed,
-            "commits/s",
-        );
-    }
-    Ok(())
-}
-
-/// Runs in another process. Prints when it first saw each revision, in nanoseconds of the clock that both processes share.
-pub(crate) fn watch(place: &Path) -> Result<(), Failure> {
-    let lmdb = Lmdb::open(place)?;
-    let mut out = std::io::stdout().lock();
-    let mut seen = lmdb.at().revision;
-    writeln!(out, "ready")?;
-    out.flush()?;
-    let end = now() + Duration::from_secs(30);
-    while now() < end {
-        let revision = lmdb.at().revision;
-        if revision != seen {
-            seen = revision;
-            if writeln!(out, "{} {}", revision.0, shared_nanos()).and_then(|()| out.flush()).is_err() {
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Measures the time from the acknowledgement of a change until another process sees the change. The time is negative if the process sees it before
-/// the acknowledgement.
-fn visibility(report: &mut Report, lmdb: &Lmdb, place: &Path) -> Result<(), Failure> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("facts-watcher").arg(place).stdout(Stdio::piped());
-    let mut watcher = Child::start(&mut command)?;
-    let out = watcher.0.stdout.take().ok_or("the watcher has no output")?;
-    let mut lines = BufReader::new(out).lines();
-    lines.next().ok_or("the watcher did not start")??;
-    let mut samples = Samples::default();
-    for n in 0..SEEN {
-        let at = lmdb.commit(&change_of(n))?;
-        let acknowledged = shared_nanos();
-        let line = lines.next().ok_or("the watcher ended")??;
-        let (revision, seen) = line.split_once(' ').ok_or("the watcher said something else")?;
-        if revision.parse::<u64>()? == at.revision.0 {
-            samples.push((seen.parse::<f64>()? - acknowledged as f64) / 1e3);
-        }
-    }
-    report.tail("seen by another process after the acknowledgement", 1, &samples, "µs");
-    Ok(())
-}
-
-/// A clock that is the same for every process of the machine.
-fn shared_nanos() -> i128 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
 /// Measures the real server on a large store, without requests.
 fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), Failure> {
     let data = scratch.join("data");
-    std::fs::create_dir(&data)?;
-    std::fs::rename(scratch.join(tokens.to_string()), data.join("facts"))?;
+    // A server does not start if it has no key for the hashes of its tokens.
+    stores::data_directory(&data, &scratch.join(tokens.to_string()))?;
     let began = now();
     let server = Server::start(&data, &[])?;
     report.once(

@@ -54,7 +54,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             added,
         ),
         Goal::new(
-            "revocations-anew",
+            "revocations-judged",
             300.0,
             "ns",
             "a session judged anew: the time that revocations add",
@@ -94,7 +94,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
                 added,
                 "ns",
             );
-            report.goal("revocations-anew", added);
+            report.goal("revocations-judged", added);
             let added = looked_at_again(report, [(few, 0), (&cloud, *revocations)])?;
             report.goal("revocations-again", added);
             door(report, &cloud, *revocations, 10)?;

@@ -104,9 +104,19 @@ pub(crate) fn resident_bytes(process: u32) -> u64 {
 
 /// The bytes that a process has written to files and sockets (proc_pid_io(5), `wchar`).
 pub(crate) fn written_bytes(process: u32) -> Result<f64, crate::Failure> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/io"))?;
-    let bytes = text.lines().find_map(|line| line.strip_prefix("wchar: "));
-    Ok(bytes.ok_or("the kernel does not count what processes write")?.trim().parse()?)
+    counted_bytes(process, "wchar: ")
+}
+
+/// The bytes that a process has made the kernel read from disks (proc_pid_io(5), `read_bytes`).
+pub(crate) fn read_bytes(process: u32) -> Result<f64, crate::Failure> {
+    counted_bytes(process, "read_bytes: ")
+}
+
+fn counted_bytes(process: u32, field: &str) -> Result<f64, crate::Failure> {
+    let path = format!("/proc/{process}/io");
+    let text = std::fs::read_to_string(&path)?;
+    let bytes = text.lines().find_map(|line| line.strip_prefix(field));
+    Ok(bytes.ok_or_else(|| format!("`{path}` has no line `{}`", field.trim()))?.trim().parse()?)
 }
 
 /// A field of the status of a process that the kernel gives in kB.

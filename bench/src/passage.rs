@@ -1,7 +1,9 @@
-//! Doors 2 to 4 together, measured in three ways: in process without a network, in instructions, and through the real server over TLS.
+//! Doors 2 to 4 together, measured in four ways: in process without a network, beside commits on a slow disk, in instructions, and through the real
+//! server over TLS.
 
 mod http;
 pub(crate) mod pure;
+mod slow_disk;
 
 use crate::Failure;
 use crate::goals::Goal;
@@ -14,19 +16,20 @@ use enfilade_facts::tables::{Assignment, AssignmentKey, Datastore, Who};
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Role, Secret, StorePath, UserId};
 use enfilade_facts::{Change, Source};
 use enfilade_passage::{Blocking, House, SecretAsk as Ask};
+use slow_disk::Walk;
 use std::sync::Arc;
 
 const ROUNDS: usize = 21;
 const TOKENS: u64 = 100_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
-    http::goals()
+    http::goals().into_iter().chain([slow_disk::goal()]).collect()
 }
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let tokens = if small { 1_000 } else { TOKENS };
     let scratch = Scratch::new("passage")?;
-    in_process(report, &scratch, tokens)?;
+    in_process(report, &scratch, tokens, small)?;
     pure::run(report)?;
     http::run(report, &scratch, tokens, small)
 }
@@ -59,7 +62,7 @@ fn walk(house: &Arc<House>, ask: &Ask, store: &DatastoreName, path: &StorePath) 
     Ok(())
 }
 
-fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(), Failure> {
+fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64, small: bool) -> Result<(), Failure> {
     let store = Store::generated(&scratch.path().join("facts"), tokens)?;
     let datastore = furnish(&store, scratch)?;
     let house = store.house(128 << 20);
@@ -100,5 +103,6 @@ fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(),
         cold.push(began.elapsed().as_nanos() as f64);
     }
     report.middle("cold: the first walk after a start", tokens, &cold, "ns");
-    Ok(())
+    let walk = Walk { store: &store, house: &house, ask: &ask, datastore: &datastore, path: &path };
+    walk.run(report, scratch, small)
 }

@@ -9,6 +9,7 @@ use super::trees::{self, Acls};
 use super::{Bench, How, LARGE, SMALL};
 use crate::Failure;
 use crate::certs::drop_caches;
+use crate::machine::read_bytes;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 use crate::stopwatch::now;
@@ -103,7 +104,7 @@ fn bare_after_drop(place: &Path) -> Result<(Cost, f64), Failure> {
     let elsewhere = std::env::current_dir()?;
     std::env::set_current_dir(place)?;
     drop_caches();
-    let (read, before, began) = (bytes_read()?, own_nanos(), now());
+    let (read, before, began) = (read_bytes(std::process::id())?, own_nanos(), now());
     let directory = openat(CWD, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
     each_name(&directory, |directory, name| {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
@@ -113,16 +114,9 @@ fn bare_after_drop(place: &Path) -> Result<(Cost, f64), Failure> {
         Ok(())
     })?;
     let cost = Cost { cpu: (own_nanos() - before) / 1e6, time: began.elapsed().as_secs_f64() * 1e3 };
-    let read = (bytes_read()? - read) / f64::from(1 << 20);
+    let read = (read_bytes(std::process::id())? - read) / f64::from(1 << 20);
     std::env::set_current_dir(elsewhere)?;
     Ok((cost, read))
-}
-
-/// The bytes that this process has read from disks so far.
-fn bytes_read() -> Result<f64, Failure> {
-    let told = std::fs::read_to_string("/proc/self/io")?;
-    let line = told.lines().find_map(|line| line.strip_prefix("read_bytes: "));
-    Ok(line.ok_or("`/proc/self/io` has no line `read_bytes`")?.trim().parse()?)
 }
 
 fn tell_cold(report: &mut Report, (acls, tree): (Acls, &str), all: &Cold) -> Result<(), Failure> {

@@ -38,11 +38,17 @@ pub(crate) fn both(
     report: &mut Report,
     server: &Server,
     apache: Option<&Apache>,
-    (tokenid, secret): (&str, &str),
+    token: (&str, &str),
     files: &Path,
 ) -> Vec<Peer> {
+    let apache = compared(report, apache, files);
+    [enfilade(server, token, files)].into_iter().chain(apache).collect()
+}
+
+/// Enfilade, with the datastore `main`.
+pub(crate) fn enfilade(server: &Server, (tokenid, secret): (&str, &str), files: &Path) -> Peer {
     let pid = server.child.0.id();
-    let mut peers = vec![Peer {
+    Peer {
         name: "Enfilade",
         address: server.plain,
         tls: server.https.address(),
@@ -52,30 +58,27 @@ pub(crate) fn both(
         resident: Box::new(move || resident_bytes(pid)),
         up: files.join("up"),
         syncs: true,
-    }];
-    if let Some(apache) = apache {
-        report.peer("Apache", apache::version(), apache.configuration.clone());
     }
-    match apache {
-        Some(apache) => peers.push(Peer {
-            name: "Apache",
-            address: apache.address,
-            tls: apache.tls,
-            base: "/files".to_owned(),
-            header: "X-Nobody: asks".to_owned(),
-            cpu: Box::new({
-                let pid = apache.pid();
-                move || apache::cpu_of_all(pid)
-            }),
-            resident: Box::new({
-                let pid = apache.pid();
-                move || apache::processes(pid).into_iter().map(resident_bytes).sum()
-            }),
-            up: files.join("up-apache"),
-            syncs: false,
-        }),
-        None => report
-            .missing("Apache with the same files", "Apache is not installed (`apt-get install apache2`)"),
-    }
-    peers
+}
+
+/// Tells the report about Apache, or that it is missing.
+pub(crate) fn compared(report: &mut Report, apache: Option<&Apache>, files: &Path) -> Option<Peer> {
+    let Some(apache) = apache else {
+        let why = "Apache is not installed (`apt-get install apache2`)";
+        report.missing("Apache with the same files", why);
+        return None;
+    };
+    report.peer("Apache", apache::version(), apache.configuration.clone());
+    let pid = apache.pid();
+    Some(Peer {
+        name: "Apache",
+        address: apache.address,
+        tls: apache.tls,
+        base: "/files".to_owned(),
+        header: "X-Nobody: asks".to_owned(),
+        cpu: Box::new(move || apache::cpu_of_all(pid)),
+        resident: Box::new(move || apache::processes(pid).into_iter().map(resident_bytes).sum()),
+        up: files.join("up-apache"),
+        syncs: false,
+    })
 }

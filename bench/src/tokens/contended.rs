@@ -2,6 +2,7 @@
 
 use super::contention::{all_at_once, cache_of, change};
 use crate::Failure;
+use crate::arrivals::latencies;
 use crate::peers::libxcrypt;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
@@ -18,6 +19,8 @@ const EVERY: Duration = Duration::from_millis(100);
 /// The number of pairs of turns, and the number of changes in a turn: each second one deletes the token that the one before has created.
 const TURNS: usize = 5;
 const CHANGES: u64 = 10;
+/// The time between two verifications at planned times.
+const PLANNED: Duration = Duration::from_millis(1);
 
 /// A server that verifies while tokens change.
 struct Contender<'c> {
@@ -39,7 +42,8 @@ struct Sums {
     cpu: Samples,
     hashes: f64,
     changes: f64,
-    longest: f64,
+    /// The milliseconds from the planned time of a verification to its end.
+    latencies: Samples,
 }
 
 /// Where the re-created server changes tokens. The API of the original changes them in a privileged process, and most requests are verified in another
@@ -113,12 +117,14 @@ fn measure(both: [&Contender<'_>; 2], turns: usize, warm: &dyn Fn()) -> Result<[
         for (contender, sums) in both.into_iter().zip(&mut sums) {
             warm();
             turn(contender, sums)?;
+            warm();
+            sums.latencies.extend(&planned(contender)?);
         }
     }
     Ok(sums)
 }
 
-/// Two threads verify while tokens change.
+/// Two threads verify as fast as they can while tokens change.
 fn turn(contender: &Contender<'_>, sums: &mut Sums) -> Result<(), Failure> {
     let (is_over, verify) = (AtomicBool::new(false), contender.verify);
     let (hashes, cpu, began) = ((contender.hashes)(), (contender.cpu)()?, now());
@@ -126,16 +132,11 @@ fn turn(contender: &Contender<'_>, sums: &mut Sums) -> Result<(), Failure> {
     std::thread::scope(|scope| {
         let is_over = &is_over;
         let threads = [0, 1].map(|token| scope.spawn(move || until(is_over, || verify(token))));
-        for n in 0..CHANGES {
-            let change = now();
-            all_right &= (contender.change)(n);
-            pause(EVERY.saturating_sub(change.elapsed()));
-        }
+        all_right &= changes(contender);
         is_over.store(true, Ordering::Relaxed);
-        for (right, count, longest) in threads.into_iter().filter_map(|thread| thread.join().ok()) {
+        for (right, count) in threads.into_iter().filter_map(|thread| thread.join().ok()) {
             all_right &= right;
             verified += count;
-            sums.longest = sums.longest.max(longest);
         }
     });
     let elapsed = began.elapsed();
@@ -149,16 +150,38 @@ fn turn(contender: &Contender<'_>, sums: &mut Sums) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Verifies until it is over. Returns whether all secrets were right, their number, and the longest time in microseconds.
-fn until(is_over: &AtomicBool, verify: impl Fn() -> bool) -> (bool, usize, f64) {
-    let (mut right, mut n, mut longest) = (true, 0, 0.0_f64);
+/// Makes the changes of a turn. Returns whether all were made.
+fn changes(contender: &Contender<'_>) -> bool {
+    let mut all_made = true;
+    for n in 0..CHANGES {
+        let change = now();
+        all_made &= (contender.change)(n);
+        pause(EVERY.saturating_sub(change.elapsed()));
+    }
+    all_made
+}
+
+/// Verifies until it is over. Returns whether all secrets were right, and their number.
+fn until(is_over: &AtomicBool, verify: impl Fn() -> bool) -> (bool, usize) {
+    let (mut right, mut n) = (true, 0);
     while !is_over.load(Ordering::Relaxed) {
-        let began = now();
         right &= verify();
-        longest = longest.max(began.elapsed().as_secs_f64() * 1e6);
         n += 1;
     }
-    (right, n, longest)
+    (right, n)
+}
+
+/// Two threads verify at planned times while tokens change. Returns the latencies in milliseconds.
+fn planned(contender: &Contender<'_>) -> Result<Samples, Failure> {
+    let (verify, count) = (contender.verify, CHANGES * (EVERY.as_millis() / PLANNED.as_millis()) as u64);
+    let right =
+        |token: &mut usize, _| verify(*token).then_some(()).ok_or("a right secret was refused".to_owned());
+    std::thread::scope(|scope| {
+        let all = scope.spawn(move || latencies(PLANNED, count, vec![0, 1], right));
+        let all_made = changes(contender);
+        let all = all.join().map_err(|_| "a client ended")??;
+        if all_made { Ok(all) } else { Err("a change failed".into()) }
+    })
 }
 
 fn tell(report: &mut Report, what: &str, sums: &[Sums; 2]) {
@@ -178,7 +201,6 @@ fn tell(report: &mut Report, what: &str, sums: &[Sums; 2]) {
         report.middle(&format!("{what}, CPU of a verification, {who}"), 2, &sums.cpu, "µs");
         let hashes = sums.hashes / sums.changes;
         report.once(&format!("{what}, hashes for each change, {who}"), 2, hashes, "hashes");
-        // A thread verifies again when its last verification has ended, so a stall is in one sample of each thread.
-        report.once(&format!("{what}, longest, {who}, in a closed loop"), 2, sums.longest, "µs");
+        report.tail(&format!("{what}, a verification at planned times, {who}"), 2, &sums.latencies, "ms");
     }
 }
