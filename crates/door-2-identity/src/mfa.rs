@@ -94,6 +94,19 @@ mod tests {
     }
 
     #[test]
+    fn one_method_is_enough_if_a_rule_says_so() {
+        for (of, method, expected) in [
+            (&[][..], "password", true),
+            (&[], "totp", false),
+            (&[], "u2f", false),
+            (&[&["password", "totp"][..]], "password", false),
+            (&[&["totp"]], "totp", true),
+        ] {
+            assert_eq!(is_enough(&rules(of), method), expected, "{of:?} {method}");
+        }
+    }
+
+    #[test]
     fn only_rules_that_were_begun_are_told() {
         let of = rules(&[&["password", "totp", "u2f"], &["totp", "token"], &["application_credential"]]);
         assert_eq!(to_complete(&of, Methods::PASSWORD), rules(&[&["password", "totp"]]));

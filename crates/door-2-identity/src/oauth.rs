@@ -181,6 +181,11 @@ pub(crate) fn judge(
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_verifier_is_not_shown() {
+        assert_eq!(format!("{:?}", Verifier("8f3a".to_owned())), "Verifier");
+    }
+
     /// The example of RFC 5849 §1.2 (the request for a photo). Its secrets have another form than the secrets of this server.
     #[test]
     fn the_published_example_is_signed_alike() {

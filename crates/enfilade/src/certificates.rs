@@ -117,7 +117,7 @@ impl Keeper {
         Ok((looked.certificates, looked.bad))
     }
 
-    /// Writes the index for the next start. Without an index, the next start only takes longer.
+    /// Writes the index of the certificates to its file, for the next start. Without this file, the next start only takes longer.
     pub(crate) fn write_down(&self, certificates: &Certificates) {
         let place = self.files.place().path();
         if let Err(why) = LeafIndex::write(&self.index, place, &self.seed, certificates) {

@@ -145,7 +145,7 @@ impl Older {
     /// Reads every record and converts it to the new format, without writing anything.
     ///
     /// # Errors
-    /// The error with which an upgrade would fail.
+    /// When a record cannot be read or converted: an upgrade would fail with the same error.
     pub fn try_out(&self, progress: Progress<'_>) -> Result<Plan, UpgradeError> {
         let (plan, mut done) = (self.plan()?, 0);
         self.environment.reading(|_, view| {

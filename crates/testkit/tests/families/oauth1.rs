@@ -253,6 +253,9 @@ async fn a_request_is_accepted_once_and_only_as_it_was_signed() {
         Signer { consumer: other.clone(), ..good.clone() },
         Signer { token: Some((access.0.clone(), consumer.1.clone())), ..good.clone() },
         Signer { token: Some((NOBODY.into(), access.1.clone())), ..good.clone() },
+        // What does not exist has no secret, and a signature with an empty secret proves nothing.
+        Signer { token: Some((NOBODY.into(), String::new())), ..good.clone() },
+        Signer { consumer: (NOBODY.into(), String::new()), token: None, ..good.clone() },
         Signer { consumer: ("redacted".into(), "redacted".into()), ..good.clone() },
         Signer { seconds: good.seconds - 301, ..good.clone() },
         Signer { seconds: good.seconds + 301, ..good.clone() },
@@ -271,8 +274,10 @@ async fn a_request_is_accepted_once_and_only_as_it_was_signed() {
     world.house.clock.advance_seconds(200);
     assert_eq!(good.log_in(&world, "").await.0, 401, "the request is old");
     // An access token lasts a day.
-    world.house.clock.advance_seconds(24 * 3600);
-    assert_eq!(Signer::new(&world, &consumer, Some(&access), 3).log_in(&world, "").await.0, 401);
+    world.house.clock.advance_seconds(24 * 3600 - 401);
+    assert_eq!(Signer::new(&world, &consumer, Some(&access), 3).log_in(&world, "").await.0, 201);
+    world.house.clock.advance_seconds(1);
+    assert_eq!(Signer::new(&world, &consumer, Some(&access), 4).log_in(&world, "").await.0, 401);
 }
 
 #[tokio::test]

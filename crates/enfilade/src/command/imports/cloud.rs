@@ -437,7 +437,7 @@ impl<'de, T: FnMut(Value)> Visitor<'de> for Page<'_, T> {
     }
 }
 
-/// Gives each row to the function.
+/// Reads the list of a page, and calls the function with each row.
 struct Rows<'p, T>(&'p mut T);
 
 impl<'de, T: FnMut(Value)> DeserializeSeed<'de> for Rows<'_, T> {
