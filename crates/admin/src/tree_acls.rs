@@ -70,7 +70,7 @@ pub fn count_entries(
 }
 
 /// Replaces an ACL and propagates it to everything below: each object keeps its explicit entries, and its inherited entries are replaced.
-/// Protected objects do not change. `seen` is called for each object. A dry run changes nothing.
+/// Protected objects do not change. `seen` is called for each object below the path that the walk meets, to show progress. A dry run changes nothing.
 ///
 /// # Errors
 /// As [`set_acl`](crate::set_acl). Objects below the path that cannot be changed are in the result.

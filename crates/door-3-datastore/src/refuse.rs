@@ -74,7 +74,7 @@ pub const CODES: [RefusalRow; 7] = [
     RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount the file system"),
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` names the line; correct it"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
-    RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log has the error of the disk"),
+    RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
 ];
 
 impl Refuse for Refusal {

@@ -82,7 +82,7 @@ pub const CODES: [RefusalRow; 9] = [
     RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so the file or directory looks absent", "`enfilade explain` names the rule; change the ACL or the role"),
     RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` names the rule; change the ACL or the role"),
     RefusalRow::new("AC04", Fault::Source, "the ACL is damaged, so the file or directory looks absent", "replace the ACL with `enfilade acl set`"),
-    RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "run `enfilade facts check`; the log has the error of the disk"),
+    RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("AC06", Fault::Client, "an entry that the user cannot see already has this name", "choose another name, or change the ACL of the entry"),
     RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log names path and privilege"),
     RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log names the reason; change the ACL of the directory"),

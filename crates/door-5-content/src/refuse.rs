@@ -176,7 +176,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or run `enfilade datastore unlock NAME PATH`"),
     RefusalRow::new("CT19", Fault::Client, "the user has no lock with this token on the path", "lock the path again"),
     RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks, or raise `locks_per_user`, `locks_per_store` or `deep_locks_per_tree`"),
-    RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "the log has the error of the disk"),
+    RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "the log says why"),
     RefusalRow::new("CT22", Fault::Client, "a file or directory cannot be copied or moved onto itself, an ancestor or a descendant", "choose another destination"),
     RefusalRow::new("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself", "give the datastore another directory"),
     RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),

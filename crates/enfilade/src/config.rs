@@ -310,9 +310,14 @@ fn alone(section: &str, key: &str, value: &toml::Value) -> Result<Config, String
     toml::Value::Table(table).try_into().map_err(|why| says(&why))
 }
 
-/// The message of an error of the TOML library, on one line.
+/// The message of an error of the TOML library, on one line. The library says which type of Rust it expected.
 fn says(why: &toml::de::Error) -> String {
-    why.message().replace('\n', ", ")
+    let message = why.message().replace('\n', ", ");
+    let whole = ["usize", "u64", "u32", "u16", "i64"].map(|name| format!("expected {name}"));
+    match whole.iter().find_map(|expected| message.strip_suffix(expected.as_str())) {
+        Some(wrong) => format!("{wrong}expected a whole number"),
+        None => message,
+    }
 }
 
 /// Applies the variables of the environment. The error names every variable that is wrong.

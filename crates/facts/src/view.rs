@@ -296,7 +296,8 @@ impl<'a> View<'a> {
     }
 
     /// Calls `each` for the stored records of at most `groups_max` groups that follow the group `after`. So a table can be read in several parts,
-    /// each on another view. A damaged record or a missing group is an error. Returns the last group if the part has `groups_max` groups; otherwise
+    /// each on another view. It is an error if a record is damaged, or if the
+    /// records of a group do not agree with the tally of the group. The group `after` need not exist. Returns the last group if the part has `groups_max` groups; otherwise
     /// `None`, because no group follows.
     ///
     /// # Errors

@@ -90,7 +90,11 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             None,
             "line 3: `nowhere` is not an address; expected ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas, such as 0.0.0.0:8443",
         ),
-        ("[identity]\n\nhash_slots = 'many'", None, "line 3: invalid type: string \"many\", expected usize"),
+        (
+            "[identity]\n\nhash_slots = 'many'",
+            None,
+            "line 3: invalid type: string \"many\", expected a whole number",
+        ),
         (
             "[tls]\nlisten = 8444",
             None,
