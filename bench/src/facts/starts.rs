@@ -166,10 +166,8 @@ fn tell(report: &mut Report, state: State, cases: &mut [Case]) {
         report.middle(&of("until its first answer"), *tokens, answers, "ms");
         report.middle(&of("until a token is admitted"), *tokens, admits, "ms");
         report.middle(&of("CPU until a token is admitted"), *tokens, &starts.cpu, "ms");
-        let read = report.middle(&of("read from the disk"), *tokens, &starts.read, "MiB");
-        if state == State::Cold && read.value <= 0.0 {
-            let why = "the server read nothing from a disk: put the temporary directory on a disk";
-            report.missing(of(&format!("with {tokens} tokens")), why);
+        if state == State::Cold {
+            tell_read(report, &of("read from the disk"), *tokens, &starts.read);
         }
     }
     if let [(_, few), (many_tokens, many)] = all.as_slice() {
@@ -181,5 +179,14 @@ fn tell(report: &mut Report, state: State, cases: &mut [Case]) {
         if state == State::Warm {
             report.goal(GOAL, time);
         }
+    }
+}
+
+/// Tells what a server read from the disk in cold starts. If it was nothing, the starts were warm.
+fn tell_read(report: &mut Report, what: &str, tokens: u64, read: &Samples) {
+    let read = report.middle(what, tokens, read, "MiB");
+    if read.value <= 0.0 {
+        let why = "the server read nothing from a disk: put the temporary directory on a disk";
+        report.missing(format!("{what}, {tokens} tokens"), why);
     }
 }

@@ -346,7 +346,7 @@ fn the_reference_shows_defaults_and_choices() {
     let row = |name: &str| KEYS.iter().find(|key| key.name() == name).unwrap();
     assert_eq!(
         (row("match").expected)(),
-        "`exact-first`: a certificate with the exact name before one with a wildcard; `haproxy`: an ECDSA certificate before one with another kind of key, as in HAProxy, even if it matches the name only by a wildcard"
+        "`exact-first`: a certificate with the exact name before one with a wildcard; `haproxy`: an ECDSA certificate before one with another kind of key, as in HAProxy, even if the ECDSA one matches the name only by a wildcard"
     );
     assert_eq!((row("token_seconds").expected)(), "0 to 2678400");
 }
