@@ -47,7 +47,7 @@ fn a_backup_without_a_file_that_the_server_follows_is_not_made() {
         for more in [&[][..], &["--acls"]] {
             let said = refused(&data, &[&["backup", text(&target)], more].concat());
             let expected = format!("`{}` is missing, and the server has read it before", users.display());
-            assert!(said.contains(&expected) && said.contains("restore it from an earlier backup"), "{said}");
+            assert!(said.contains(&expected) && said.contains("Restore it from an earlier backup"), "{said}");
             assert!(said.contains("was not made") && !target.exists(), "{said}");
         }
     }

@@ -139,7 +139,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
         (&["legacy.p12", "--passphrase-stdin"], "the passphrase is wrong"),
         (
             &["leaf.crt", "scrypt.key", "--passphrase-stdin"],
-            "scrypt, which is not supported: run `openssl pkey -in scrypt.key",
+            "scrypt, which is not supported; run `openssl pkey -in scrypt.key",
         ),
         (&["leaf.crt", "former.key"], "openssl pkey -in former.key -out plain.key"),
         (&["leaf.crt", "plain.key", "chain.p7b"], "openssl pkcs7 -inform der -in chain.p7b"),
@@ -296,7 +296,7 @@ fn settings_and_files_without_effect_are_warnings() {
     let warnings = [
         "`tls.names` has no effect",
         "certs self-signed nas.lan",
-        "`tls.acme_challenges`: cannot read `/absent/acme`",
+        "`tls.acme_challenges`: the directory `/absent/acme` cannot be read",
         "the directory of the socket `/absent/http.sock` does not exist",
     ];
     says(&["config", "check"], &warnings);

@@ -44,8 +44,8 @@ assert "not known" in refused(400, config("tank").put, **{"maintenance-mode": "t
 config("tank").put(delete="maintenance-mode")
 config("tank").put(**{"maintenance-mode": "type=delete"})
 refused(503, admin.admin.datastore("tank").status.get)
-assert "cannot leave the mode" in refused(400, config("tank").put, delete="maintenance-mode")
-assert "cannot leave the mode" in refused(400, config("tank").put, **{"maintenance-mode": "type=offline"})
+assert "cannot be ended" in refused(400, config("tank").put, delete="maintenance-mode")
+assert "cannot be ended" in refused(400, config("tank").put, **{"maintenance-mode": "type=offline"})
 # What is wrong with one store is said of that one.
 usage = {store["store"]: store for store in admin.status("datastore-usage").get()}
 assert "error" in usage["tank"] and usage["main"]["total"] > 0, usage

@@ -112,6 +112,7 @@ fn compare(report: &mut Report, small: bool) -> Result<(), Failure> {
     let files = scratch.path().join("files");
     eprintln!("making {} files", size.many + size.tree.0 * size.tree.1);
     files::make(&files, &size)?;
+    deep::make(&files)?;
     let data = scratch.path().join("data");
     let (tokenid, secret) = files::prepare(&data, &files)?;
     let server = Server::start(&data, &[])?;

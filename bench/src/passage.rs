@@ -1,4 +1,4 @@
-//! Doors 2 to 4 together, measured in four ways: in process without a network, beside commits on a slow disk, in instructions, and through the real
+//! Doors 2 to 4 together, measured in four ways: in process without a network, with commits on a slow disk at the same time, in instructions, and through the real
 //! server over TLS.
 
 mod http;

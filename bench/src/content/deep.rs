@@ -21,7 +21,8 @@ fn path(depth: usize) -> String {
 }
 
 /// Makes the files.
-pub(super) fn make(maker: &Maker, files: &Path) -> Result<(), Failure> {
+pub(super) fn make(files: &Path) -> Result<(), Failure> {
+    let maker = Maker::new()?;
     let lowest = DEPTHS.into_iter().max().unwrap_or(1);
     for depth in 1..=lowest {
         let place = files.join(format!(".{}", path(depth)));

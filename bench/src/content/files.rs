@@ -1,6 +1,6 @@
 //! The files of the comparison, and the data directory of the server.
 
-use super::{CONNECTIONS, FILE_BYTES, Size, deep};
+use super::{CONNECTIONS, FILE_BYTES, Size};
 use crate::Failure;
 use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
@@ -82,7 +82,6 @@ pub(super) fn make(files: &Path, size: &Size) -> Result<(), Failure> {
         maker.file(&files.join(format!("small/{n}")), &content(FILE_BYTES))?;
     }
     maker.large(&files.join("large"), size.large)?;
-    deep::make(&maker, files)?;
     // Apache runs as another user.
     maker.directory(&files.join("up"), 0o777)?;
     maker.directory(&files.join("up-apache"), 0o777)

@@ -26,7 +26,7 @@ const GOAL: &str = "reader-p99";
 const EVERY: Duration = Duration::from_micros(500);
 const TURNS: usize = 15;
 const SECONDS: u64 = 4;
-/// The bytes that another thread writes beside the store before each of its syncs.
+/// The bytes that another thread writes next to the store before each of its syncs.
 const BESIDE_BYTES: usize = 64 << 20;
 /// A disk on which a commit takes less time is not slow.
 const SLOW: Duration = Duration::from_millis(2);
@@ -34,7 +34,7 @@ const SLOW: Duration = Duration::from_millis(2);
 pub(super) fn goal() -> Goal {
     let workload = format!(
         "In process, doors 2 to 4: one thread opens the same file with a known token every {} µs, at planned times, and the latency counts from that time. \
-         {TURNS} pairs of turns of {SECONDS} s. Another thread writes and syncs {} MiB again and again beside the store, so that its syncs are slow. In \
+         {TURNS} pairs of turns of {SECONDS} s. Another thread writes and syncs {} MiB again and again next to the store, so that its syncs are slow. In \
          one turn of each pair a third thread commits as fast as it can. The mean of the quotients of a pair",
         EVERY.as_micros(),
         BESIDE_BYTES >> 20
@@ -43,27 +43,27 @@ pub(super) fn goal() -> Goal {
     Goal::new(GOAL, 2.0, "times", what, workload)
 }
 
-/// What runs beside the reader.
+/// What runs at the same time as the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
+enum Load {
     Nothing,
     Disk,
     DiskAndCommits,
 }
 
-impl Beside {
-    const ALL: [Beside; 3] = [Beside::Nothing, Beside::Disk, Beside::DiskAndCommits];
+impl Load {
+    const ALL: [Load; 3] = [Load::Nothing, Load::Disk, Load::DiskAndCommits];
 
     fn name(self) -> &'static str {
         match self {
-            Beside::Nothing => "nothing else runs",
-            Beside::Disk => "the disk is busy",
-            Beside::DiskAndCommits => "the disk is busy, and changes are committed",
+            Load::Nothing => "nothing else runs",
+            Load::Disk => "the disk is busy",
+            Load::DiskAndCommits => "the disk is busy, and changes are committed",
         }
     }
 }
 
-/// What was measured with the same work beside the reader.
+/// What was measured with the same work at the same time.
 #[derive(Default)]
 struct Turns {
     latencies: Samples,
@@ -82,37 +82,39 @@ pub(super) struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Measures walks with each kind of work beside them, in turns.
+    /// Measures walks with each kind of work at the same time, in turns.
     pub(super) fn run(&self, report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
         let (turns, seconds) = if small { (2, 1) } else { (TURNS, SECONDS) };
         let quiet = self.commits_on_a_quiet_disk(Duration::from_secs(1))?;
         let mut all: [Turns; 3] = Default::default();
         for turn in 0..turns {
-            eprintln!("walks at planned times beside commits on a slow disk, turn {} of {turns}", turn + 1);
-            for at in 0..Beside::ALL.len() {
-                let at = (at + turn) % Beside::ALL.len();
-                let (Some(beside), Some(sums)) = (Beside::ALL.get(at), all.get_mut(at)) else { continue };
-                self.turn(*beside, scratch.path(), seconds, sums)?;
+            eprintln!(
+                "walks at planned times, with commits on a slow disk at the same time, turn {} of {turns}",
+                turn + 1
+            );
+            for at in 0..Load::ALL.len() {
+                let at = (at + turn) % Load::ALL.len();
+                let (Some(load), Some(sums)) = (Load::ALL.get(at), all.get_mut(at)) else { continue };
+                self.turn(*load, scratch.path(), seconds, sums)?;
             }
         }
         self.tell(report, quiet, &all);
         Ok(())
     }
 
-    fn turn(&self, beside: Beside, place: &Path, seconds: u64, sums: &mut Turns) -> Result<(), Failure> {
-        let (is_over, file) = (AtomicBool::new(false), place.join("beside"));
+    fn turn(&self, load: Load, place: &Path, seconds: u64, sums: &mut Turns) -> Result<(), Failure> {
+        let (is_over, file) = (AtomicBool::new(false), place.join("written"));
         let count = seconds * 1_000_000 / EVERY.as_micros() as u64;
         let (walked, written, committed) = std::thread::scope(|scope| {
             let (is_over, file) = (&is_over, &file);
-            let writer = (beside != Beside::Nothing).then(|| scope.spawn(move || keep_busy(file, is_over)));
-            let commits =
-                (beside == Beside::DiskAndCommits).then(|| scope.spawn(move || self.commit(is_over)));
+            let writer = (load != Load::Nothing).then(|| scope.spawn(move || keep_busy(file, is_over)));
+            let commits = (load == Load::DiskAndCommits).then(|| scope.spawn(move || self.commit(is_over)));
             let walked =
                 latencies(EVERY, count, vec![()], |(), _| self.once().map_err(|why| why.to_string()));
             is_over.store(true, Ordering::Relaxed);
             (walked, writer.map(|thread| thread.join()), commits.map(|thread| thread.join()))
         });
-        written.transpose().map_err(|_| "the thread that writes beside the store ended")?.transpose()?;
+        written.transpose().map_err(|_| "the thread that writes next to the store ended")?.transpose()?;
         if let Some(rate) = committed.transpose().map_err(|_| "the thread that commits ended")? {
             sums.commits.push(rate?);
         }
@@ -159,8 +161,8 @@ impl Walk<'_> {
 
     fn tell(&self, report: &mut Report, quiet: f64, all: &[Turns; 3]) {
         let n = self.store.tokens;
-        for (beside, turns) in Beside::ALL.into_iter().zip(all) {
-            report.tail(&format!("a walk at planned times, {}", beside.name()), n, &turns.latencies, "ms");
+        for (load, turns) in Load::ALL.into_iter().zip(all) {
+            report.tail(&format!("a walk at planned times, {}", load.name()), n, &turns.latencies, "ms");
         }
         let [nothing, disk, commits] = all;
         report.once("commits on a quiet disk", n, quiet, "commits/s");

@@ -276,7 +276,7 @@ mod tests {
             ("a.pem *.*.example", "never matches"),
             ("a.pem https://x.example", "never matches"),
             ("a.pem [allow-0rtt]", "never accepted"),
-            ("a.pem [ca-file x]", "no `verify`"),
+            ("a.pem [ca-file x]", "add `verify optional`"),
             ("a.pem [npn h2]", "clients no longer use it"),
         ] {
             let list = CrtList::parse(text);

@@ -63,7 +63,7 @@ pub struct V3Route {
     pub says: &'static str,
 }
 
-const SIGN_IN: &str = "signing in by federation is not supported";
+const SIGN_IN: &str = "signing in by federation is not supported yet: it needs a directory of users, which this server does not have";
 
 /// Paths of Keystone that answer 501 here, each with the paths below it, and the reason.
 const NOT_SERVED: [(&str, &str); 4] = [

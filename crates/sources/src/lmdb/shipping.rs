@@ -89,7 +89,7 @@ mod tests {
         }
         let mut seen = Vec::new();
         let failing = lmdb.ship(|_| Err(io::Error::other("no")));
-        assert!(failing.unwrap_err().to_string().contains("until it can be written: no"));
+        assert!(failing.unwrap_err().to_string().contains("the audit log cannot be written: no. Until"));
         let mut write = |entries: &[(Revision, LogEntry)]| {
             seen.extend(entries.iter().map(|(number, entry)| (*number, entry.who.clone())));
             Ok(())
