@@ -89,7 +89,7 @@ pub(super) fn check(call: &mut Call) -> Outcome {
     Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::new(StatusCode::OK, super::Body::empty()) })
 }
 
-/// Revokes a token and, unless `cascade` is `false`, all tokens issued for it.
+/// Revokes a token. If the token is the first of its login, all later tokens of the login are revoked, too, unless `cascade` is `false`.
 pub(super) fn revoke(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     let session = found.session()?;

@@ -1,5 +1,6 @@
 //! The page of campaigns: the newest record of each campaign, and of each group of judges.
 
+use super::record::read_files;
 use crate::campaigns::CAMPAIGNS;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,18 +33,9 @@ pub(super) struct Run {
 
 /// The records in `bench/runs` that are not of benchmarks, the oldest first.
 pub(super) fn read_all(root: &Path) -> Result<Vec<Run>, String> {
-    let directory = root.join(super::RUNS);
-    let entries = std::fs::read_dir(&directory).map_err(|why| format!("`{}`: {why}", directory.display()))?;
-    let mut runs = Vec::new();
-    for entry in entries.flatten() {
-        let file = entry.file_name().to_string_lossy().into_owned();
-        let Some(name) = file.strip_suffix(".json") else { continue };
-        let text = std::fs::read(entry.path()).map_err(|why| format!("`{file}`: {why}"))?;
-        let value: Value = serde_json::from_slice(&text).map_err(|why| format!("`{file}`: {why}"))?;
-        if value.get("campaign").is_some() || value.get("judges").is_some() {
-            runs.push(Run { name: name.to_owned(), value });
-        }
-    }
+    let is_run = |value: &Value| value.get("campaign").is_some() || value.get("judges").is_some();
+    let files = read_files(root)?.into_iter().filter(|(_, value)| is_run(value));
+    let mut runs: Vec<Run> = files.map(|(name, value)| Run { name, value }).collect();
     let seconds = |run: &Run| run.value.get("unix_seconds").and_then(Value::as_i64).unwrap_or(0);
     runs.sort_by_key(|run| (run.text("date"), seconds(run), run.name.clone()));
     Ok(runs)

@@ -44,20 +44,25 @@ pub(crate) struct Comparison<'r> {
     pub(crate) floor: Option<f64>,
 }
 
-/// Reads all records of benchmarks, the oldest first. Records of other programs are left out.
-pub(crate) fn read_all(root: &Path) -> Result<Vec<Record>, String> {
+/// The records of all kinds in `bench/runs`: the name of each file, without `.json`, and its content.
+pub(super) fn read_files(root: &Path) -> Result<Vec<(String, Value)>, String> {
     let directory = root.join(super::RUNS);
     let entries = std::fs::read_dir(&directory).map_err(|why| format!("`{}`: {why}", directory.display()))?;
-    let mut records = Vec::new();
+    let mut files = Vec::new();
     for entry in entries.flatten() {
         let file = entry.file_name().to_string_lossy().into_owned();
         let Some(name) = file.strip_suffix(".json") else { continue };
         let text = std::fs::read(entry.path()).map_err(|why| format!("`{file}`: {why}"))?;
-        let record = Record::new(name, &text)?;
-        if record.value.get("bench").is_some() {
-            records.push(record);
-        }
+        let value = serde_json::from_slice(&text).map_err(|why| format!("`{file}`: {why}"))?;
+        files.push((name.to_owned(), value));
     }
+    Ok(files)
+}
+
+/// Reads all records of benchmarks, the oldest first. Records of other programs are left out.
+pub(crate) fn read_all(root: &Path) -> Result<Vec<Record>, String> {
+    let files = read_files(root)?.into_iter().filter(|(_, value)| value.get("bench").is_some());
+    let mut records: Vec<Record> = files.map(|(name, value)| Record::new(name, value)).collect();
     records.sort_by(Record::by_age);
     Ok(records)
 }
@@ -77,9 +82,8 @@ const LACKS: [(&str, &str); 10] = [
 ];
 
 impl Record {
-    pub(crate) fn new(name: &str, text: &[u8]) -> Result<Self, String> {
-        let value = serde_json::from_slice(text).map_err(|why| format!("`{name}.json`: {why}"))?;
-        Ok(Record { name: name.to_owned(), value })
+    pub(crate) fn new(name: String, value: Value) -> Self {
+        Record { name, value }
     }
 
     fn text(&self, pointer: &str) -> Option<&str> {
@@ -271,7 +275,7 @@ mod tests {
     use serde_json::json;
 
     fn record(name: &str, value: &Value) -> Record {
-        Record::new(name, value.to_string().as_bytes()).unwrap()
+        Record::new(name.to_owned(), value.clone())
     }
 
     #[test]

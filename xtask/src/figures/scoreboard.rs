@@ -290,7 +290,7 @@ mod tests {
         for (key, one) in more.as_object().unwrap() {
             value[key] = one.clone();
         }
-        Record::new(name, value.to_string().as_bytes()).unwrap()
+        Record::new(name.to_owned(), value)
     }
 
     fn page(records: &[Record]) -> String {

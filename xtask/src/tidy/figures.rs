@@ -98,7 +98,7 @@ mod tests {
         let text = format!(
             r#"{{"bench":"try","commit":"{commit}","rows":[{{"name":"asked","n":4,"value":{value},"unit":"µs"}}],"goals":[]}}"#
         );
-        Record::new(name, text.as_bytes()).unwrap()
+        Record::new(name.to_owned(), serde_json::from_str(&text).unwrap())
     }
 
     fn lines(text: &str, records: &[Record], history: Option<&BTreeSet<String>>) -> Vec<String> {

@@ -221,9 +221,7 @@ fn an_error_of_the_disk_is_not_an_endless_reserve() {
 #[test]
 fn the_size_of_a_file_system_is_known_or_unlimited() {
     let scratch = Scratch::new();
-    let path = scratch.path().join("file");
-    std::fs::write(&path, "x").unwrap();
-    let file = File::open(&path).unwrap();
+    let file = File::create(scratch.path().join("file")).unwrap();
     let (space, found) = (space_of(&file).unwrap(), fstatvfs(&file).unwrap());
     assert_eq!(space.all, found.f_blocks * found.f_frsize);
     // The file system of /proc has no size.
@@ -249,9 +247,7 @@ fn a_small_file_system_has_a_small_reserve_and_a_file_with_holes_is_filled() {
 #[test]
 fn exactly_the_needed_space_is_enough() {
     let scratch = Scratch::new();
-    let path = scratch.path().join("file");
-    std::fs::write(&path, "x").unwrap();
-    let file = File::open(&path).unwrap();
+    let file = File::create(scratch.path().join("file")).unwrap();
     let disk = |free| Disk { allocate: |_, _, _| Ok(()), allocated: |_| 40, free };
     assert_eq!(disk(|_| Ok(60)).extend(&file, 40, 100), Ok(100));
     assert_eq!(disk(|_| Ok(59)).extend(&file, 40, 100), Err(Errno::NOSPC));
