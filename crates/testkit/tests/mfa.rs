@@ -148,8 +148,12 @@ impl World {
 
     /// The passcode of the present time step, or of one so many steps away.
     fn passcode(&self, steps: i64) -> String {
+        self.passcode_of(SECRET, steps)
+    }
+
+    fn passcode_of(&self, secret: &[u8], steps: i64) -> String {
         let step = u64::try_from(self.house.clock.now().unix_seconds.div_euclid(30) + steps).unwrap();
-        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, SECRET);
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
         let tag = hmac::sign(&key, &step.to_be_bytes());
         let offset = usize::from(tag.as_ref()[19] & 0xf);
         let part = <[u8; 4]>::try_from(&tag.as_ref()[offset..offset + 4]).unwrap();
@@ -269,6 +273,23 @@ async fn every_server_and_every_start_knows_the_used_passcodes() {
     assert_eq!(world.as_admin("DELETE", &path, &Value::Null).await.status, 204);
     let used = world.house.facts().read(|view| view.list::<UsedPasscode>(&[])).unwrap().unwrap();
     assert!(used.is_empty());
+}
+
+#[tokio::test]
+async fn every_credential_of_type_totp_accepts_its_passcodes_and_no_other_credential_does() {
+    let world = World::new().await;
+    let both = ["password", "totp"];
+    let other = b"abcdefghijklmnopqrst";
+    for (kind, is_accepted) in [("cert", false), ("totp", true), ("cert", true)] {
+        let blob = "MFRGGZDFMZTWQ2LKNNWG23TPOBYXE43U";
+        let credential = json!({ "type": kind, "blob": blob, "user_id": world.ids["ann"] });
+        let made = world.as_admin("POST", "/v3/credentials", &json!({ "credential": credential })).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        world.wait(1);
+        world.login(&both, &world.passcode(0)).await.token();
+        let answer = world.login(&both, &world.passcode_of(other, 0)).await;
+        assert_eq!(answer.status == 201, is_accepted, "{kind}: {}", answer.body);
+    }
 }
 
 /// The reason is for the log; the client is not told which one it is.
