@@ -32,7 +32,11 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
         asked.iter().map(|(path, arguments)| curl(&server, &alice, path, arguments)).collect()
     };
     let before = ask();
-    assert!(before[3].text().contains(" 404 ") && !before[3].text().contains("200 OK"), "{}", before[3].text());
+    assert!(
+        before[3].text().contains(" 404 ") && !before[3].text().contains("200 OK"),
+        "{}",
+        before[3].text()
+    );
     assert!(before[1].text().contains("getetag"), "a file has one: {}", before[1].text());
     assert_eq!(before[6].status, 405, "a directory has no date to be compared with");
     // Answers contain times in whole seconds.

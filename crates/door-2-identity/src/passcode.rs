@@ -180,6 +180,8 @@ mod tests {
         for text in ["MFQWCYLBMFQWCYLB", "mfqwcylbmfqwcylb", "MFQWCYLBMFQWCYLB========"] {
             assert_eq!(secret_of(text), Some(ten.clone()), "{text}");
         }
+        let other = [0xd6, 0xf9, 0xdf, 0x7c, 0x01, 0x10, 0xc8, 0x53, 0x1d, 0x09];
+        assert_eq!(secret_of("234567ABCDEFGHIJ"), Some(other.to_vec()));
         for text in ["", "=", "A", "MFQWCYLBMFQWCYL", "MFQWCYLBMFQWCYL1", "MFQW CYLB MFQW CYLB", "ä"] {
             assert_eq!(secret_of(text), None, "{text}");
         }

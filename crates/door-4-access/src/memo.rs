@@ -78,8 +78,12 @@ pub(crate) struct Ends(pub(crate) Vec<String>);
 
 impl Weigh for Ends {
     fn heap_bytes(&self) -> usize {
-        self.0.iter().map(|node| size_of::<String>() + node.capacity()).sum()
+        of_texts(&self.0)
     }
+}
+
+fn of_texts(texts: &[String]) -> usize {
+    texts.iter().map(|text| size_of::<String>() + text.capacity()).sum()
 }
 
 /// Which of many objects are seen.
@@ -99,8 +103,10 @@ impl Weigh for SecurityDescriptor {
 
 impl Weigh for Resolved {
     fn heap_bytes(&self) -> usize {
-        let of_token = self.of_token.as_ref().map_or(0, |of_token| of_token.heap_bytes());
-        self.roles.capacity() + self.node.capacity() + size_of_val(self.to.as_slice()) + of_token
+        let of_token =
+            self.of_token.as_ref().map_or(0, |of_token| size_of::<Resolved>() + of_token.heap_bytes());
+        let roles = size_of_val(self.roles.as_slice()) + of_texts(&self.of_project);
+        roles + self.node.capacity() + size_of_val(self.to.as_slice()) + of_token
     }
 }
 
@@ -259,7 +265,8 @@ impl AccessMemo {
 mod tests {
     use super::*;
     use crate::security_descriptor::{AceFlags, AceType};
-    use enfilade_facts::vocabulary::{AccessMask, Sid};
+    use enfilade_facts::tables::Who;
+    use enfilade_facts::vocabulary::{AccessMask, Role, Sid, UserId};
 
     #[test]
     fn the_weight_of_an_acl_and_of_a_listing_grow_with_their_entries() {
@@ -270,5 +277,24 @@ mod tests {
             assert_eq!(Sights(vec![Sight::Seen; entries]).heap_bytes(), entries * size_of::<Sight>());
         }
         assert_eq!(SecurityDescriptor::default().heap_bytes(), 0, "no list");
+    }
+
+    #[test]
+    fn the_weight_of_roles_contains_every_list_and_text() {
+        let text = |bytes: usize| "x".repeat(bytes);
+        let of_text = size_of::<String>();
+        assert_eq!(Ends(vec![text(3), text(5)]).heap_bytes(), 2 * of_text + 8);
+        let who = Who::User(UserId::from_bytes([1; 16]));
+        let plain = || Resolved {
+            roles: vec![Role::DatastoreReader; 2],
+            node: text(10),
+            to: vec![who.clone(); 3],
+            of_token: None,
+            of_project: vec![text(7)],
+        };
+        let weight = 2 * size_of::<Role>() + 10 + 3 * size_of::<Who>() + of_text + 7;
+        assert_eq!(plain().heap_bytes(), weight);
+        let with_token = Resolved { of_token: Some(Box::new(plain())), ..plain() };
+        assert_eq!(with_token.heap_bytes(), 2 * weight + size_of::<Resolved>());
     }
 }

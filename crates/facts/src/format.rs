@@ -27,7 +27,8 @@ use crate::vocabulary::LONG;
 /// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
 /// | 8 | there is a table of access rules of users; the records of application credentials have the microseconds of the expiry |
 /// | 9 | the id of a user or group can have 32 bytes |
-pub const FORMAT: u32 = 9;
+/// | 10 | the tallies of revocations have a table of their own |
+pub const FORMAT: u32 = 10;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -48,6 +49,12 @@ pub fn changes_keys(from: u32, table: Table) -> bool {
 /// such a store are converted, the upgrade also stores each access rule in a record of its own.
 pub fn lacks_access_rules(from: u32) -> bool {
     from < 8
+}
+
+/// The table that contained the records of `table` in formats without this table; `None` if no table did. The keys were the same, so an upgrade can
+/// read them there.
+pub fn was_in(table: Table) -> Option<Table> {
+    (table == Table::RevocationTallies).then_some(Table::Tallies)
 }
 
 /// Converts a record to the next format. From format 4 on, the table of the log has two kinds of records: entries and pieces.
@@ -118,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (9, 47), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (10, 48), "see \"When the format changes\" in format.rs");
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
 /// Returns the write that stores a tally, or deletes the tally if its count is 0.
 pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write {
     let stored = (tally.count != 0).then(|| tally.to_bytes());
-    Write { table: Table::Tallies, key: tally_key(table, &group), stored }
+    Write { table: table.tallies(), key: tally_key(table, &group), stored }
 }
 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
@@ -231,7 +231,7 @@ impl Tallies<'_> {
         match self.changed.entry((table, group.to_vec())) {
             Entry::Occupied(there) => Ok(there.into_mut()),
             Entry::Vacant(new) => {
-                let stored = self.before.get(Table::Tallies, &tally_key(table, group))?;
+                let stored = self.before.get(table.tallies(), &tally_key(table, group))?;
                 Ok(new.insert(stored.map_or_else(Tally::default, Tally::from_bytes)))
             }
         }
@@ -259,7 +259,7 @@ impl Tallies<'_> {
         let whole = match self.whole.get_mut(&table) {
             Some(whole) => whole,
             None => {
-                let stored = self.before.get(Table::Tallies, &tally_key(table, &[]))?;
+                let stored = self.before.get(table.tallies(), &tally_key(table, &[]))?;
                 self.whole.entry(table).or_insert(stored.map_or_else(Tally::default, Tally::from_bytes))
             }
         };

@@ -24,7 +24,7 @@ pub enum Table {
     Datastores = 8,
     /// The change log: author, time, description and keys of each change.
     Log = 9,
-    /// The tallies (count and digest) of each group of records, and of each table.
+    /// The tallies (count and digest) of each group of records, and of each table, except for the tables of [`Table::RevocationTallies`].
     Tallies = 10,
     /// The head (a record with the store's revision), and the format and id of the store.
     Head = 11,
@@ -98,11 +98,13 @@ pub enum Table {
     UsedPasscodes = 45,
     /// Access rules of users: the kinds of requests that application credentials name.
     AccessRules = 46,
+    /// The tallies of [`Table::Revocations`] and [`Table::Reverse`].
+    RevocationTallies = 47,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 47] = [
+    pub const ALL: [Table; 48] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -150,6 +152,7 @@ impl Table {
         Table::Activities,
         Table::UsedPasscodes,
         Table::AccessRules,
+        Table::RevocationTallies,
     ];
 
     /// The tables that hold facts. Every commit also writes to the other tables.
@@ -159,7 +162,21 @@ impl Table {
 
     /// Whether changes write to the table, and its records are counted in tallies.
     pub fn holds_facts(self) -> bool {
-        !matches!(self, Table::Log | Table::Tallies | Table::Head)
+        !matches!(self, Table::Log | Table::Head) && !self.holds_tallies()
+    }
+
+    /// Whether the records of the table are tallies.
+    pub fn holds_tallies(self) -> bool {
+        matches!(self, Table::Tallies | Table::RevocationTallies)
+    }
+
+    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies. These are in a table of their own, so that
+    /// they do not make the B-tree of the other tallies deeper: almost every lookup reads a tally.
+    pub fn tallies(self) -> Table {
+        match self {
+            Table::Revocations | Table::Reverse => Table::RevocationTallies,
+            _ => Table::Tallies,
+        }
     }
 
     /// The table's name.
@@ -212,6 +229,7 @@ impl Table {
             Table::Activities => "activities",
             Table::UsedPasscodes => "used-passcodes",
             Table::AccessRules => "access-rules",
+            Table::RevocationTallies => "revocation-tallies",
         }
     }
 

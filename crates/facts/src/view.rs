@@ -198,7 +198,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// When the store cannot be read.
     pub fn tally(&self, table: Table, group: &[u8]) -> Result<Tally, SourceError> {
-        let stored = self.snapshot.get(Table::Tallies, &tally_key(table, group))?;
+        let stored = self.snapshot.get(table.tallies(), &tally_key(table, group))?;
         Ok(stored.map_or_else(Tally::default, Tally::from_bytes))
     }
 
@@ -264,7 +264,7 @@ impl<'a> View<'a> {
             let found = self.snapshot.at_or_after(table, &from)?.filter(|(key, _)| key.starts_with(prefix));
             // The tally of the whole table comes before the tallies of the groups. The search for groups starts after the table's tally.
             let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
-            let tally = self.snapshot.at_or_after(Table::Tallies, &tally_from)?;
+            let tally = self.snapshot.at_or_after(table.tallies(), &tally_from)?;
             let tally = tally.filter(|(key, _)| key.starts_with(&tally_key(table, prefix)));
             let (key, stored) = match (found, tally) {
                 (None, None) => return Ok(()),
@@ -314,7 +314,7 @@ impl<'a> View<'a> {
         // The tally of the whole table comes before the tallies of the groups. The search for groups starts after the table's tally.
         let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
         let mut expected = Vec::new();
-        self.snapshot.scan_from(Table::Tallies, &tally_from, &mut |key, tally| match key.split_first() {
+        self.snapshot.scan_from(table.tallies(), &tally_from, &mut |key, tally| match key.split_first() {
             Some((of, group)) if *of == table as u8 && expected.len() < groups_max => {
                 expected.push((group.to_vec(), Tally::from_bytes(tally)));
                 ControlFlow::Continue(())
@@ -430,7 +430,7 @@ impl Count {
             return Ok(Count::Whole { table, counted: Tally::default(), expected: view.tally(table, &[])? });
         }
         let mut expected = Vec::new();
-        view.snapshot.scan(Table::Tallies, &tally_key(table, prefix), &mut |key, tally| {
+        view.snapshot.scan(table.tallies(), &tally_key(table, prefix), &mut |key, tally| {
             expected.extend(key.get(1..).map(|group| (group.to_vec(), Tally::from_bytes(tally))));
             ControlFlow::Continue(())
         })?;

@@ -138,7 +138,7 @@ fn find_lost(
     problems: &mut Vec<Problem>,
 ) -> Result<(), SourceError> {
     let mut tallies = 0u64;
-    snapshot.scan(Table::Tallies, &tally_key(table, &[]), &mut |key, _| {
+    snapshot.scan(table.tallies(), &tally_key(table, &[]), &mut |key, _| {
         tallies += u64::from(key.len() > 1);
         ControlFlow::Continue(())
     })?;
@@ -146,7 +146,7 @@ fn find_lost(
         return Ok(());
     }
     let mut failed = None;
-    snapshot.scan(Table::Tallies, &tally_key(table, &[]), &mut |key, stored| {
+    snapshot.scan(table.tallies(), &tally_key(table, &[]), &mut |key, stored| {
         let group = key.get(1..).unwrap_or_default();
         let mut is_there = group.is_empty();
         let found = snapshot.scan(table, group, &mut |key, _| {

@@ -14,6 +14,7 @@ use enfilade_facts::vocabulary::{DomainId, GroupId, Role, Sid};
 use enfilade_facts::{AuditRecord, Change, Effect, Read, Revision, Source, StoreId, Table};
 use enfilade_sources::check::check;
 use enfilade_sources::memory::Memory;
+use std::ops::ControlFlow;
 
 fn change(who: &str) -> Change {
     Change::new(AuditRecord { who: who.into(), what: "test".into(), unix_seconds: 5, request: None })
@@ -33,6 +34,30 @@ fn a_mark_that_is_taken_away_and_made_in_one_change_is_counted_once() {
     assert_eq!((is_there(row.until), is_there(until)), (false, true));
     let checked = facts.snapshot(|snapshot| check(snapshot, &mut |_, _| ())).unwrap();
     assert_eq!(checked.problems, Vec::<String>::new());
+}
+
+/// Almost every lookup reads a tally. So the B-tree of the tallies must not get deeper with the number of revocations.
+#[test]
+fn revocations_do_not_make_the_table_of_tallies_larger() {
+    let facts = Memory::new(StoreId(1));
+    let mut first = change("a");
+    first.put(&DomainId::from_bytes([7; 16]), &Domain::new("x".parse().unwrap()));
+    facts.commit(&first).unwrap();
+    let rows = |table| {
+        let mut rows = 0;
+        let mut count = |_: &[u8], _: &[u8]| {
+            rows += 1;
+            ControlFlow::Continue(())
+        };
+        facts.snapshot(|snapshot| snapshot.scan(table, &[], &mut count)).unwrap();
+        rows
+    };
+    let before = rows(Table::Tallies);
+    for n in 0..100 {
+        facts.commit(change("a").end_until(Revoked::Token([n; 16]), 100)).unwrap();
+    }
+    assert_eq!(rows(Table::Tallies), before);
+    assert!(200 <= rows(Table::RevocationTallies));
 }
 
 #[test]

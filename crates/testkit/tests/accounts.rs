@@ -7,11 +7,11 @@ use enfilade_admin::{
     ChangeContext, PasswordRules, UserAttributes, UserEdit, UserSave, lock_user, note_logins, save_user,
     settle_activities,
 };
-use enfilade_facts::tables::{Activity, Profile};
+use enfilade_facts::tables::{Activity, Credential as TokenRow, Profile, Verifier};
 use enfilade_facts::vocabulary::{
     AccessMask, DatastoreName, OperationKind, Secret, StorePath, UserId, Userid, Word,
 };
-use enfilade_facts::{Clocks, Read, Refuse};
+use enfilade_facts::{AuditRecord, Change, Clocks, Read, Refuse};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, Methods, Scope, SecretAsk};
@@ -380,4 +380,17 @@ async fn settling_reaches_every_user_and_forgets_those_who_were_deleted() {
     world.house.facts().commit(&change).unwrap();
     settle_activities(&world.ctx()).unwrap();
     assert_eq!((count().unwrap().unwrap(), world.activity()), (600, None));
+}
+
+#[tokio::test]
+async fn a_secret_of_a_token_without_one_is_refused_with_that_reason() {
+    let world = World::new(lock());
+    let facts = world.house.facts();
+    let (id, row) = facts.read(|view| view.list::<TokenRow>(&[])).unwrap().unwrap().remove(0);
+    let who = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None };
+    let row = TokenRow { verifier: Verifier::Missing, ..row };
+    facts.commit(Change::new(who).put(&id, &row)).unwrap();
+    for (name, code) in [("alice@local!test", "ID08"), ("alice@local!other", "ID04")] {
+        assert_eq!(world.code(name, "any secret").await, code, "{name}");
+    }
 }

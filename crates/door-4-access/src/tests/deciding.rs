@@ -217,6 +217,19 @@ fn each_principal_and_store_is_admitted_for_itself() {
 }
 
 #[test]
+fn each_principal_gets_its_own_ways() {
+    let facts = Facts::of("/datastore/tank/a alice DatastoreReader\n/datastore/tank/b bob DatastoreReader");
+    let memo = super::memo();
+    let bob = Principal { user: super::BOB, groups: Vec::new(), set: SetId(2), ..alice() };
+    for round in 0..2 {
+        for (principal, end) in [(alice(), "a"), (bob.clone(), "b")] {
+            let ways = case_with(&facts, &principal, &memo, |check| check.ways(&path("")).unwrap());
+            assert_eq!(ways.ends, [path(end)], "round {round}");
+        }
+    }
+}
+
+#[test]
 fn roles_and_acl_both_have_to_grant() {
     let modify = subject(NodeKind::File, acl(&["allow staff modify"]));
     let granted = |facts: &str| decide(facts, "a", &modify, Wanted::On(AccessMask::VISIBLE)).unwrap();

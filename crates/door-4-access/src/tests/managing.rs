@@ -459,6 +459,9 @@ fn readers_are_named_by_a_rule_that_shows_a_record() {
     let rules =
         ["delete_group", "ec2_delete_credential", "update_group"].map(|name| of(name).map(|rule| rule.name));
     assert_eq!(rules, [Some("get_group"), Some("ec2_get_credential"), None]);
+    let told = POLICY.iter().filter(|rule| rule.known_to == Some(KnownTo::Everybody)).map(|rule| rule.name);
+    let expected = ["update_domain", "delete_domain", "get_role", "update_role", "delete_role"];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
 /// On the page of the routes, no two alternatives look the same.

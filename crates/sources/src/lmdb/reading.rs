@@ -1,8 +1,9 @@
 //! Reads LMDB's records inside a transaction.
 
-use super::tables::{self, Tables};
+use super::tables::{self, Records, Tables};
 use super::unavailable;
 use enfilade_facts::codec;
+use enfilade_facts::format::was_in;
 use enfilade_facts::journal::Head;
 use enfilade_facts::{At, Each, Found, Snapshot, SourceError, Table};
 use heed::RoTxn;
@@ -34,6 +35,11 @@ impl<'t> Reading<'t> {
         let mut reading = Reading { tables, txn, at, commit };
         reading.at.revision = reading.own_head()?.revision;
         Ok(reading)
+    }
+
+    /// The records of a table. In a store of an older format, these may be in another table.
+    fn records(&self, table: Table) -> Option<&'t Records<'static>> {
+        tables::of(self.tables, table).or_else(|| tables::of(self.tables, was_in(table)?))
     }
 
     fn own_head(&self) -> Result<Head, SourceError> {
@@ -84,12 +90,12 @@ impl Snapshot for Reading<'_> {
         if !can_be(key) {
             return Ok(None);
         }
-        let Some(records) = tables::of(self.tables, table) else { return Ok(None) };
+        let Some(records) = self.records(table) else { return Ok(None) };
         records.get(self.txn, key).map_err(unavailable)
     }
 
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
-        let Some(records) = tables::of(self.tables, table) else { return Ok(None) };
+        let Some(records) = self.records(table) else { return Ok(None) };
         let found = match from(key) {
             Bound::Unbounded => records.first(self.txn),
             Bound::Included(key) => records.get_greater_than_or_equal_to(self.txn, key),
@@ -99,12 +105,12 @@ impl Snapshot for Reading<'_> {
     }
 
     fn scan_from(&self, table: Table, key: &[u8], each: Each<'_>) -> Result<(), SourceError> {
-        let Some(records) = tables::of(self.tables, table) else { return Ok(()) };
+        let Some(records) = self.records(table) else { return Ok(()) };
         walk(records.range(self.txn, &(from(key), Bound::Unbounded)).map_err(unavailable)?, each)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
-        let Some(records) = tables::of(self.tables, table) else { return Ok(()) };
+        let Some(records) = self.records(table) else { return Ok(()) };
         if prefix.is_empty() {
             walk(records.iter(self.txn).map_err(unavailable)?, each)
         } else if can_be(prefix) {

@@ -212,7 +212,9 @@ impl Older {
                 *records = Some(opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?);
             }
             let (rewrite, commit) = (Rewrite(tables), txn.id() as u64);
-            rewrite.of(Table::Tallies)?.clear(txn)?;
+            for table in Table::ALL.into_iter().filter(|table| table.holds_tallies()) {
+                rewrite.of(table)?.clear(txn)?;
+            }
             for table in Table::of_facts().filter(|table| changes_keys(from, *table)) {
                 bring_up_keys(&rewrite, txn, table, from, at, progress)?;
             }

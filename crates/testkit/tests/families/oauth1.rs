@@ -491,6 +491,27 @@ async fn the_sessions_of_an_inactive_user_end_and_those_of_a_locked_user_go_on()
     }
 }
 
+#[tokio::test]
+async fn an_access_token_ends_in_the_second_in_which_it_expires() {
+    let world = World::new(LimitModel::Flat).await;
+    let consumer = consumer(&world).await;
+    let access = access(&world, &consumer, 1).await;
+    let facts = world.house.facts();
+    let (id, row) = facts.read(|view| view.list::<AccessToken>(&[])).unwrap().unwrap().remove(0);
+    let expires = world.house.clock.now().unix_seconds + 10;
+    let who = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None };
+    facts.commit(Change::new(who).put(&id, &AccessToken { expires, ..row })).unwrap();
+    let (_, token, _) = Signer::new(&world, &consumer, Some(&access), 2).log_in(&world, "").await;
+    let token = token.unwrap();
+    for (nonce, seconds, is_valid) in [(3, 9, true), (4, 1, false)] {
+        world.house.clock.advance_seconds(seconds);
+        assert_eq!(lives(&world, &token).await, is_valid);
+        let signer = Signer::new(&world, &consumer, Some(&access), nonce);
+        assert_eq!(signer.log_in(&world, "").await.0 == 201, is_valid);
+        assert_eq!(is_said_to_work(&world), is_valid);
+    }
+}
+
 /// Nobody without an access token makes the server look for a project: the tables that a scope is looked up in are not read.
 #[tokio::test]
 async fn the_scope_is_looked_up_only_after_the_proof() {
