@@ -12,8 +12,8 @@ use enfilade_facts::tables::{
     ReverseKey, UsedPasscode, User,
 };
 use enfilade_facts::vocabulary::{AccessMask, Authid, DomainId, ProjectId, Secret, StorePath, UserId, Word};
-use enfilade_facts::{AuditRecord, Change, Read, Refuse as _};
-use enfilade_identity::{SecretAsk, Wanted};
+use enfilade_facts::{AuditRecord, Change, MemoSeed, Read, Refuse as _, View};
+use enfilade_identity::{IdentityMemo, Reach, SecretAsk, Wanted, who_would};
 use enfilade_passage::{House, KeyRing};
 use enfilade_testkit::{CHEAP_HASH, Remembering, TestHouse, connection, parts_at};
 use http_body_util::{BodyExt, Full};
@@ -375,6 +375,21 @@ async fn a_user_can_log_in_if_some_login_gives_all_rights_of_the_user() {
     let made = json!({ "application_credential": { "name": "ci", "secret": "a secret of ci" } });
     let made = world.send(&[("x-auth-token", &session)], "POST", &path, &made).await;
     assert_eq!(made.status, 201, "{}", made.body);
+    // An application credential with access rules gives no rights on this server, also not for its own project.
+    let rules = json!([{ "service": "compute", "method": "GET", "path": "/v2.1/servers" }]);
+    let ruled =
+        json!({ "application_credential": { "name": "ruled", "secret": "a secret", "access_rules": rules } });
+    let made = world.send(&[("x-auth-token", &session)], "POST", &path, &ruled).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let (project, memo): (ProjectId, _) =
+        (world.ids["a"].parse().unwrap(), IdentityMemo::new(MemoSeed([1; 16]), 1 << 16));
+    let reach_of = |name: &str| {
+        let (authid, clocks) = (format!("bob@Default!{name}").parse().unwrap(), world.house.clock.now());
+        let would = |view: &View<'_>| who_would(view, clocks, &authid, Some(&project), &memo);
+        world.house.facts().read(would).unwrap().unwrap().reach
+    };
+    assert_eq!(reach_of("ci"), Reach::Project { project, roles: vec!["reader".to_owned()] });
+    assert_eq!(reach_of("ruled"), Reach::Nothing);
     let bob: UserId = world.ids["bob"].parse().unwrap();
     for (hash, code) in [(None, "ID04"), (Some("$unknown$"), "ID08")] {
         let row = world.house.facts().read(|view| view.get::<User>(&bob)).unwrap().unwrap().unwrap();
