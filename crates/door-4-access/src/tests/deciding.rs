@@ -238,9 +238,9 @@ fn a_review_shows_what_the_directories_give_and_withhold() {
     let (view, memo, tank) = (enfilade_facts::View::new(&facts), memo(), "tank".parse().unwrap());
     let seen = "allow alice list,read-named-attributes,read-attributes,read-acl,add-file,delete";
     let (making, windows) = (AccessMask::ADD_FILE, AccessRules::default());
-    let unix = AccessRules { checks_traverse: true, ..windows.clone() };
-    let nfs = AccessRules { acls: AclDialect::Nfs4, ..windows.clone() };
-    let both = AccessRules { checks_traverse: true, ..nfs.clone() };
+    let unix = AccessRules { checks_traverse: true, ..windows };
+    let nfs = AccessRules { acls: AclDialect::Nfs4, ..windows };
+    let both = AccessRules { checks_traverse: true, ..nfs };
     let traversed = format!("{seen},traverse");
     for (rules, uid, lines, expected) in [
         (&windows, None, seen, true),
