@@ -14,9 +14,9 @@ const HEAD: &str = "\
 
 <!-- Written by `cargo xtask scoreboard` from the records in bench/runs. Do not edit this page: run a campaign, and write the page again. -->
 
-What was done to break the server, on which commit, and what was the result? [reliability.md](reliability.md) describes each campaign, and has the
-results of earlier runs, which were written down by hand. This page has the newest record of each campaign that was made of a commit without changed
-files.
+A *campaign* is a long test that tries to break the server. This page has the newest record of each campaign that ran on a commit without changed
+files: the commit, the size and the result. [reliability.md](reliability.md) describes each campaign, and has the results of earlier runs, which were
+written down by hand.
 
 ```sh
 cargo xtask NAME [--n N] [--seed N]   # runs a campaign of this size, and writes a record; exits with 1 if a check fails
@@ -69,9 +69,9 @@ pub(super) fn written(runs: &[Run]) -> String {
     let mut page = HEAD.to_owned();
     let newest: BTreeMap<String, &Run> =
         runs.iter().filter(|run| run.is("clean")).map(|run| (run.text("campaign"), run)).collect();
-    page.push_str("\n## Newest record of each campaign\n\n");
+    page.push_str("\n## Newest record of each campaign\n");
     if !newest.is_empty() {
-        page.push_str("| campaign | size | date, commit | minutes | result |\n|---|---|---|---|---|\n");
+        page.push_str("\n| campaign | size | date, commit | minutes | result |\n|---|---|---|---|---|\n");
     }
     // A campaign that failed comes first.
     let (passed, failed): (Vec<&Run>, Vec<&Run>) = newest.values().partition(|run| run.is("passed"));
@@ -95,7 +95,11 @@ pub(super) fn written(runs: &[Run]) -> String {
         .map(|campaign| format!("`{}` ({})", campaign.name, campaign.n))
         .collect();
     if !open.is_empty() {
-        let _ = writeln!(page, "\nWithout a record yet (in parentheses: the size): {}.", open.join(", "));
+        let _ = writeln!(
+            page,
+            "\nThese campaigns have no record yet. The number in parentheses is the number of cases of a full run: {}.",
+            open.join(", ")
+        );
     }
     judges(&mut page, runs);
     page
@@ -104,8 +108,9 @@ pub(super) fn written(runs: &[Run]) -> String {
 fn judges(page: &mut String, runs: &[Run]) {
     let of_judges = runs.iter().filter(|run| run.value.get("judges").is_some());
     let newest: BTreeMap<String, &Run> = of_judges.map(|run| (run.text("judges"), run)).collect();
-    page.push_str("\n## Newest record of the test suites of others\n\n");
-    page.push_str("| judges | suite | version | passed | skipped, with a reason | failed | date, commit |\n|---|---|---|---|---|---|---|\n");
+    page.push_str("\n## Newest record of the test suites of other projects\n\n");
+    page.push_str("`identity` has test suites of the Identity API, and `wire` of TLS, HTTP and WebDAV.\n\n");
+    page.push_str("| group | suite | version | passed | skipped, with a reason | failed | date, commit |\n|---|---|---|---|---|---|---|\n");
     for (group, run) in newest {
         for row in run.list("rows") {
             let text = |key: &str| row.get(key).and_then(Value::as_str).unwrap_or("–");
