@@ -3,6 +3,7 @@
 mod deciding;
 mod managing;
 mod remedies;
+mod reviewing;
 mod seeing;
 
 use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};

@@ -1,8 +1,6 @@
 //! Decisions about one target at a time.
 
-use super::{
-    Facts, NOW, acl, alice, case, case_with, everything, group_sid, memo, path, subject, token_of_alice,
-};
+use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::explain::{judge, rights};
 use crate::open::{AccessCheck, knows_roles, would};
@@ -12,7 +10,7 @@ use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
 use enfilade_facts::tables::{
     AccessRules, Assignment, AssignmentKey, Binding, FileFault, FileName, MirroredFile, Who,
 };
-use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, ProjectId, RolePath, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath, StorePath};
 use enfilade_facts::{Clocks, MirrorHealth, Refuse, Table};
 use enfilade_identity::{Principal, Reach, SetId};
 use expect_test::expect;
@@ -216,71 +214,6 @@ fn each_principal_and_store_is_admitted_for_itself() {
             assert_eq!(admits, expected, "{who} in {datastore}, round {round}");
         }
     }
-}
-
-#[test]
-fn each_principal_gets_its_own_ways() {
-    let facts = Facts::of("/datastore/tank/a alice DatastoreReader\n/datastore/tank/b bob DatastoreReader");
-    let memo = super::memo();
-    let bob = Principal { user: super::BOB, groups: Vec::new(), set: SetId(2), ..alice() };
-    for round in 0..2 {
-        for (principal, end) in [(alice(), "a"), (bob.clone(), "b")] {
-            let ways = case_with(&facts, &principal, &memo, |check| check.ways(&path("")).unwrap());
-            assert_eq!(ways.ends, [path(end)], "round {round}");
-        }
-    }
-}
-
-/// A review shows what a request for each right would get: a directory can withhold rights of its ACL, and its own directory can add one.
-#[test]
-fn a_review_shows_what_the_directories_give_and_withhold() {
-    let facts = Facts::of(POWER);
-    let (view, memo, tank) = (enfilade_facts::View::new(&facts), memo(), "tank".parse().unwrap());
-    let seen = "allow alice list,read-named-attributes,read-attributes,read-acl,add-file,delete";
-    let (making, windows) = (AccessMask::ADD_FILE, AccessRules::default());
-    let unix = AccessRules { checks_traverse: true, ..windows };
-    let nfs = AccessRules { acls: AclDialect::Nfs4, ..windows };
-    let both = AccessRules { checks_traverse: true, ..nfs };
-    let traversed = format!("{seen},traverse");
-    for (rules, uid, lines, expected) in [
-        (&windows, None, seen, true),
-        (&unix, None, seen, false),
-        (&unix, None, &*traversed, true),
-        (&nfs, None, seen, false),
-        (&nfs, Some(7), seen, true),
-        (&both, Some(7), seen, false),
-        (&both, None, &*traversed, false),
-    ] {
-        let (alice, target) = (Principal { uid, ..alice() }, subject(NodeKind::Directory, acl(&[lines])));
-        let (store, at) = ((&tank, rules), path("dir"));
-        let granted = rights(&view, NOW, &alice, store, (&at, &target, None), &memo).unwrap();
-        assert_eq!(granted.covers(making), expected, "{rules:?} {uid:?} {lines}");
-        assert!(granted.covers(AccessMask::LIST | AccessMask::DELETE), "{rules:?} {lines}: {granted}");
-        // The right to write a file has the same bit as the right to add a file to a directory.
-        let file = Subject { kind: NodeKind::File, ..target };
-        let granted = rights(&view, NOW, &alice, store, (&at, &file, None), &memo).unwrap();
-        assert!(granted.covers(AccessMask::WRITE_DATA), "{rules:?} {uid:?} {lines}");
-    }
-    let parent = |lines: &[&str]| subject(NodeKind::Directory, acl(lines));
-    let target = subject(NodeKind::File, acl(&["allow alice read"]));
-    for (parent, expected) in [
-        (None, false),
-        (Some(parent(&["allow alice full"])), true),
-        (Some(parent(&["allow alice read"])), false),
-    ] {
-        let (store, at) = ((&tank, &windows), path("file"));
-        let granted = rights(&view, NOW, &alice(), store, (&at, &target, parent.as_ref()), &memo).unwrap();
-        assert_eq!(granted.covers(AccessMask::DELETE), expected, "{parent:?}");
-        assert!(granted.covers(AccessMask::READ), "{granted}");
-    }
-}
-
-#[test]
-fn a_principal_knows_its_own_name_and_the_names_of_its_groups() {
-    let facts = Facts::of("");
-    let names = crate::known_names(&enfilade_facts::View::new(&facts), &alice()).unwrap();
-    let named = |sid, name: &str| (sid, name.to_owned());
-    assert_eq!(names, [named(alice().sid, "alice@local"), named(group_sid(), "@staff@local")]);
 }
 
 #[test]

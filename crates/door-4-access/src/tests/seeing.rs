@@ -165,6 +165,19 @@ fn what_is_known_of_somebody_serves_nobody_else() {
     assert!(told.len() >= 5, "they see different things: {told:?}");
 }
 
+#[test]
+fn each_principal_gets_its_own_ways() {
+    let facts = Facts::of("/datastore/tank/a alice DatastoreReader\n/datastore/tank/b bob DatastoreReader");
+    let memo = super::memo();
+    let bob = Principal { user: super::BOB, groups: Vec::new(), set: SetId(2), ..alice() };
+    for round in 0..2 {
+        for (principal, end) in [(alice(), "a"), (bob.clone(), "b")] {
+            let ways = case_with(&facts, &principal, &memo, |check| check.ways(&path("")).unwrap());
+            assert_eq!(ways.ends, [path(end)], "round {round}");
+        }
+    }
+}
+
 /// The kernel reports changes of the object, and reported none. The mode of the object is not part of its state, and an ACL that could not be read
 /// may be readable later. So both are read each time.
 #[test]
