@@ -14,8 +14,8 @@ const HEAD: &str = "\
 
 <!-- Written by `cargo xtask scoreboard` from the records in bench/runs. Do not edit this page: run a campaign, and write the page again. -->
 
-A *campaign* is a long test that tries to break the server. This page has the newest record of each campaign that ran on a commit without changed
-files: the commit, the size and the result. [reliability.md](reliability.md) describes each campaign, and has the results of earlier runs, which were
+A *campaign* is a long test that tries to break the server. This page shows, for each campaign, the newest run on a clean checkout (without
+uncommitted changes). [reliability.md](reliability.md) describes each campaign, and has the results of earlier runs, which were
 written down by hand.
 
 ```sh
@@ -97,7 +97,7 @@ pub(super) fn written(runs: &[Run]) -> String {
     if !open.is_empty() {
         let _ = writeln!(
             page,
-            "\nThese campaigns have no record yet. The number in parentheses is the number of cases of a full run: {}.",
+            "\nThese campaigns have no record yet (in parentheses: the size of a full run): {}.",
             open.join(", ")
         );
     }
@@ -109,7 +109,7 @@ fn judges(page: &mut String, runs: &[Run]) {
     let of_judges = runs.iter().filter(|run| run.value.get("judges").is_some());
     let newest: BTreeMap<String, &Run> = of_judges.map(|run| (run.text("judges"), run)).collect();
     page.push_str("\n## Newest record of the test suites of other projects\n\n");
-    page.push_str("`identity` has test suites of the Identity API, and `wire` of TLS, HTTP and WebDAV.\n\n");
+    page.push_str("In the column *group*, `identity` means test suites for the Identity API, and `wire` means test suites for TLS, HTTP and WebDAV.\n\n");
     page.push_str("| group | suite | version | passed | skipped, with a reason | failed | date, commit |\n|---|---|---|---|---|---|---|\n");
     for (group, run) in newest {
         for row in run.list("rows") {
