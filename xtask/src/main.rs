@@ -50,13 +50,13 @@ cargo xtask COMMAND
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   lending [--n N]       random chains of delegated credentials and calls of every route: none exceeds or outlives its first link
   messages [--json]     every text of the product that a person can see, with its file, line and function
-  mutants [--only PATH…] [--minutes N] [--shard K/N] [--again] [--interop] [--judges NAME…] [--seconds N] [--jobs N]
+  mutants [--only PATH…] [--minutes N] [--shard K/N] [--again] [--accepted] [--interop] [--judges NAME…] [--seconds N] [--jobs N]
           [--build] [--report] [--json]
                         small changes of doors, passage, facts and sources, each switched on alone: a test fails, or xtask/mutants.toml
                         says why no test has to fail; needs cargo-mutants. What xtask/mutants.jsonl says of a file whose code did not change is
-                        not run again; --again runs survivors once more, --interop judges them by the binary, too, --judges NAME by
-                        programs of that name only, --seconds N by tests that take no longer, --jobs N several at once, --build
-                        builds and judges nothing, --report runs nothing
+                        not run again; --again runs survivors without a reason once more, --accepted every survivor, --interop judges
+                        them by the binary, too, --judges NAME by programs of that name only, --seconds N by tests that take no
+                        longer, --jobs N several at once, --build builds and judges nothing, --report runs nothing
   operations [--n N]    servers are killed while they count operations: running servers are counted, no operation begins in a closed datastore
   power-cuts [--n N]    power cuts at any moment: of N states that a disk may have kept, each has everything acknowledged and nothing incomplete
   race [--n N]          servers and the command line on one directory: no grant after a revocation

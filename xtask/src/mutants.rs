@@ -41,8 +41,10 @@ struct Asked {
     minutes: Option<u64>,
     shard: Option<(usize, usize)>,
     json: bool,
-    /// Judge survivors again, because new tests were written.
+    /// Judge survivors without a reason again, because new tests were written.
     again: bool,
+    /// Judge every survivor again, also those with a reason.
+    accepted: bool,
     /// Also judge survivors by the tests of the binary.
     interop: bool,
     /// Parts of the names of the test programs that judge; if empty, all test programs judge.
@@ -71,7 +73,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let mut results = Results::read(&kept, &place.root.join("log.jsonl"), &mutants)?;
     let chosen = chosen(&mutants, &asked);
     if !asked.report {
-        work(&place, &mutants, &chosen, &mut results, &asked)?;
+        work(&place, &mutants, &chosen, &mut results, &reasons, &asked)?;
     }
     say(&chosen, &results, &reasons, asked.json);
     let wrong = results::wrong(&mutants, &chosen, &results, &reasons);
@@ -101,6 +103,7 @@ fn asked(words: &[&str]) -> Result<Asked, String> {
             }
             "--json" => asked.json = true,
             "--again" => asked.again = true,
+            "--accepted" => asked.accepted = true,
             "--interop" => asked.interop = true,
             "--judges" => asked.judges.push(value()?.to_owned()),
             "--seconds" => {
@@ -114,7 +117,7 @@ fn asked(words: &[&str]) -> Result<Asked, String> {
             "--build" => asked.build = true,
             "--report" => asked.report = true,
             other => {
-                let known = "--only, --minutes, --shard, --again, --interop, --judges, --seconds, --jobs, --build, --report and --json";
+                let known = "--only, --minutes, --shard, --again, --accepted, --interop, --judges, --seconds, --jobs, --build, --report and --json";
                 return Err(format!("no option `{other}`; known are {known}"));
             }
         }
@@ -147,12 +150,16 @@ fn work(
     mutants: &[Mutant],
     chosen: &[&Mutant],
     results: &mut Results,
+    reasons: &[results::Reason],
     asked: &Asked,
 ) -> Result<(), String> {
     let began = Instant::now();
+    let is_accepted = |mutant: &Mutant| reasons.iter().any(|reason| reason.is_of(mutant));
+    let is_asked_again =
+        |mutant: &Mutant| asked.accepted || ((asked.again || asked.interop) && !is_accepted(mutant));
     let is_open = |results: &Results, mutant: &Mutant| match results.of(mutant) {
         None => true,
-        Some(found) => !found.alone && found.outcome.survives() && (asked.again || asked.interop),
+        Some(found) => !found.alone && found.outcome.survives() && is_asked_again(mutant),
     };
     // All mutants of a file are built, so that a run that continues can use the programs of the previous run.
     let files: HashSet<&str> =
@@ -288,6 +295,7 @@ mod tests {
             (&["--shard", "5/4"], false),
             (&["--minutes", "many"], false),
             (&["--jobs", "2", "--seconds", "10"], true),
+            (&["--again", "--accepted"], true),
             (&["--jobs", "0"], false),
             (&["--only"], false),
             (&["--all"], false),
