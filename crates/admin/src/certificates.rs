@@ -3,12 +3,14 @@
 mod index;
 mod listing;
 mod shown;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod usable;
 
 pub use index::{IndexUse, LeafIndex};
-pub use listing::{CertificateTerms, LinePolicy};
+pub use shown::LinePolicy;
+pub use terms::CertificateTerms;
 
 use enfilade_sources::files::certificates::{
     Engine, Identity, Threads, WholeBundle, bundles_of_companion, engine, files_of_kinds, identity_of,

@@ -5,6 +5,7 @@ mod application_credentials;
 mod blobs;
 mod bootstrap;
 mod catalog;
+mod catalog_commands;
 mod delegations;
 mod describe;
 mod domain_configs;
@@ -36,9 +37,10 @@ pub use application_credentials::{
 };
 pub use blobs::{create_blob, delete_blob, random_id, update_blob, use_passcode};
 pub use bootstrap::{Bootstrap, bootstrap};
-pub use catalog::{
+pub use catalog::save_endpoint;
+pub use catalog_commands::{
     AddedService, CatalogEntry, CatalogSummary, add_endpoint, add_region, add_service, find_service,
-    list_catalog, remove_endpoint, remove_service, save_endpoint,
+    list_catalog, remove_endpoint, remove_service,
 };
 pub(crate) use delegations::forget_delegation;
 pub use delegations::lineage_of;

@@ -2,22 +2,19 @@
 //! policy. Lines without options, and certificates of a directory, have the usual policy ([`Policy::usual`]).
 
 use crate::bundle::Bundle;
+use crate::client_verifier::verifier;
 use crate::crt_list::{Options, Verify};
-use crate::leaf::pem_fault;
 use crate::ready::{Nothing, Ready};
 use crate::revocation_list::RevocationList;
 use crate::tickets::Tickets;
 use aws_lc_rs::digest;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
-use rustls::{
-    CertRevocationListError, CertificateError, Error, RootCertStore, ServerConfig, SupportedCipherSuite,
-    SupportedProtocolVersion,
-};
+use rustls::{CertificateError, Error, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -245,84 +242,6 @@ fn versions(options: &Options) -> Result<Vec<&'static SupportedProtocolVersion>,
         ),
         false => Ok(spoken),
     }
-}
-
-fn verifier(
-    provider: &Arc<CryptoProvider>,
-    [named, silent]: [&[u8]; 2],
-    revoked: Option<(&str, &[u8])>,
-    is_required: bool,
-    names: bool,
-) -> Result<(Arc<dyn ClientCertVerifier>, Vec<RevocationList>), String> {
-    let mut roots = RootCertStore::empty();
-    let mut add = |pem: &[u8]| -> Result<(), String> {
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|why| {
-                format!("the `ca-file` or `ca-verify-file` cannot be read: {}", pem_fault(&why))
-            })?;
-            roots.add(certificate).map_err(|why| {
-                format!("a certificate in the `ca-file` or `ca-verify-file` cannot be used: {why}")
-            })?;
-        }
-        Ok(())
-    };
-    add(named)?;
-    add(silent)?;
-    if roots.is_empty() {
-        return Err("the `ca-file` or `ca-verify-file` contains no certificate of an authority".into());
-    }
-    let hints: Vec<_> = CertificateDer::pem_slice_iter(named).flatten().collect();
-    let crls: Vec<CertificateRevocationListDer<'static>> =
-        CertificateRevocationListDer::pem_slice_iter(revoked.map_or(&[][..], |(_, pem)| pem))
-            .collect::<Result<_, _>>()
-            .map_err(|why| format!("the `crl-file` cannot be read: {}", pem_fault(&why)))?;
-    let has_crls = !crls.is_empty();
-    if revoked.is_some() && !has_crls {
-        return Err("there is no revocation list in PEM form (`BEGIN X509 CRL`) in the `crl-file`, so no revoked certificate would be refused".into());
-    }
-    let trusted: Vec<_> =
-        [named, silent].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem).flatten()).collect();
-    let lists = crls.iter().filter_map(|list| RevocationList::read(list, &trusted)).collect();
-    let is_old = crls.iter().any(|list| !RevocationList::has_extensions(list));
-    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .with_crls(crls)
-        .clear_root_hint_subjects();
-    if names {
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(hints);
-        builder = builder.add_root_hint_subjects(store.subjects());
-    }
-    if !is_required {
-        builder = builder.allow_unauthenticated();
-    }
-    if has_crls {
-        // Only the leaf certificates of clients are looked up in the revocation lists. If the list of an authority has expired, every client
-        // certificate of this authority is refused.
-        builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
-    }
-    let verifier = builder.build().map_err(|why| match (why, revoked) {
-        (VerifierBuilderError::InvalidCrl(why), Some((path, _))) => unusable_list(path, is_old, &why),
-        (why, _) => format!("clients' certificates cannot be checked: {why}"),
-    })?;
-    Ok((verifier, lists))
-}
-
-/// The error for a revocation list that the TLS library does not accept.
-fn unusable_list(path: &str, is_old: bool, why: &CertRevocationListError) -> String {
-    let (what, next) = match why {
-        _ if is_old => (
-            "has X.509 version 1, or no CRL number".to_owned(),
-            "set `crlnumber` in the `openssl` configuration of the CA, and make the list again with `openssl ca -gencrl`",
-        ),
-        CertRevocationListError::UnsupportedDeltaCrl => {
-            ("contains only the changes of another list (delta)".to_owned(), "install the complete list")
-        }
-        CertRevocationListError::ParseError | CertRevocationListError::Other(_) => {
-            ("cannot be parsed".to_owned(), "install the list of the authority again")
-        }
-        other => (format!("is not supported ({other:?})"), "install another list of the authority"),
-    };
-    format!("`crl-file {path}`: a revocation list in the file {what}, so the file cannot be used; {next}")
 }
 
 #[cfg(test)]

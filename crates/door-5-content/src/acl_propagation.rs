@@ -7,7 +7,8 @@
 use crate::acl_write::{self, Properties};
 use crate::node::Node;
 use crate::refuse::Refusal;
-use crate::tree_walk::{Failed, Member, Met, TreeBudget, TreePath, TreeWalk};
+use crate::tree_budget::TreeBudget;
+use crate::tree_walk::{Failed, Member, Met, TreePath, TreeWalk};
 use enfilade_access::{
     BadAcl, NodeKind, PropagationPermit, SecurityDescriptor, StoredAcl, Subject, propagated,
 };

@@ -6,7 +6,8 @@
 use crate::patience::Blocking;
 use crate::refuse::Refusal;
 use crate::root::Root;
-use crate::tree_walk::{TreeBudget, TreeWalk};
+use crate::tree_budget::TreeBudget;
+use crate::tree_walk::TreeWalk;
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::StorePath;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,10 +2,12 @@
 
 mod addresses;
 mod admission;
+mod client_progress;
 mod connection;
 mod lifecycle;
 mod fields;
 mod heads;
+mod huffman;
 mod lingering;
 mod progress;
 mod proxied;

@@ -22,6 +22,7 @@ mod oauth2;
 mod oauth_signature;
 mod mapping_rules;
 mod policies;
+mod project_tags;
 mod projects;
 mod receipts;
 mod render;

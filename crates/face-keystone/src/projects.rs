@@ -1,15 +1,15 @@
-//! Projects: a tree in each domain, and their tags.
+//! Projects: a tree in each domain.
 
-use super::listing::{self, Filters};
+use super::listing::Filters;
+use super::project_tags::{TagFilters, unique};
 use super::request_body::{RequestBody, invalid};
 use super::resource::{
-    InDomain, Record, Resource, Selection, Store, answer, created, delete, described, list, no_domain,
-    unless_immutable, update,
+    InDomain, Record, Resource, Selection, Store, answer, created, delete, described, list, no_domain, update,
 };
 use super::schema::{Schema, Type};
-use super::{ApiError, ApiResponse, Call, Outcome, acting_domains, query, users};
+use super::{ApiError, Call, Outcome, acting_domains, query, users};
 use enfilade_admin::Error;
-use enfilade_admin::keystone::{RecordId, parents_of, save, scopes_of, subtree_of};
+use enfilade_admin::keystone::{RecordId, parents_of, scopes_of, subtree_of};
 use enfilade_facts::tables::{Domain, NameKind, Project, ResourceKind};
 use enfilade_facts::vocabulary::{DomainId, ProjectId};
 use enfilade_passage::{About, ApiPermit, Other};
@@ -218,28 +218,6 @@ fn relatives(
     })
 }
 
-/// The filters `tags`, `tags-any`, `not-tags` and `not-tags-any`.
-struct TagFilters([Option<Vec<String>>; 4]);
-
-impl TagFilters {
-    fn of(call: &Call) -> Self {
-        let names = ["tags", "tags-any", "not-tags", "not-tags-any"];
-        TagFilters(names.map(|name| {
-            Some(listing::plain(query(&call.head, name)?).split(',').map(str::to_owned).collect())
-        }))
-    }
-
-    fn hold(&self, tags: &[String]) -> bool {
-        let TagFilters([all, any, not_all, not_any]) = self;
-        let has_all = |wanted: &Vec<String>| wanted.iter().all(|tag| tags.contains(tag));
-        let has_any = |wanted: &Vec<String>| wanted.iter().any(|tag| tags.contains(tag));
-        all.as_ref().is_none_or(has_all)
-            && any.as_ref().is_none_or(has_any)
-            && !not_all.as_ref().is_some_and(has_all)
-            && !not_any.as_ref().is_some_and(has_any)
-    }
-}
-
 /// Lists the projects on which a user has a role.
 pub(super) fn of_user(call: &mut Call) -> Outcome {
     let (user, domain) = users::of_path(call, 0)?;
@@ -267,92 +245,4 @@ fn tree_of_ids(id: &ProjectId, all: &[(ProjectId, Project)]) -> Value {
     let children = all.iter().filter(|(_, row)| row.parent.as_ref() == Some(id));
     let each: Map<String, Value> = children.map(|(id, _)| (id.to_string(), tree_of_ids(id, all))).collect();
     if each.is_empty() { Value::Null } else { Value::Object(each) }
-}
-
-fn unique(tags: Vec<String>) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    for tag in tags {
-        if !kept.contains(&tag) {
-            kept.push(tag);
-        }
-    }
-    kept
-}
-
-pub(super) fn list_tags(call: &mut Call) -> Outcome {
-    let (Record { row, .. }, _) = Project::found(call)?;
-    Ok(ApiResponse::json(StatusCode::OK, &json!({ "tags": row.tags })))
-}
-
-pub(super) fn has_tag(call: &mut Call) -> Outcome {
-    let (Record { row, .. }, _) = Project::found(call)?;
-    let tag = call.decoded(1);
-    if row.tags.contains(&tag) {
-        Ok(ApiResponse::no_content())
-    } else {
-        Err(ApiError::missing("project tag", &tag))
-    }
-}
-
-fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<Vec<String>, ApiError> {
-    let (project, permit) = Project::found(call)?;
-    unless_immutable(&project, None)?;
-    let tag = call.decoded(1);
-    let saved = call.save(&permit, |ctx| {
-        save(ctx, &RecordId::Existing(project.id), &|before: Option<(&Project, &str)>| {
-            let (row, extra) = before.ok_or_else(|| invalid("the project was removed"))?;
-            let mut row = row.clone();
-            match edit(&mut row.tags) {
-                true => Ok((row, extra.to_owned())),
-                false => Err(Error::Missing { what: "project tag", name: tag.clone(), hint: "" }),
-            }
-        })
-    })?;
-    Ok(saved.row.tags)
-}
-
-pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // The rule is judged before the body is parsed, so that a caller without the right is refused with any body.
-    Project::found(call)?;
-    let body = call.json()?;
-    // Keystone removes the blanks at the ends of tags in the two calls that set tags, but not in the body of a project.
-    let text = |tag: &Value| tag.as_str().map(|tag| tag.trim().to_owned());
-    let tags = body.get("tags").and_then(Value::as_array);
-    let tags = tags.and_then(|tags| tags.iter().map(text).collect::<Option<Vec<_>>>());
-    let expected = || ApiError::invalid("Expecting to find tags, a list of strings, in the body.");
-    let tags = unique(tags.ok_or_else(expected)?);
-    let tags = set_tags(call, |own| {
-        own.clone_from(&tags);
-        true
-    })?;
-    Ok(ApiResponse::json(StatusCode::OK, &json!({ "tags": tags })))
-}
-
-pub(super) fn put_tag(call: &mut Call) -> Outcome {
-    let tag = call.decoded(1).trim().to_owned();
-    set_tags(call, |own| {
-        if !own.contains(&tag) {
-            own.push(tag.clone());
-        }
-        true
-    })?;
-    Ok(ApiResponse::new(StatusCode::CREATED, enfilade_faces::Body::empty()))
-}
-
-pub(super) fn delete_tag(call: &mut Call) -> Outcome {
-    let tag = call.decoded(1);
-    set_tags(call, |own| {
-        let before = own.len();
-        own.retain(|one| *one != tag);
-        own.len() < before
-    })?;
-    Ok(ApiResponse::no_content())
-}
-
-pub(super) fn delete_tags(call: &mut Call) -> Outcome {
-    set_tags(call, |own| {
-        own.clear();
-        true
-    })?;
-    Ok(ApiResponse::no_content())
 }

@@ -2,6 +2,7 @@
 
 mod above;
 mod access_control;
+mod blocking_work;
 mod conditions;
 mod content_type;
 mod digest;
@@ -25,6 +26,7 @@ mod transfer;
 mod xml;
 mod xml_names;
 
+use blocking_work::{CancelOnDrop, blocking, blocking_failure};
 use conditions::RequestConditions;
 use enfilade_faces::{
     Aim, Answer, Body, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Route,
@@ -32,13 +34,11 @@ use enfilade_faces::{
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{Blocking, Refusal, Share, Visit};
+use enfilade_passage::{Blocking, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const PREFIX: &str = "/dav/";
 const METHODS: &str = "OPTIONS, PROPFIND, PROPPATCH, GET, HEAD, PUT, MKCOL, DELETE, COPY, MOVE, LOCK, UNLOCK";
@@ -224,54 +224,6 @@ fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
 fn methods_beside(method: &str) -> HeaderValue {
     let others: Vec<&str> = METHODS.split(", ").filter(|one| *one != method).collect();
     HeaderValue::from_str(&others.join(", ")).unwrap_or(HeaderValue::from_static(METHODS))
-}
-
-/// Runs work that waits for the file system on a blocking thread, within the user's share of threads.
-async fn blocking<R: Send + 'static>(
-    share: Share,
-    work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
-) -> Result<R, Failure> {
-    blocking_failure(share, move || Ok(work()?)).await
-}
-
-/// As [`blocking`], for work that may also find an error of the request.
-async fn blocking_failure<R: Send + 'static>(
-    share: Share,
-    work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
-) -> Result<R, Failure> {
-    let turn = share.turn().await;
-    // The work occupies a thread of the user's share until the work ends, even if the client disconnects.
-    let work = move || {
-        let _turn = turn;
-        work()
-    };
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
-}
-
-/// Cancels the work of a request when it is dropped with the request.
-#[derive(Default)]
-pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
-
-/// Shows whether the request was dropped.
-#[derive(Clone)]
-pub(crate) struct CancelToken(Arc<AtomicBool>);
-
-impl CancelOnDrop {
-    pub(crate) fn token(&self) -> CancelToken {
-        CancelToken(Arc::clone(&self.0))
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl CancelToken {
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// A response without content.

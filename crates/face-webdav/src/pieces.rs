@@ -1,6 +1,6 @@
 //! Reads a file's content in pieces. A piece is read only when the channel has a slot for it and the user still may read.
 
-use super::blocking;
+use super::blocking_work::blocking;
 use bytes::Bytes;
 use enfilade_faces::{Connection, Cut, Failure, Trace};
 use enfilade_passage::{Reading, Refusal, Turn};

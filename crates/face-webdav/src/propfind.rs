@@ -2,10 +2,11 @@
 //! remaining directories are kept.
 
 use super::access_control::Control;
+use super::blocking_work::{blocking, blocking_failure};
 use super::content_type::{self, InTurn};
 use super::multistatus::{self, Form, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
-use super::{Call, ResourcePath, blocking, blocking_failure, end, href};
+use super::{Call, ResourcePath, end, href};
 use bytes::Bytes;
 use enfilade_faces::{
     Aim, Answer, Body, Cut, Failure, RequestError, Trace, UNCOUNTED_BYTES, collect_xml, counted, percent,

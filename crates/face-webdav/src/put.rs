@@ -1,8 +1,9 @@
 //! PUT: writes a hidden file, then renames it in one step.
 
+use super::blocking_work::{blocking, blocking_failure};
 use super::conditions::RequestConditions;
 use super::digest::{self, Running};
-use super::{Call, blocking, blocking_failure, empty, end};
+use super::{Call, empty, end};
 use enfilade_faces::{Aim, Answer, Failure, Received, RequestError, Trace};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::OperationKind;

@@ -1,8 +1,9 @@
 //! COPY and MOVE (RFC 4918 §9.8 and §9.9).
 
+use super::blocking_work::{CancelOnDrop, blocking_failure};
 use super::conditions::{RequestConditions, resource_of};
 use super::multistatus::failed_members;
-use super::{Call, CancelOnDrop, blocking_failure, empty, end};
+use super::{Call, empty, end};
 use enfilade_faces::{Aim, Answer, Failure, RequestError};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Placed, Placing};

@@ -9,7 +9,8 @@
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
 
-use crate::change::{AuditRecord, Change, Effect, Expected};
+use crate::audit::AuditRecord;
+use crate::change::{Change, Effect, Expected};
 use crate::codec::{self, Reader};
 use crate::error::{CommitError, SourceError};
 use crate::format::FORMAT;

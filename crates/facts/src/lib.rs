@@ -5,6 +5,7 @@
 
 mod after;
 mod assigned;
+mod audit;
 pub mod change;
 pub mod clocks;
 pub mod codec;
@@ -29,7 +30,8 @@ pub mod vocabulary;
 pub mod written;
 
 pub use after::After;
-pub use change::{AuditRecord, Change, Effect, Expect, Expected, Requester};
+pub use audit::{AuditRecord, Requester};
+pub use change::{Change, Effect, Expect, Expected};
 pub use clocks::{Clocks, MirrorHealth};
 pub use error::{CommitError, SourceError};
 pub use horizon::{Horizon, LastMarks, Passed};

@@ -1,6 +1,7 @@
 //! The interface of a source: it gives views to callers and commits changes.
 
-use crate::change::{Change, Effect, Requester};
+use crate::audit::Requester;
+use crate::change::{Change, Effect};
 use crate::error::{CommitError, SourceError};
 use crate::revision::At;
 use crate::view::View;

@@ -1,18 +1,16 @@
-//! Locks and dead properties of WebDAV. A lock prevents a change unless the visitor took the lock and the request has the token of the lock. If there
-//! are several shared locks, the token of one of them is enough.
+//! Locks of WebDAV. A lock prevents a change unless the visitor took the lock and the request has the token of the lock. If there are several shared
+//! locks, the token of one of them is enough.
 
 use crate::house::House;
+use crate::lock_owners::to_lock;
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
-use crate::walk::{Found, Stay};
+use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind};
 use enfilade_content::{
-    Blocking, Lock, LockAsk, LockToken, Locks, Member, Met, Node, Property, PropertyChange,
-    Refusal as Content, Touches,
+    Blocking, Lock, LockAsk, LockToken, Locks, Member, Met, Node, Refusal as Content, Touches,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
-
-use crate::lock_owners::to_lock;
 use std::sync::Arc;
 
 /// The terms of a lock that a client asks for.
@@ -26,19 +24,6 @@ pub struct LockTerms {
     pub said: String,
     /// The timeout, in seconds.
     pub seconds: i64,
-}
-
-/// The state of a path. The conditions of a request are checked against the state of its path.
-#[derive(Clone, Debug, Default)]
-pub struct PathState {
-    /// Whether the path leads to an object that the visitor may see.
-    pub is_there: bool,
-    /// The state of a file, for entity tags. For a directory this is `None`: its state would also change with members that the visitor may not see.
-    pub validator: Option<String>,
-    /// When the content of a file was written, in seconds since the epoch.
-    pub modified: Option<i64>,
-    /// The tokens of the locks that cover the path.
-    pub tokens: Vec<LockToken>,
 }
 
 /// A lock in the form in which it is shown to a visitor.
@@ -118,27 +103,6 @@ impl Stay {
     pub fn is_locked_anywhere(&self, path: &StorePath) -> Result<bool, Refusal> {
         let (locks, name) = (self.locks(), self.datastore.name());
         Ok(locks.any_beneath(name, path)? || !locks.covering(name, path)?.is_empty())
-    }
-
-    /// The state of a path, on which the conditions of a request are judged.
-    ///
-    /// # Errors
-    /// When the locks cannot be read, or door 2 or 3 no longer admits the visitor.
-    pub fn state_of(&mut self, path: &StorePath) -> Result<PathState, Refusal> {
-        let found = match self.find(path, AccessMask::NONE, Blocking) {
-            Ok(found) => Some(found),
-            // A hidden object looks absent: the state of its path says only that there is no object.
-            Err(Refusal::Content(_) | Refusal::Access(_)) => None,
-            Err(why) => return Err(why),
-        };
-        // If the visitor sees no object at the path, only the tokens of locks on directories above it are returned.
-        let is_known = |lock: &Lock| found.is_some() || lock.path != *path;
-        let tokens = self.locks_on(path)?.into_iter().filter(is_known).map(|lock| lock.token).collect();
-        let is_there = found.is_some();
-        let file = found.filter(|found| found.kind() == NodeKind::File);
-        let state = file.map(|file| (file.node.meta().validator(), file.node.meta().modified.0));
-        let (validator, modified) = state.unzip();
-        Ok(PathState { is_there, validator, modified, tokens })
     }
 
     /// Takes a lock. If the path leads to no object, creates an empty file (RFC 4918 §7.3). Also returns whether a file was created.
@@ -315,36 +279,5 @@ impl Stay {
             Err(_) if !self.counts(&lock)? => Ok(()),
             Err(why) => Err(why),
         }
-    }
-
-    /// The dead properties of an object; none if the visitor may not read them.
-    ///
-    /// # Errors
-    /// When the properties cannot be read.
-    pub fn properties(&self, found: &Found) -> Result<Vec<Property>, Refusal> {
-        match found.granted().covers(AccessMask::READ_NAMED_ATTRIBUTES) {
-            true => Ok(enfilade_content::properties(found.permit(), &found.node)?),
-            false => Ok(Vec::new()),
-        }
-    }
-
-    /// Changes dead properties, all or none.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5.
-    pub fn change_properties(
-        &mut self,
-        path: &StorePath,
-        changes: &[PropertyChange],
-        tokens: &[LockToken],
-    ) -> Result<(), Refusal> {
-        let found = self.find(path, AccessMask::WRITE_NAMED_ATTRIBUTES, Blocking)?;
-        self.unless_locked(path, Touches::Content, tokens)?;
-        enfilade_content::change_properties(found.permit(), &found.node, changes, || {
-            self.unless_locked(path, Touches::Content, tokens)?;
-            self.if_still()?;
-            // If the path now leads to another object, that object does not have the new properties, so the request is refused.
-            Ok(self.root.still_leads_to(path, &found.node)?)
-        })
     }
 }

@@ -6,9 +6,10 @@
 //! judges logins with several methods, `tickets.rs` issues login tickets. `handles.rs` defines what the server keeps in memory for each datastore,
 //! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and
 //! checks the directories above the target. `verbs.rs` reads and uploads files, and makes directories. `listing.rs` lists directories, `ways.rs`
-//! shows the way to a shared folder, and `entry.rs` defines one entry of such a listing. `trees.rs` works on whole trees. `holding.rs` contains locks
-//! and properties. `lock_owners.rs` ends a lock whose owner may no longer change the locked resource. `explain.rs` and `review.rs` say what the doors
-//! would answer. `audit.rs` defines the one event that every request records.
+//! shows the way to a shared folder, and `entry.rs` defines one entry of such a listing. `trees.rs` works on whole trees. `holding.rs` contains
+//! locks, and `properties.rs` properties. `path_state.rs` reads what the conditions of a request are judged on. `lock_owners.rs` ends a lock whose
+//! owner may no longer change the locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the one event
+//! that every request records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
 //! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.
@@ -25,6 +26,8 @@ mod ways;
 mod listing;
 mod trees;
 mod holding;
+mod path_state;
+mod properties;
 mod lock_owners;
 mod house;
 mod handles;
@@ -71,10 +74,11 @@ pub use credential::{Credential, TicketAsk};
 pub use entry::{COLLECTION, Entry};
 pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};
-pub use holding::{LockTerms, PathState, ShownLock};
+pub use holding::{LockTerms, ShownLock};
 pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};
 pub use listing::Listing;
 pub use logins::{Arrival, IssuedReceipt};
+pub use path_state::PathState;
 pub use penalties::{Penalties, Penalty, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Door 1 judged at the TLS handshake (`enfilade/src/listen/connection.rs`). Door 5 acts on what is granted here (`verbs.rs`, `listing.rs`,
-//! `trees.rs`, `holding.rs`).
+//! `trees.rs`, `holding.rs`, `properties.rs`).
 //!
 //! Every view is used in one short synchronous block. A permit contains the revision at which it was granted. When a later view has another revision,
 //! the earlier doors are asked again. Asking a door again takes some tens of nanoseconds, if the changed facts do not affect the decision of the

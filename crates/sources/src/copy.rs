@@ -6,120 +6,27 @@
 //! until it has read the last record.
 
 mod body;
+mod error;
 mod gather;
+mod origin;
 
+pub use error::CopyError;
 pub use gather::{Gathered, Views};
+pub use origin::Origin;
 
 use body::Body;
+use enfilade_facts::Table;
 use enfilade_facts::codec::{self, Reader, Writer};
-use enfilade_facts::format::{FORMAT, bring_up};
-use enfilade_facts::journal::{Identity, IdentityKey};
+use enfilade_facts::format::bring_up;
 use enfilade_facts::tables::{Fact, Key, RowVisitor};
-use enfilade_facts::{SourceError, Table, View};
+use origin::{BACKUP, DUMP, first_line};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Read, Write};
 
-/// The format number in copies of stores of format 2. In a copy with this number, the field `revision` contains LMDB's transaction id, and the field
-/// `change` contains the revision.
-const FORMAT_OF_2: u32 = 1;
-
-const BACKUP: &str = "backup";
-const DUMP: &str = "dump";
-/// The greatest length of the first line, in bytes.
-const LINE_BYTES_MAX: u64 = 4096;
-
-/// The store from which a copy was made, and the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Origin {
-    /// The kind of copy: `backup` or `dump`.
-    pub enfilade_facts: String,
-    /// The format of the store: the form of its records. This program does not read a newer format than its own.
-    pub format: u32,
-    /// The id of the store.
-    pub store: String,
-    /// The revision of the facts. After a restore of the copy, the store has a later revision.
-    pub revision: u64,
-    /// In copies of stores of format 2, the revision.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    change: Option<u64>,
-    /// The time of the copy, in seconds since the epoch.
-    pub unix_seconds: i64,
-    /// The number of records in the copy.
-    pub records: u64,
-    /// Whether the copy contains secrets and hashes of secrets.
-    pub secrets: bool,
-}
-
 /// A record without its header: table, key and value.
 pub type Record = (Table, Vec<u8>, Vec<u8>);
-
-/// A copy could not be made or read.
-#[derive(Debug, thiserror::Error)]
-pub enum CopyError {
-    /// The file could not be read or written.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The facts could not be read.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// The file is malformed.
-    #[error("{0}")]
-    Malformed(String),
-}
-
-impl Origin {
-    /// Describes a backup of the view: its store, its revision and its time.
-    fn of(view: &View<'_>, unix_seconds: i64) -> Result<Self, SourceError> {
-        let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
-        let identity = view.get::<Identity>(&IdentityKey)?;
-        let format = identity.map_or(FORMAT, |identity| identity.format);
-        let head = view.head()?;
-        // A copy of a store of format 2 has the fields that programs of that format write and read.
-        let (format, revision, change) = match format {
-            2 => (FORMAT_OF_2, head.commit, Some(head.revision.0)),
-            format => (format, head.revision.0, None),
-        };
-        Ok(Origin {
-            enfilade_facts: BACKUP.to_owned(),
-            format,
-            store: view.at().store.to_string(),
-            revision,
-            change,
-            unix_seconds,
-            records: counts.sum::<Result<u64, _>>()?,
-            secrets: true,
-        })
-    }
-
-    fn read(line: &[u8], kind: &str) -> Result<Self, CopyError> {
-        let what = |why: String| {
-            CopyError::Malformed(format!("the input cannot be read as a {kind} of Enfilade facts: {why}"))
-        };
-        if !line.ends_with(b"\n") && line.len() < LINE_BYTES_MAX as usize {
-            return Err(body::cut(kind));
-        }
-        let mut origin: Origin =
-            serde_json::from_slice(line).map_err(|why| what(format!("line 1: {why}")))?;
-        if origin.enfilade_facts != kind {
-            return Err(what(format!("the input is a {}", origin.enfilade_facts)));
-        }
-        if FORMAT < origin.format {
-            return Err(what(format!(
-                "the input has format {}, and this program reads formats up to {FORMAT}. Use a newer version of enfilade",
-                origin.format
-            )));
-        }
-        if origin.format == FORMAT_OF_2 {
-            origin.revision =
-                origin.change.take().ok_or_else(|| what("line 1: the field `change` is missing".into()))?;
-            origin.format = 2;
-        }
-        Ok(origin)
-    }
-}
 
 /// A function that is called with the progress so far and with the total, in records or bytes.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -155,12 +62,6 @@ pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyErro
         Ok(Some((table, key, value)))
     };
     Ok(Copy { origin, records: Box::new(std::iter::from_fn(move || next().transpose())) })
-}
-
-fn first_line(from: &mut impl BufRead, kind: &str) -> Result<Origin, CopyError> {
-    let mut line = Vec::new();
-    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-    Origin::read(&line, kind)
 }
 
 impl Gathered {

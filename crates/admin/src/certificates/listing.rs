@@ -1,72 +1,16 @@
 //! The list of certificate files, each with its TLS options, from a directory or a crt-list.
 
+use super::terms::CertificateTerms;
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
-    bundles_of_companion, files_of_kinds, is_certificate, list, list_authorities, passed_over, read_text,
-    with_companions,
+    bundles_of_companion, files_of_kinds, is_certificate, list, passed_over, read_text, with_companions,
 };
-use enfilade_tls::{
-    CertificateFile, CrtList, Digest, DigestedLeaf, Issuers, Line, Options, Policy, Tickets, Verify,
-};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use enfilade_tls::{CertificateFile, CrtList, Digest, DigestedLeaf, Line, Options, Policy};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Settings that all certificates share.
-#[derive(Clone, Debug)]
-pub struct CertificateTerms {
-    pub(super) tickets: Tickets,
-    pub(super) usual: Arc<Policy>,
-    pub(super) issuers: Arc<Issuers>,
-}
-
-impl CertificateTerms {
-    /// Settings with the given keys of TLS session tickets. If a bundle contains only a leaf, the issuers of the leaf are added from the directory
-    /// `issuers`.
-    ///
-    /// # Errors
-    /// When the TLS library refuses its own defaults, or the directory cannot be read.
-    pub fn new(tickets: Tickets, issuers: Option<&Path>) -> Result<Self, String> {
-        let mut known = Issuers::default();
-        if let Some(directory) = issuers {
-            let said = |what: &Path, why: String| format!("`[tls] issuers`: `{}`: {why}", what.display());
-            let names = list_authorities(directory).map_err(|why| said(directory, why.to_string()))?;
-            for path in names.iter().map(|name| directory.join(name)) {
-                let pem = read_text(&path).map_err(|why| said(&path, why.to_string()))?;
-                known.add(&pem).map_err(|why| said(&path, why))?;
-            }
-        }
-        let usual = Arc::new(Policy::usual(&tickets)?);
-        Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known) })
-    }
-}
-
-/// The number of a line of a crt-list, and its policy, or the reason why its options cannot be used.
-pub type LinePolicy = (u32, Result<Arc<Policy>, String>);
-
-impl CertificatePlace {
-    /// The lines of a crt-list whose policy asks clients for certificates. Of lines with the same options, only the first one is returned. A
-    /// directory has no lines.
-    ///
-    /// # Errors
-    /// When the list cannot be read.
-    pub fn lines_that_ask(&self) -> io::Result<Vec<LinePolicy>> {
-        let CertificatePlace::List(_) = self else { return Ok(Vec::new()) };
-        let terms = CertificateTerms::new(Tickets::default(), None).map_err(io::Error::other)?;
-        let (listing, bad) = Listing::read_past(self, &terms)?;
-        let mut lines: Vec<_> = listing.lines.iter().flat_map(|lines| lines.of.values().flatten()).collect();
-        lines.sort_by_key(|(line, _)| line.number);
-        let mut seen = HashSet::new();
-        lines.retain(|(line, _)| line.options.verify != Verify::None && seen.insert(&line.options));
-        let why = |number| bad.iter().find(|(at, _)| *at == number).map(|(_, bad)| bad.why.clone());
-        let of = |(line, policy): &(Line, Arc<Policy>)| {
-            (line.number, why(line.number).map_or_else(|| Ok(Arc::clone(policy)), Err))
-        };
-        Ok(lines.into_iter().map(of).collect())
-    }
-}
 
 /// The certificate files of a directory or crt-list.
 #[derive(Debug)]
@@ -218,7 +162,7 @@ impl Listing {
     pub(super) fn revocations_at(&self, now: u64) -> Vec<BadCertificate> {
         let seconds = i64::try_from(now / super::NANOS).unwrap_or(i64::MAX);
         let mut policies: BTreeMap<&[u8; 32], (u32, &Policy)> = BTreeMap::new();
-        for (line, policy) in self.lines.iter().flat_map(|lines| lines.of.values().flatten()) {
+        for (line, policy) in self.lines() {
             let (first, _) = policies.entry(policy.epoch()).or_insert((line.number, policy));
             *first = line.number.min(*first);
         }
@@ -292,6 +236,11 @@ impl Listing {
             .collect();
         let names = all.into_iter().collect();
         Listing { base, names, lines: None, warnings: Vec::new(), usual: Arc::clone(&terms.usual) }
+    }
+
+    /// The lines of the list in any order, each with its policy; a directory has none.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &(Line, Arc<Policy>)> {
+        self.lines.iter().flat_map(|lines| lines.of.values().flatten())
     }
 
     /// Whether the certificate files come from a crt-list, not from a directory.

@@ -2,11 +2,38 @@
 //! its other lines.
 
 use super::listing::Listing;
-use super::{BadCertificate, CertificateFiles, Looked};
-use enfilade_tls::{Leaf, Rules};
+use super::terms::CertificateTerms;
+use super::{BadCertificate, CertificateFiles, CertificatePlace, Looked};
+use enfilade_tls::{Leaf, Line, Policy, Rules, Tickets, Verify};
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+
+/// The number of a line of a crt-list, and its policy, or the reason why its options cannot be used.
+pub type LinePolicy = (u32, Result<Arc<Policy>, String>);
+
+impl CertificatePlace {
+    /// The lines of a crt-list whose policy asks clients for certificates. Of lines with the same options, only the first one is returned. A
+    /// directory has no lines.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    pub fn lines_that_ask(&self) -> io::Result<Vec<LinePolicy>> {
+        let CertificatePlace::List(_) = self else { return Ok(Vec::new()) };
+        let terms = CertificateTerms::new(Tickets::default(), None).map_err(io::Error::other)?;
+        let (listing, bad) = Listing::read_past(self, &terms)?;
+        let mut lines: Vec<_> = listing.lines().collect();
+        lines.sort_by_key(|(line, _)| line.number);
+        let mut seen = HashSet::new();
+        lines.retain(|(line, _)| line.options.verify != Verify::None && seen.insert(&line.options));
+        let why = |number| bad.iter().find(|(at, _)| *at == number).map(|(_, bad)| bad.why.clone());
+        let of = |(line, policy): &(Line, Arc<Policy>)| {
+            (line.number, why(line.number).map_or_else(|| Ok(Arc::clone(policy)), Err))
+        };
+        Ok(lines.into_iter().map(of).collect())
+    }
+}
 
 impl CertificateFiles {
     /// Calls `of` with the path and the leaf of every file. Returns the results in the order of the files. Lines of a crt-list that cannot be applied

@@ -1,6 +1,7 @@
 //! Creates the first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` does. Existing records stay.
 
-use super::catalog::{add_endpoint, add_service, check_url};
+use super::catalog::check_url;
+use super::catalog_commands::{add_endpoint, add_service};
 use super::domains::add_domain;
 use super::extra::{IMMUTABLE, put_extra};
 use super::grants::{On, grant_role};

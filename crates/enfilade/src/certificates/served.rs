@@ -1,6 +1,7 @@
 //! Replaces the served certificates at run time. Changes are made one after the other, and each publishes a new snapshot.
 
-use super::{Keeper, TOLD_MAX, described, how_to_add, tell, unusable, warn};
+use super::told::{TOLD_MAX, described, how_to_add, unusable, warn};
+use super::{Keeper, tell};
 use crate::config::Tls as TlsConfig;
 use crate::listen::Tls;
 use crate::{clock, output};

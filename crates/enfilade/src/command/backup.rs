@@ -2,6 +2,7 @@
 
 mod fit;
 mod restore;
+mod restored;
 
 use super::facts::refuse_existing;
 use crate::backup::{Made, Target, make};

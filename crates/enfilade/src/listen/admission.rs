@@ -3,15 +3,15 @@
 //! Only unauthenticated connections count toward the limit of an address: hundreds of users may share one address (NAT, load balancers), and an
 //! authenticated connection is attributed to its user instead.
 
+use super::client_progress::ClientProgress;
 use super::sockets::Stream;
 use enfilade_facts::limits::Limits;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long an unauthenticated connection may keep its slot without progress while another connection from its address waits for a slot.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -180,121 +180,6 @@ impl Drop for Slot {
         if let Some(here) = self.share.nearest(&mut self.share.admission.open()) {
             here.clients.retain(|one| !Arc::ptr_eq(one, &self.client));
         }
-    }
-}
-
-/// The progress of an unauthenticated connection.
-#[derive(Debug)]
-pub(crate) struct ClientProgress {
-    /// The connection is authenticated, or it has ended.
-    is_known: AtomicBool,
-    progress: Mutex<Progress>,
-    cut: Notify,
-}
-
-#[derive(Debug)]
-struct Progress {
-    /// The number of running requests.
-    requests: u32,
-    /// The number of running requests that wait for their body.
-    waiting: u32,
-    /// The time of the last progress.
-    since: Instant,
-    is_cut: bool,
-}
-
-impl ClientProgress {
-    /// A connection that begins now.
-    pub(crate) fn new() -> Arc<Self> {
-        let progress = Progress { requests: 0, waiting: 0, since: Instant::now(), is_cut: false };
-        Arc::new(ClientProgress {
-            is_known: AtomicBool::new(false),
-            progress: Mutex::new(progress),
-            cut: Notify::new(),
-        })
-    }
-
-    /// Records progress, such as the end of a handshake.
-    pub(crate) fn goes_on(&self) {
-        self.progress().since = Instant::now();
-    }
-
-    /// Counts a request as running until the returned guard is dropped. While a request is running, delays are caused by the server, not by the
-    /// client.
-    pub(crate) fn answers(self: &Arc<Self>) -> Option<Answering> {
-        if self.is_known.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut progress = self.progress();
-        if progress.requests == 0 {
-            progress.since = Instant::now();
-        }
-        progress.requests += 1;
-        drop(progress);
-        Some(Answering(Arc::clone(self)))
-    }
-
-    /// Counts a running request as waiting for its body until the returned guard is dropped. While a request waits for its body, delays are caused by
-    /// the client.
-    pub(crate) fn waits(self: &Arc<Self>) -> Option<Waiting> {
-        if self.is_known.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.progress().waiting += 1;
-        Some(Waiting(Arc::clone(self)))
-    }
-
-    /// Completes when the connection must end because another connection needs its slot.
-    pub(crate) async fn is_cut(&self) {
-        self.cut.notified().await;
-    }
-
-    fn idle_since(&self) -> Option<Instant> {
-        let progress = self.progress();
-        (progress.is_clients_turn() && !progress.is_cut).then_some(progress.since)
-    }
-
-    fn cut(&self) {
-        let mut progress = self.progress();
-        // A request may have arrived since the connection was chosen.
-        if progress.is_clients_turn() {
-            progress.is_cut = true;
-            self.cut.notify_one();
-        }
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Progress {
-    /// Whether the server only waits for bytes from the client.
-    fn is_clients_turn(&self) -> bool {
-        self.requests <= self.waiting
-    }
-}
-
-/// A request body that an unauthenticated connection waits for. Parts of the body do not count as progress, because a client could send them byte by
-/// byte.
-#[derive(Debug)]
-pub(crate) struct Waiting(Arc<ClientProgress>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.progress().waiting -= 1;
-    }
-}
-
-/// A running request on an unauthenticated connection.
-#[derive(Debug)]
-pub(crate) struct Answering(Arc<ClientProgress>);
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        let mut progress = self.0.progress();
-        progress.requests -= 1;
-        progress.since = Instant::now();
     }
 }
 

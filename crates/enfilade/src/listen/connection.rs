@@ -1,6 +1,7 @@
 //! Accepts connections, and serves HTTP on them.
 
-use super::admission::{Admission, Admitted, ClientProgress, Share};
+use super::admission::{Admission, Admitted, Share};
+use super::client_progress::ClientProgress;
 use super::fields::Fields;
 use super::heads::Heads;
 use super::lifecycle::{ConnectionLifecycle, Drain, finish, http1_builder, http2_builder};

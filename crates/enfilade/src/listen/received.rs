@@ -1,6 +1,6 @@
 //! The body of a request, as the listener passes it to the protocols.
 
-use super::admission::{ClientProgress, Waiting};
+use super::client_progress::{ClientProgress, Waiting};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::io;

@@ -3,7 +3,7 @@
 use super::super::resource::Resource;
 use super::super::{
     application_credentials, assignments, blobs, domain_configs, endpoint_filters, groups, oauth1, policies,
-    projects, roles, scopes, services, tokens, trusts, unified_limits,
+    project_tags, projects, roles, scopes, services, tokens, trusts, unified_limits,
 };
 use super::{V3Call, V3Need, V3Route};
 use enfilade_facts::tables::{
@@ -147,12 +147,12 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         ],
         &resource!(Project, "project", "projects"),
         &[
-            session("GET", "/projects/{project_id}/tags", V3Call::Do(projects::list_tags), "list_project_tags", "List tags of a project"),
-            session("PUT", "/projects/{project_id}/tags", V3Call::Do(projects::put_tags), "update_project_tags", "Replace all tags of a project"),
-            session("DELETE", "/projects/{project_id}/tags", V3Call::Do(projects::delete_tags), "delete_project_tags", "Remove all tags of a project"),
-            session("GET", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::has_tag), "get_project_tag", "Check whether a project has a tag"),
-            session("PUT", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::put_tag), "create_project_tag", "Add tag to a project"),
-            session("DELETE", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::delete_tag), "delete_project_tag", "Remove tag from a project"),
+            session("GET", "/projects/{project_id}/tags", V3Call::Do(project_tags::list_tags), "list_project_tags", "List tags of a project"),
+            session("PUT", "/projects/{project_id}/tags", V3Call::Do(project_tags::put_tags), "update_project_tags", "Replace all tags of a project"),
+            session("DELETE", "/projects/{project_id}/tags", V3Call::Do(project_tags::delete_tags), "delete_project_tags", "Remove all tags of a project"),
+            session("GET", "/projects/{project_id}/tags/{value}", V3Call::Do(project_tags::has_tag), "get_project_tag", "Check whether a project has a tag"),
+            session("PUT", "/projects/{project_id}/tags/{value}", V3Call::Do(project_tags::put_tag), "create_project_tag", "Add tag to a project"),
+            session("DELETE", "/projects/{project_id}/tags/{value}", V3Call::Do(project_tags::delete_tag), "delete_project_tag", "Remove tag from a project"),
         ],
         &resource!(User, "user", "users"),
         &[

@@ -4,7 +4,7 @@
 //! (table u8 | length u32 BE | key | length u32 BE | record as stored)…  255 | count u64 BE | digest u128 BE
 //! ```
 
-use super::CopyError;
+use super::error::{CopyError, cut};
 use enfilade_facts::Table;
 use enfilade_facts::codec;
 use enfilade_facts::journal::Tally;
@@ -19,13 +19,6 @@ pub(super) type Stored = (Table, Vec<u8>, Vec<u8>);
 const END: u8 = u8::MAX;
 /// An upper bound for the header of a stored record, in bytes.
 const HEADER_BYTES_MAX: usize = 64;
-
-/// The error for a copy that ends too early.
-pub(super) fn cut(kind: &str) -> CopyError {
-    CopyError::Malformed(format!(
-        "the {kind} ends too early: it was cut short when it was written or copied; use another {kind}"
-    ))
-}
 
 /// A reader of records.
 pub(super) struct Body<R> {

@@ -6,8 +6,10 @@
 //! gathered records are updated to the revision of the final view. The log is not trusted to be complete: the digest of each gathered table must
 //! equal the store's own digest at that revision.
 
+use super::Progress;
 use super::body::{Body, Writing};
-use super::{CopyError, Origin, Progress};
+use super::error::CopyError;
+use super::origin::Origin;
 use crate::files::atomic;
 use enfilade_facts::codec;
 use enfilade_facts::journal::Tally;

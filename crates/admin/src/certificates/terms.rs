@@ -1,0 +1,35 @@
+//! The settings that all certificates share.
+
+use enfilade_sources::files::certificates::{list_authorities, read_text};
+use enfilade_tls::{Issuers, Policy, Tickets};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Settings that all certificates share.
+#[derive(Clone, Debug)]
+pub struct CertificateTerms {
+    pub(super) tickets: Tickets,
+    pub(super) usual: Arc<Policy>,
+    pub(super) issuers: Arc<Issuers>,
+}
+
+impl CertificateTerms {
+    /// Settings with the given keys of TLS session tickets. If a bundle contains only a leaf, the issuers of the leaf are added from the directory
+    /// `issuers`.
+    ///
+    /// # Errors
+    /// When the TLS library refuses its own defaults, or the directory cannot be read.
+    pub fn new(tickets: Tickets, issuers: Option<&Path>) -> Result<Self, String> {
+        let mut known = Issuers::default();
+        if let Some(directory) = issuers {
+            let said = |what: &Path, why: String| format!("`[tls] issuers`: `{}`: {why}", what.display());
+            let names = list_authorities(directory).map_err(|why| said(directory, why.to_string()))?;
+            for path in names.iter().map(|name| directory.join(name)) {
+                let pem = read_text(&path).map_err(|why| said(&path, why.to_string()))?;
+                known.add(&pem).map_err(|why| said(&path, why))?;
+            }
+        }
+        let usual = Arc::new(Policy::usual(&tickets)?);
+        Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known) })
+    }
+}

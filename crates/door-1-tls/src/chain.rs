@@ -1,0 +1,67 @@
+//! The chain of a bundle: its order, a warning if it is incomplete, and its text in PEM.
+
+use crate::leaf::issuer_and_subject;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use zeroize::Zeroizing;
+
+pub(crate) type Chain<'c> = Vec<&'c CertificateDer<'static>>;
+
+/// Returns the chain: the leaf, and then each issuer after the certificate that it issued. Also returns, for each certificate that is not in the
+/// chain, the name of its file.
+pub(crate) fn in_order<'c>(
+    certificates: &'c [(CertificateDer<'static>, String)],
+    leaf: usize,
+) -> (Chain<'c>, Vec<&'c str>) {
+    let mut rest: Vec<&(CertificateDer<'static>, String)> = certificates.iter().collect();
+    let first = rest.remove(leaf);
+    let mut chain = vec![&first.0];
+    // The same certificate may be in two of the files.
+    while let Some(last) = chain.last().copied() {
+        rest.retain(|(der, _)| der != last);
+        let issuer =
+            issuer_and_subject(last).filter(|(issuer, subject)| issuer != subject).map(|(issuer, _)| issuer);
+        let next = rest.iter().position(|(der, _)| {
+            issuer.is_some() && issuer_and_subject(der).map(|(_, subject)| subject) == issuer
+        });
+        let Some(next) = next else { break };
+        chain.push(&rest.remove(next).0);
+    }
+    (chain, rest.iter().map(|(_, file)| file.as_str()).collect())
+}
+
+/// A warning if the chain has only a leaf that another certificate issued.
+pub(crate) fn of_chain(chain: &[&CertificateDer<'static>]) -> Option<String> {
+    let (issuer, subject) = chain.first().and_then(|leaf| issuer_and_subject(leaf))?;
+    (chain.len() == 1 && issuer != subject).then(|| {
+        "the files contain no certificate of the leaf's issuer: clients that do not know the issuer refuse the leaf; \
+         if you have the chain file, give this file, too"
+            .to_owned()
+    })
+}
+
+/// The certificates of the chain and the key of the leaf, in PEM.
+pub(crate) fn bundle(chain: &[&CertificateDer<'static>], key: &PrivateKeyDer<'static>) -> Zeroizing<String> {
+    let label = match key {
+        PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+        PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+        _ => "PRIVATE KEY",
+    };
+    let mut text: String = chain.iter().map(|der| pem("CERTIFICATE", der)).collect();
+    text.push_str(&pem(label, key.secret_der()));
+    Zeroizing::new(text)
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let base64 = Zeroizing::new(BASE64_STANDARD.encode(der));
+    let mut text = format!("-----BEGIN {label}-----\n");
+    for (at, letter) in base64.chars().enumerate() {
+        if at > 0 && at % 64 == 0 {
+            text.push('\n');
+        }
+        text.push(letter);
+    }
+    text.push_str(&format!("\n-----END {label}-----\n"));
+    text
+}

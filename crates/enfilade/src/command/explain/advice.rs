@@ -1,0 +1,305 @@
+//! Advice for the operator: what to do about a refusal, with the names of the question.
+
+use crate::cli::Explain;
+use crate::command::client_certificates;
+use crate::output::word;
+use crate::reference::action_of;
+use enfilade_admin::AclLines;
+use enfilade_facts::Refuse as _;
+use enfilade_facts::vocabulary::{AccessMask, Authid, RolePath, StorePath};
+use enfilade_passage::{AccessRefusal, ContentRefusal, DatastoreRefusal, IdentityRefusal, Refusal, Remedy};
+
+/// What the operator asked about.
+pub(super) struct Asked<'a> {
+    pub(super) arguments: &'a Explain,
+    /// Whether the user exists.
+    pub(super) is_user: bool,
+    /// The full name of the project that the operator named.
+    pub(super) project: Option<String>,
+    /// The full name of the project of the remedy.
+    pub(super) of_remedy: Option<String>,
+    /// The ACL of the object that the remedy names.
+    pub(super) acl: Option<AclLines>,
+    /// Advice if an entry on the path is never served, or is a file although the path continues below it.
+    pub(super) obstacle: Option<String>,
+}
+
+impl Asked<'_> {
+    /// What to do about a refusal: advice with the names of this question if possible, else the general advice in the table of refusals.
+    pub(super) fn next(&self, why: &Refusal, remedy: &Remedy) -> String {
+        let concrete = match why.parts().1 {
+            Refusal::Identity(why) => self.about_login(why),
+            Refusal::Datastore(why) => self.about_datastore(why),
+            Refusal::Access(AccessRefusal::NoRole { note, .. }) if !note.is_empty() => {
+                Some("check the name: enfilade datastore list".to_owned())
+            }
+            Refusal::Access(AccessRefusal::AclDamaged { path, .. }) => Some(format!(
+                "replace the ACL: enfilade acl set {} {} LINES",
+                self.arguments.datastore,
+                word(&path.to_string())
+            )),
+            Refusal::Access(_) => self.about_rights(remedy),
+            Refusal::Content(ContentRefusal::Absent(_) | ContentRefusal::ParentAbsent(_))
+                if self.obstacle.is_some() =>
+            {
+                self.obstacle.clone()
+            }
+            Refusal::Content(ContentRefusal::ParentAbsent(path)) => {
+                let above = StorePath::from_plain(path).ok().and_then(|path| Some(path.split()?.0));
+                above.map(|above| format!("create the folder {above} first (MKCOL)"))
+            }
+            Refusal::Content(_) | Refusal::About { .. } => None,
+        };
+        concrete.unwrap_or_else(|| action_of(why.code()).unwrap_or_default().replace('`', ""))
+    }
+
+    fn about_login(&self, why: &IdentityRefusal) -> Option<String> {
+        let authid = &self.arguments.authid;
+        let (user, token) = (word(&authid.user.to_string()), word(&authid.to_string()));
+        let realm = word(authid.user.realm().as_str());
+        Some(match why {
+            IdentityRefusal::NoCredential => client_certificates::ASK.to_owned(),
+            IdentityRefusal::NoPassword(_) | IdentityRefusal::PasswordExpired { .. } => {
+                format!("set a password: enfilade user passwd {user}")
+            }
+            IdentityRefusal::MoreMethods { .. } => {
+                format!("use an API token: enfilade token create {}", word(&format!("{}!NAME", authid.user)))
+            }
+            IdentityRefusal::BadHash { .. } if authid.token.is_some() => {
+                format!("set a new secret: enfilade token regenerate {token}")
+            }
+            IdentityRefusal::BadHash { .. } => format!("set a password: enfilade user passwd {user}"),
+            IdentityRefusal::Unknown(_) if self.is_user => {
+                format!(
+                    "check the name: enfilade token list {user}; or create it: enfilade token create {token}"
+                )
+            }
+            IdentityRefusal::Unknown(_) => {
+                format!("check the name: enfilade user list; or create it: enfilade user add {user}")
+            }
+            IdentityRefusal::Disabled { what: "the user" | IdentityRefusal::INACTIVE, .. }
+            | IdentityRefusal::Locked(_) => {
+                format!("enable the user: enfilade user enable {user}")
+            }
+            IdentityRefusal::Disabled { what: "the token", .. } => {
+                format!("enable the token: enfilade token set {token} --enable")
+            }
+            IdentityRefusal::Disabled { what: "its realm", .. } => {
+                format!("enable the domain: enfilade domain enable {realm}")
+            }
+            IdentityRefusal::Expired { what: "the user", .. } => {
+                format!("set another expiry: enfilade user set {user} --expires never")
+            }
+            IdentityRefusal::Expired { what: "the token", .. } => {
+                format!("set another expiry: enfilade token set {token} --expires never")
+            }
+            IdentityRefusal::NoScope(why) => self.about_scope(why)?,
+            _ => return None,
+        })
+    }
+
+    fn about_scope(&self, why: &str) -> Option<String> {
+        let authid = &self.arguments.authid;
+        let (project, user) = (word(self.project.as_ref()?), word(&authid.user.to_string()));
+        let new = word(&format!("{}!NAME", authid.user));
+        Some(match why {
+            IdentityRefusal::PROJECT_CLOSED => format!(
+                "enable the project: enfilade project set {project} --enable; or its domain: enfilade domain enable DOMAIN"
+            ),
+            IdentityRefusal::OF_OTHER_PROJECT => {
+                "run explain without --project: an application credential works only for its own project"
+                    .to_owned()
+            }
+            _ if authid.token.is_some() => format!(
+                "create a new application credential with a role that {user} has: enfilade token create {new} --project {project}"
+            ),
+            _ => format!(
+                "give a role on the project: enfilade role assign --project {project} --auth-id {user} reader"
+            ),
+        })
+    }
+
+    fn about_datastore(&self, why: &DatastoreRefusal) -> Option<String> {
+        let name = &self.arguments.datastore;
+        Some(match why {
+            DatastoreRefusal::Maintenance { .. } => {
+                format!("end the maintenance: enfilade datastore maintenance {name} none")
+            }
+            DatastoreRefusal::UnknownMode { .. } => {
+                format!("set a known mode: enfilade datastore maintenance {name} none")
+            }
+            DatastoreRefusal::NotMounted { point, .. } => format!("mount the file system at {}", word(point)),
+            _ => return None,
+        })
+    }
+
+    fn about_rights(&self, remedy: &Remedy) -> Option<String> {
+        let Explain { authid, datastore, .. } = self.arguments;
+        let (who, user) = (word(&authid.to_string()), word(&authid.user.to_string()));
+        let new = word(&format!("{}!NAME", authid.user));
+        let project = word(self.of_remedy.as_deref().unwrap_or_default());
+        Some(match remedy {
+            Remedy::OfTheCode => return None,
+            Remedy::OtherCredential => {
+                "use another credential: this credential has access rules, or has no role on its project"
+                    .to_owned()
+            }
+            Remedy::OfOtherProject(_) => format!(
+                "use a session or an application credential for the project {project}: the datastore is bound to this project, and can be bound to \
+                 only one project"
+            ),
+            Remedy::OfProject(_) => format!(
+                "the datastore is bound to the project {project}, and {user} has a role on it: create an application credential for the project \
+                 (enfilade token create {new} --project {project}), or use a session for the project (to explain such a request, add --project \
+                 {project})"
+            ),
+            Remedy::Binding(_) => {
+                format!(
+                    "bind the datastore to the project: enfilade datastore set {datastore} --project {project}"
+                )
+            }
+            Remedy::RoleOnProject(_, role) => format!(
+                "give a role on the project: enfilade role assign --project {project} --auth-id {user} {role}"
+            ),
+            Remedy::NewCredential(_, role) => format!(
+                "create a new application credential with the role {role}, which {user} must have on the project: enfilade token create {new} --project {project} --role {role}"
+            ),
+            Remedy::WithoutNoAccess(path, names) => {
+                let path = RolePath::of(datastore, path);
+                let path = word(path.as_str());
+                let remove = |name: &Authid| {
+                    let name = word(&name.to_string());
+                    format!("enfilade role remove --path {path} --auth-id {name} NoAccess")
+                };
+                let commands: Vec<String> = names.iter().map(remove).collect();
+                format!(
+                    "remove NoAccess: {}; NoAccess overrides all other roles on the path; then explain again",
+                    commands.join("; ")
+                )
+            }
+            Remedy::Role { path, role, of_token } => {
+                let path = RolePath::of(datastore, path);
+                let path = word(path.as_str());
+                let too = if *of_token {
+                    format!("; the owner {user} also needs the right")
+                } else {
+                    String::new()
+                };
+                format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{too}")
+            }
+            Remedy::Acl(path, missing) => self.about_acl(path, *missing),
+        })
+    }
+
+    /// Advice if the role allows the access, but the ACL does not: a command that keeps all lines of the ACL and adds one. If the object has no ACL,
+    /// the advice is to change the mode bits, because a new ACL would take away the rights that they give.
+    fn about_acl(&self, path: &StorePath, missing: AccessMask) -> String {
+        let Explain { authid, datastore, .. } = self.arguments;
+        let (user, path) = (&authid.user, word(&path.to_string()));
+        let entry = word(&format!("allow {user} {missing}"));
+        match &self.acl {
+            Some(AclLines { lines: Some(lines), .. }) => {
+                let lines: String = lines.iter().map(|line| format!(" {}", word(line))).collect();
+                let inherit = match lines.contains("inherit=") {
+                    true => {
+                        "; to include files and directories that are created later, add inherit=files,dirs to the first line"
+                    }
+                    false => "",
+                };
+                format!(
+                    "add a line to the ACL: enfilade acl set {datastore} {path} {entry}{lines}{inherit}; the role allows the access, but the ACL \
+                     does not"
+                )
+            }
+            Some(AclLines { mode, uid, gid, .. }) => format!(
+                "the role allows the access, but there is no ACL, and the mode bits {:o} (owner {uid}, group {gid}) do not allow the access: change \
+                 the mode bits or the owner with chmod or chown, or give {user} a uid: enfilade user set {} --uid NUMBER; an ACL would replace the \
+                 mode bits, so an ACL needs a line for each user who must have access",
+                mode & 0o7777,
+                word(&user.to_string())
+            ),
+            None => format!(
+                "show the ACL: enfilade acl get {datastore} {path}; add the line {entry} before the other lines; the role allows the access, but \
+                 the ACL does not"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::vocabulary::{ProjectId, Role};
+
+    #[test]
+    fn every_code_of_a_door_that_explain_asks_has_a_next_step() {
+        let doors = [
+            enfilade_identity::CODES.as_slice(),
+            &enfilade_datastore::CODES,
+            &enfilade_access::CODES,
+            &enfilade_content::CODES,
+        ];
+        for row in doors.into_iter().flatten() {
+            assert!(action_of(row.code).is_some_and(|action| !action.is_empty()), "{}", row.code);
+        }
+    }
+
+    /// Runs a test on a question about this user or token.
+    fn asked(authid: &str, test: impl FnOnce(&Asked<'_>)) {
+        let arguments = Explain {
+            authid: authid.parse().unwrap(),
+            datastore: "tank".parse().unwrap(),
+            path: "/a".into(),
+            right: AccessMask::DELETE,
+            project: Some("p".into()),
+        };
+        let project = Some("p@corp".to_owned());
+        let of_remedy = project.clone();
+        test(&Asked { arguments: &arguments, is_user: true, of_remedy, project, acl: None, obstacle: None });
+    }
+
+    #[test]
+    fn the_next_step_fits_the_reason_why_the_project_is_no_scope() {
+        let no_role = "the user has no role in the scope";
+        for (authid, why, says) in [
+            ("ann@local", no_role, "enfilade role assign --project p@corp --auth-id ann@local reader"),
+            ("ann@local!ci", no_role, "create a new application credential"),
+            ("ann@local", IdentityRefusal::PROJECT_CLOSED, "enfilade project set p@corp --enable"),
+            ("ann@local!ci", IdentityRefusal::OF_OTHER_PROJECT, "without --project"),
+        ] {
+            asked(authid, |asked| {
+                let next = asked.about_login(&IdentityRefusal::NoScope(why)).unwrap();
+                assert!(next.contains(says), "{next}");
+            });
+        }
+    }
+
+    #[test]
+    fn the_next_step_about_rights_helps_the_one_who_asked() {
+        let project = ProjectId::from_bytes([1; 16]);
+        let barred = Remedy::WithoutNoAccess(StorePath::root(), vec!["ann@local".parse().unwrap()]);
+        let role = Remedy::Role { path: StorePath::root(), role: Role::DatastoreBackup, of_token: false };
+        for (remedy, says) in [
+            (Remedy::Binding(project), "enfilade datastore set tank --project p@corp"),
+            // A role on the path would give more rights than those on the project.
+            (Remedy::OfProject(project), "enfilade token create 'ann@local!NAME' --project p@corp"),
+            // A new binding would take the datastore away from its project.
+            (
+                Remedy::OfOtherProject(project),
+                "use a session or an application credential for the project p@corp",
+            ),
+            (
+                Remedy::NewCredential(project, "member"),
+                "create a new application credential with the role member",
+            ),
+            (Remedy::RoleOnProject(project, "member"), "--auth-id ann@local member"),
+            (barred, "enfilade role remove --path /datastore/tank --auth-id ann@local NoAccess"),
+            (role, "enfilade role assign --path /datastore/tank --auth-id 'ann@local!ci' DatastoreBackup"),
+        ] {
+            asked("ann@local!ci", |asked| {
+                let next = asked.about_rights(&remedy).unwrap();
+                assert!(next.contains(says), "{next}");
+            });
+        }
+    }
+}

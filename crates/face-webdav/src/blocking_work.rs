@@ -1,0 +1,54 @@
+//! Work of a request that waits for the file system: it runs on blocking threads, and may be cancelled when the client disconnects.
+
+use enfilade_faces::{Failure, RequestError};
+use enfilade_passage::{Refusal, Share};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs work that waits for the file system on a blocking thread, within the user's share of threads.
+pub(super) async fn blocking<R: Send + 'static>(
+    share: Share,
+    work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
+) -> Result<R, Failure> {
+    blocking_failure(share, move || Ok(work()?)).await
+}
+
+/// As [`blocking`], for work that may also find an error of the request.
+pub(super) async fn blocking_failure<R: Send + 'static>(
+    share: Share,
+    work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    let turn = share.turn().await;
+    // The work occupies a thread of the user's share until the work ends, even if the client disconnects.
+    let work = move || {
+        let _turn = turn;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
+}
+
+/// Cancels the work of a request when it is dropped with the request.
+#[derive(Default)]
+pub(super) struct CancelOnDrop(Arc<AtomicBool>);
+
+/// Shows whether the request was dropped.
+#[derive(Clone)]
+pub(super) struct CancelToken(Arc<AtomicBool>);
+
+impl CancelOnDrop {
+    pub(super) fn token(&self) -> CancelToken {
+        CancelToken(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl CancelToken {
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

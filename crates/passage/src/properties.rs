@@ -1,0 +1,39 @@
+//! Dead properties of WebDAV: those that clients set.
+
+use crate::refuse::Refusal;
+use crate::walk::{Found, Stay};
+use enfilade_content::{Blocking, LockToken, Property, PropertyChange, Touches};
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
+
+impl Stay {
+    /// The dead properties of an object; none if the visitor may not read them.
+    ///
+    /// # Errors
+    /// When the properties cannot be read.
+    pub fn properties(&self, found: &Found) -> Result<Vec<Property>, Refusal> {
+        match found.granted().covers(AccessMask::READ_NAMED_ATTRIBUTES) {
+            true => Ok(enfilade_content::properties(found.permit(), &found.node)?),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Changes dead properties, all or none.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn change_properties(
+        &mut self,
+        path: &StorePath,
+        changes: &[PropertyChange],
+        tokens: &[LockToken],
+    ) -> Result<(), Refusal> {
+        let found = self.find(path, AccessMask::WRITE_NAMED_ATTRIBUTES, Blocking)?;
+        self.unless_locked(path, Touches::Content, tokens)?;
+        enfilade_content::change_properties(found.permit(), &found.node, changes, || {
+            self.unless_locked(path, Touches::Content, tokens)?;
+            self.if_still()?;
+            // If the path now leads to another object, that object does not have the new properties, so the request is refused.
+            Ok(self.root.still_leads_to(path, &found.node)?)
+        })
+    }
+}
