@@ -178,8 +178,11 @@ fn work(
         let open: Vec<&Mutant> = chosen.iter().copied().filter(|mutant| is_open(results, mutant)).collect();
         judge_all(place, &judges, &open, results, asked.jobs, &is_over)?;
     }
-    let is_alone =
-        |mutant: &&&Mutant| results.of(mutant).is_some_and(|found| found.outcome == Outcome::Alone);
+    let is_alone = |mutant: &&&Mutant| {
+        let asked_again =
+            |found: &results::Found| found.alone && found.outcome.survives() && is_asked_again(mutant);
+        results.of(mutant).is_some_and(|found| found.outcome == Outcome::Alone || asked_again(found))
+    };
     let alone: Vec<&Mutant> = chosen.iter().filter(is_alone).copied().collect();
     if is_over() || alone.is_empty() {
         return Ok(());

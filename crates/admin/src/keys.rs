@@ -69,7 +69,7 @@ fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
 }
 
 /// The next step if there are no keys.
-const NO_KEYS: &str = "; restore the directory from the backup; only if the keys are lost or were never created, run `enfilade keys init`, which ends all \
+const NO_KEYS: &str = "; restore the directory of the keys from the backup; only if the keys are lost or were never created, run `enfilade keys init`, which ends all \
                        sessions";
 
 fn read(keys: &FernetKeys) -> Result<Found, Error> {
@@ -246,7 +246,7 @@ pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Er
         problems.push("there is no staged key; run `enfilade keys init`".to_owned());
     }
     if found.primary().is_none_or(|number| number == STAGED) {
-        problems.push(format!("there is no key that signs{NO_KEYS}"));
+        problems.push(format!("there is no key that can sign sessions{NO_KEYS}"));
     }
     let excess = FernetKeys::excess(&found, terms.max_active);
     if !excess.is_empty() {

@@ -121,7 +121,7 @@ fn host_of(host: &str) -> Option<&str> {
     (!name.is_empty() && name.bytes().all(is_fit)).then_some(name)
 }
 
-/// Whether the text can be a token: one word of base64url (RFC 8555 §8.3), which is never a path.
+/// Whether the text can be a token: only characters of base64url (RFC 8555 §8.3), so it has no `/` and no `.`.
 fn is_word(token: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !token.is_empty() && token.bytes().all(is_letter)

@@ -164,10 +164,10 @@ impl World {
             return Some("granted to a check that began after the revocation was acknowledged");
         }
         if self.offline_complete && self.processes.iter().any(|process| process.step == Step::Inside) {
-            return Some("an operation is inside after the store was said to be offline");
+            return Some("an operation runs in the datastore after it was reported to be offline");
         }
         if self.offline_complete && self.processes.iter().any(|process| process.handle) {
-            return Some("a handle is open after the store was said to be offline");
+            return Some("a handle of the datastore is open after it was reported to be offline");
         }
         None
     }
@@ -214,12 +214,12 @@ impl Model {
                     });
                 }
                 if !world.now().offline && self.keeps(Rule::CommitThenRead) {
-                    go("the writer commits offline", &|world| {
+                    go("the writer commits that the datastore is offline", &|world| {
                         world.writer = Writer::CommittedOffline;
                         world.commit(|facts| facts.offline = true)
                     });
                 } else if !world.now().offline {
-                    go("the writer reads the ledger: nobody is inside", &|world| {
+                    go("the writer reads the ledger: no operation is active", &|world| {
                         world.writer = Writer::SawNobody;
                         world.processes.iter().all(|process| !process.counted)
                     });
@@ -233,17 +233,17 @@ impl Model {
                 world.revocation_acknowledged = true;
                 true
             }),
-            Writer::SawNobody => go("the writer commits offline", &|world| {
+            Writer::SawNobody => go("the writer commits that the datastore is offline", &|world| {
                 world.writer = Writer::NobodyInside;
                 world.commit(|facts| facts.offline = true)
             }),
-            Writer::CommittedOffline => go("the writer reads the ledger: nobody is inside", &|world| {
+            Writer::CommittedOffline => go("the writer reads the ledger: no operation is active", &|world| {
                 world.writer = Writer::NobodyInside;
                 world.processes.iter().all(|process| !process.counted)
             }),
             Writer::NobodyInside => {
                 let waits = self.keeps(Rule::IdleProcessesFollow);
-                go("the writer says that offline is complete", &|world| {
+                go("the writer reports that the datastore is offline", &|world| {
                     world.writer = Writer::Idle;
                     world.offline_complete = true;
                     let newest = world.newest;
@@ -291,7 +291,7 @@ impl Model {
                 }
                 next.push(((None, what), after));
             };
-            restore("a backup of this very state is restored, whose numbers begin anew", world.now());
+            restore("a backup of this state is restored, and its numbers begin again", world.now());
             if !self.keeps(Rule::NoGoingBack) && world.revocation_acknowledged {
                 restore(
                     "a backup from before the revocation is restored",
@@ -312,7 +312,7 @@ impl Model {
         };
         let bit = |revision: u8| 1u8 << revision;
         // A separate thread, independent of requests.
-        go("follows the revision, closes what nobody uses and stamps its slot", &|world, process| {
+        go("sees the new revision, closes unused roots and stamps its slot", &|world, process| {
             let is_behind = process.stamp != world.newest;
             process.stamp = world.newest;
             process.handle &= !world.now().offline || process.step == Step::Inside;
@@ -327,7 +327,7 @@ impl Model {
                     process.checks <= self.checks[number]
                 });
             }
-            Step::Began => go("asks its memo at the revision there is now", &|world, process| {
+            Step::Began => go("asks its memo at the newest revision", &|world, process| {
                 let known = process.memo[usize::from(world.store)] & bit(world.newest) != 0;
                 let has_kept = !self.keeps(Rule::ShortViews) && process.view.is_some();
                 process.step = match () {
@@ -370,7 +370,7 @@ impl Model {
                     true
                 });
             }
-            Step::Judged => go("remembers what it found and answers", &|world, process| {
+            Step::Judged => go("remembers its decision and answers", &|world, process| {
                 let is_revoked = process.index.is_none_or(|(_, _, revoked)| revoked);
                 if is_revoked {
                     process.step = Step::Idle;
@@ -390,17 +390,17 @@ impl Model {
                 process.step = Step::Entered;
                 true
             }),
-            Step::Granted => go("takes a view and is let in", &|world, process| {
+            Step::Granted => go("takes a view, and the doors grant the request", &|world, process| {
                 process.step = if world.now().offline { Step::Idle } else { Step::LetIn };
                 true
             }),
-            Step::Entered => go("takes a view and is judged on it", &|world, process| {
+            Step::Entered => go("takes a view, and the doors decide on it", &|world, process| {
                 process.step = if world.now().offline { Step::Idle } else { Step::Inside };
                 process.counted = process.step == Step::Inside;
                 process.handle |= process.counted;
                 true
             }),
-            Step::LetIn => go("enters the ledger and opens the store", &|_, process| {
+            Step::LetIn => go("enters the ledger and opens the datastore", &|_, process| {
                 (process.counted, process.handle, process.step) = (true, true, Step::Inside);
                 true
             }),

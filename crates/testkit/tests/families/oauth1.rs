@@ -512,6 +512,29 @@ async fn an_access_token_ends_in_the_second_in_which_it_expires() {
     }
 }
 
+#[tokio::test]
+async fn a_request_token_ends_in_the_second_in_which_it_expires() {
+    for (seconds, expected) in [(9, 201), (10, 401)] {
+        let world = World::new(LimitModel::Flat).await;
+        let consumer = consumer(&world).await;
+        let signer = Signer::new(&world, &consumer, None, 1);
+        let request = key(&signer.post(&world, "/v3/OS-OAUTH1/request_token", "<a>").await.1);
+        let path = format!("/v3/OS-OAUTH1/authorize/{}", request.0);
+        let (_, text) = as_admin(&world, "PUT", &path, &json!({ "roles": [{ "name": "admin" }] })).await;
+        let told: Value = serde_json::from_str(&text).unwrap();
+        let verifier = told["token"]["oauth_verifier"].as_str().map(str::to_owned);
+        let facts = world.house.facts();
+        let (id, row) = facts.read(|view| view.list::<RequestToken>(&[])).unwrap().unwrap().remove(0);
+        let expires = world.house.clock.now().unix_seconds + 10;
+        let who = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None };
+        facts.commit(Change::new(who).put(&id, &RequestToken { expires, ..row })).unwrap();
+        world.house.clock.advance_seconds(seconds);
+        let signer = Signer { verifier, ..Signer::new(&world, &consumer, Some(&request), 2) };
+        let (status, text) = signer.post(&world, "/v3/OS-OAUTH1/access_token", "").await;
+        assert_eq!(status, expected, "{text}");
+    }
+}
+
 /// Nobody without an access token makes the server look for a project: the tables that a scope is looked up in are not read.
 #[tokio::test]
 async fn the_scope_is_looked_up_only_after_the_proof() {

@@ -1,10 +1,11 @@
-//! Checks the descriptions and tags of records of the source. If a request could not set such a text, the record is imported without the text.
+//! Checks the descriptions and tags of records of the source. A text that the Identity API would refuse is left out, and the
+//! record is imported without it.
 
 use super::{CloudRecord, FederationRecord, ServiceRecord};
 use crate::comment::check_comment;
 use crate::keystone::projects::check_tags;
 
-/// Removes the texts that a request could not set. Returns the note about them for the report.
+/// Removes the texts that the Identity API would refuse. Returns the note about them for the report.
 pub(super) fn without_refused_texts(thing: &mut CloudRecord) -> Option<String> {
     let mut lost = Vec::new();
     if let Some(description) = description_of(thing)

@@ -44,7 +44,8 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
             draft.delete(&key(entry), before);
             continue;
         }
-        let reason = "its line is missing, and the file has errors, which must be corrected first";
+        let reason =
+            "its line is missing; correct the other errors of the file, before this counts as a deletion";
         let means = mark(draft, entry, Some(before), (0, reason));
         draft.problem(FILE, format!("{} on {}: {reason}; {means}", entry.1, entry.0));
     }

@@ -368,7 +368,8 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
-        let reason = "its section is missing, and the file has errors, which must be corrected first";
+        let reason =
+            "its section is missing; correct the other errors of the file, before this counts as a deletion";
         let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));
