@@ -86,7 +86,7 @@ fn an_application_credential_and_a_session_have_the_roles_of_their_project() {
     // No role on the path is proposed, because it would give more rights than those on the project.
     for who in ["zoe@local", "zoe@local!test"] {
         let step = next(&server, &[who, "main", "/file"]);
-        let session = step.contains("for the project plain@local") && step.contains("--project plain@local");
+        let session = step.contains("the project plain@local") && step.contains("--project plain@local");
         assert!(session && !step.contains("role assign"), "{step}");
     }
     assert_eq!(explain(&server, &["zoe@local", "main", "--project", "plain@local"]), None);
