@@ -1,5 +1,6 @@
-//! Certificates of a real ACME authority (Pebble), which validates the names by connecting to the server. The server obtains and renews them itself,
-//! or real ACME clients (certbot, lego) do, with challenges that the server answers over plain HTTP.
+//! Certificates of a real ACME authority (Pebble), which validates the names by connecting to the server. The server obtains and renews the
+//! certificates itself. In other tests real ACME clients (certbot, lego) obtain certificates, and the server answers their challenges over plain
+//! HTTP.
 
 use crate::certificates::shown;
 use crate::command::values;

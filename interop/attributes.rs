@@ -1,5 +1,5 @@
-//! ACLs and dead properties: an ACL always fits, properties are copied only for users who may read them, and an entry inherits from its new directory
-//! only if the user who moves it may read it. Also tests that pipes are not opened.
+//! ACLs and dead properties. An ACL can always be stored, for any number of dead properties. Dead properties are copied only for users who may read
+//! them. A moved entry inherits from its new directory only if the user who moves the entry may read the entry. Also tests that pipes are not opened.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;

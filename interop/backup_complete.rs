@@ -297,7 +297,7 @@ fn facts_of_another_store_are_not_said_to_contain_the_revocations_of_this_one() 
     assert!(made["revocations_until"].is_null(), "a new store has no revocations: {made}");
     for option in ["--force", "--set-aside"] {
         let text_of = told(&here, &format!("facts restore {} {option}", backup.display()));
-        for part in ["the copy is of the store ", "that were made here after ", "are not in the copy"] {
+        for part in ["the copy is of the store ", "made in the replaced store after", "are not in the copy"] {
             assert!(text_of.contains(part), "{option}: {part}: {text_of}");
         }
         assert!(!text_of.contains("are undone"), "{option}: {text_of}");

@@ -1,5 +1,5 @@
-//! A second after a secret was used, it is nowhere in the server: not in its memory, its core, its log or its facts, neither in plain text nor in
-//! base64. The same search finds a value that was put into the memory on purpose.
+//! A second after a secret was used, it is nowhere in the server: not in its memory, its core dump, its log or its facts, neither in plain text nor
+//! in base64. The same search finds a value that was put into the memory on purpose.
 
 use crate::server::{Server, WITHOUT_PENALTIES};
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! What is served is what is on the disk: after a reload that names another place of certificates, and after the last certificate was removed.
+//! The server uses the certificates and revocation lists that are on the disk, also after a reload with other paths, and after the last certificate
+//! was removed.
 
 use crate::certificates::{bundle, ecdsa, shown};
 use crate::server::{BINARY, Scratch, Server, wait_until};
@@ -57,7 +58,7 @@ fn a_revocation_right_after_the_reload_that_names_the_list_counts_at_once() {
     wait_until(SOON, "the revoked certificate is refused", || status() == "000");
     // A list that cannot be used is named, and the earlier one stays in use.
     put(&at("crl.pem"), "nothing");
-    let told = "there is no revocation list in PEM form";
+    let told = "contains no revocation list in PEM form";
     wait_until(SOON, told, || server.log().contains(told));
     assert_eq!(status(), "000");
     assert!(has_metric(&server, "enfilade_reload_failed 1"));

@@ -1,5 +1,5 @@
-//! A token with a client certificate counts only on connections for which a line of the crt-list asks for client certificates, and accepts this one. The
-//! commands say so.
+//! A token that is bound to a client certificate is accepted only on some connections: a line of the crt-list must ask for client certificates, and
+//! must accept this certificate. The commands say so.
 
 use crate::every_command::{House, without_json};
 use crate::terms::{Authority, MINE};

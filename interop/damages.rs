@@ -444,7 +444,7 @@ fn damaged_locks_are_refused_with_the_way_to_go_on() {
     let refused = serving(&server.data(), &[]).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        refused.status.code() == Some(1) && why.contains("then remove only the directory `locks` in it"),
+        refused.status.code() == Some(1) && why.contains("then remove only the subdirectory `locks`"),
         "{why}"
     );
     std::fs::remove_dir_all(&locks).unwrap();

@@ -1,6 +1,6 @@
-//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a running server, a full disk, a file system that is
-//! read-only, a damaged store, a store of an older format, names that do not exist, names with every legal character. In none of these situations a
-//! command ends by a signal, reports success although it did nothing, or fails without giving the reason.
+//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a running server, a full disk, a
+//! file system that is read-only, a damaged store, a store of an older format, names that do not exist, names with every legal character. In none of
+//! these situations does a command end by a signal, report success although it did nothing, or fail without giving the reason.
 
 use crate::command::{preload, why};
 use crate::curl;

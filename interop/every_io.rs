@@ -1,6 +1,6 @@
-//! Runs commands that change something, also users and tokens in edited files. The first, second, third, … write, sync or rename fails, or the
-//! command is killed there, until a run has no more such calls. Afterwards the facts are those before or those after the command, an acknowledged
-//! change exists, the store opens, and every record is sound.
+//! Runs commands that change something, also users and tokens in edited files. In each run another call fails, or the command is killed at this call:
+//! the first, second, third, … write, sync or rename. The runs end when the command makes no further such call. Afterwards the facts are those before
+//! or those after the command, an acknowledged change exists, the store opens, and every record is sound.
 
 use crate::command::{self, FAULTS, Fault, passed};
 use crate::server::Scratch;

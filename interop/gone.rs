@@ -1,4 +1,4 @@
-//! A removed right ends with its commit, and an old session does not get it back.
+//! A right ends with the commit that removes the right. A session that was issued before this commit does not get the right back.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Server, WITHOUT_PENALTIES};

@@ -1,4 +1,4 @@
-//! For records that the caller may not see, Identity v3 gives the same answer as for absent ones.
+//! For records that the caller may not see, Identity v3 gives the same answer as for records that do not exist.
 
 use crate::curl::{Answer, curl};
 use crate::gone::Cloud;

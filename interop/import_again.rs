@@ -1,4 +1,4 @@
-//! Imports that are repeated: nothing comes back that was removed, an import that failed can be repeated, and the advice is true.
+//! Repeated imports: a removed record does not come back, a failed import can be repeated, and the advised next steps have an effect.
 
 use crate::migration::{enfilade, hash, proxmox, said, whoami};
 use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};

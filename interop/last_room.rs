@@ -1,4 +1,4 @@
-//! The last part of the map is for administrators: users cannot fill it, even if they revoke their own tokens many times.
+//! The last part of the LMDB map is for changes by administrators. Users cannot fill this part, even if they revoke their own tokens many times.
 
 use crate::curl::curl;
 use crate::gone::{Cloud, project};

@@ -1,4 +1,4 @@
-//! The server notices if a key is lost, or is a different key after a restore, and never makes a new one silently.
+//! The server notices if a key is lost, or if a restore replaced the key by another key. The server never makes a new key silently.
 
 use crate::curl::curl;
 use crate::server::{Server, serving, until};
@@ -79,7 +79,7 @@ fn a_lost_key_of_tokens_is_not_replaced_until_the_loss_is_accepted() {
         command.arg("--data").arg(server.data()).args(["keys", "init", "--accept-loss"]).output().unwrap();
     let told = String::from_utf8(told.stdout).unwrap();
     assert!(
-        told.contains("token-hash.key` is the key of API tokens from now on: 1 API token is refused"),
+        told.contains("token-hash.key` is the key of API tokens from now on. 1 API token is refused"),
         "{told}"
     );
     assert!(!told.contains("nothing changed"), "{told}");

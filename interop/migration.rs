@@ -407,7 +407,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let next = report.last().unwrap()["next"].to_string();
     assert!(next.contains("user passwd root@pam"), "{report:#?}");
     assert!(
-        next.contains("writable here") && next.contains("datastore maintenance chunks read-only"),
+        next.contains("writable on this server") && next.contains("datastore maintenance chunks read-only"),
         "{next}"
     );
     let realm = report.iter().find(|item| item["what"] == "realm corp").unwrap();

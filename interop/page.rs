@@ -50,7 +50,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     assert_eq!((status, &told["granted"]), (200, &json!(false)));
     assert!(told["walk"].to_string().contains("allow authenticated read"), "{told}");
     let says = |told: &Value| told["says"].as_str().unwrap().to_owned();
-    assert!(says(&told).starts_with("Your role includes it, but the access list (ACL) here"), "{told}");
+    assert!(says(&told).starts_with("Your role includes this right, but the access control list (ACL)"), "{told}");
     // The name of the visitor's own group replaces its SID; a user who is not in the group does not learn the name.
     server.cli(&["group", "add", "family"]);
     server.cli(&[
@@ -68,7 +68,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     let bob = server.add_user("bob", "DatastoreReader");
     let told = curl(&server, &bob, "/dav/main/?why=add-file", &[]);
     let told: Value = serde_json::from_slice(&told.body).unwrap();
-    assert!(says(&told).starts_with("Your role DatastoreReader does not include it. Ask "), "{told}");
+    assert!(says(&told).starts_with("Your role DatastoreReader does not include this right. Ask "), "{told}");
     assert_eq!(why("/dav/main/hidden?why=write").0, 404);
     assert_eq!(why("/dav/main/gone?why=write").0, 404);
     assert_eq!(why("/dav/main/?why=fly").0, 400);

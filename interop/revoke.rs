@@ -1,4 +1,4 @@
-//! The output of `user access` and `revoke` agrees with the server: each credential is tried before and after.
+//! The output of `user access` and `revoke` agrees with the server: each credential is tried before and after the revocation.
 
 use crate::curl::{command, curl};
 use crate::gone::{Cloud, enabled, project};

@@ -1,4 +1,4 @@
-//! Comparison with a real Samba: its verdicts and listings are the same, and ACLs that it writes have the same effect here.
+//! Comparison with a real Samba: its verdicts and listings are the same, and ACLs that Samba writes have the same effect on this server.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Scratch, Server, write_acl};

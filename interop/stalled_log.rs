@@ -1,4 +1,5 @@
-//! Standard error of the server is not read, or cannot be written: this delays no request, and no read of the mirrored files. What is lost is counted.
+//! No process reads the standard error of the server, or the server cannot write to it. This delays no request, and no read of the mirrored files.
+//! Lost log lines are counted.
 
 use crate::command::{run, said, values};
 use crate::curl::curl;

@@ -1,4 +1,5 @@
-//! Processes that want one store at the same moment: one works on it alone, and the others wait or are refused until it is done.
+//! Several processes open one store at the same moment. One process uses the store alone. Until it has finished, the other processes wait or are
+//! refused.
 
 use crate::command::{run, traced, why};
 use crate::compact::churn;

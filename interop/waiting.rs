@@ -1,4 +1,4 @@
-//! If the clients of a user do not read many responses over HTTP/2, only this user waits, until the server drops those responses.
+//! If the clients of a user leave many HTTP/2 responses unread, only this user waits, until the server drops the unread responses.
 
 use crate::curl::command;
 use crate::http2::{HEADERS, Http2, INITIAL_WINDOW};

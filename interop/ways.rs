@@ -1,5 +1,5 @@
-//! The way to a shared folder: a user with a role on one folder deep in a datastore sees the folders above it, with the next name alone, and nothing
-//! else there.
+//! The way to a shared folder: a user with a role on one folder deep in a datastore sees the folders above this folder. In each of these folders the
+//! user sees the next name on the way, and nothing else.
 
 use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
 use crate::server::Server;

@@ -208,7 +208,7 @@ fn by_access_token(view: &View<'_>, id: &AccessTokenId) -> Result<Option<Way>, E
     Ok(Some(Way { kind, user: access.user, name, gives, expires: access.expires, record }))
 }
 
-/// The text about the rights of an application credential. It names only roles that the owner still has, and says that a credential with access rules
+/// The text about the rights of an application credential. It lists only roles that the owner still has, and says that a credential with access rules
 /// gives no access to files.
 fn given_by(
     view: &View<'_>,
@@ -244,7 +244,7 @@ fn given_by(
     Ok(gives + &created_with(view, delegation.by)?)
 }
 
-/// The end of a text, which names the application credential with which a record was created. Empty if the user created the record in person.
+/// The end of a text: the application credential with which a record was created. Empty if the user created the record in person.
 fn created_with(view: &View<'_>, by: Option<CredentialId>) -> Result<String, Error> {
     Ok(maker_of(view, by)?.map(|maker| format!("; created with {maker}")).unwrap_or_default())
 }

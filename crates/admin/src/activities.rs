@@ -1,8 +1,8 @@
 //! When users last logged in, and locks after failed logins.
 //!
 //! The second from which a user is inactive is stored, so that the doors need no configuration. At its start and every hour, a server brings the
-//! records in line with its configuration ([`settle_activities`]). If a user has no record then, the user gets a record as if the user had logged in
-//! on this day. A login is recorded at most once a day for each user.
+//! records in line with its configuration ([`settle_activities`]). If a user has no record at that time, the server adds a record as if the
+//! user had logged in on that day. A login is recorded at most once a day for each user.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;

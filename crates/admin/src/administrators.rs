@@ -184,7 +184,7 @@ fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
             Who::Token(_) | Who::Named(_) => continue,
         };
         match grantee {
-            // `acl.cfg` can name users and groups that do not exist.
+            // `acl.cfg` can contain users and groups that do not exist.
             Err(Error::Missing { .. }) => {}
             grantee => drop(found.insert(grantee?)),
         }
@@ -210,7 +210,7 @@ pub(crate) fn refused(
     };
     match checked {
         Err(Refusal::Facts(why)) => Err(why.into()),
-        // A lock is no reason, because it ends by itself.
+        // A lock does not count, because it ends without an administrator.
         Err(Refusal::Locked(_)) => Ok(None),
         checked => Ok(checked.err()),
     }

@@ -105,8 +105,8 @@ pub struct Looked {
     pub read: usize,
 }
 
-/// A time in nanoseconds. If the last change of a file is more recent than that, the file may change again and keep its identity, because the time
-/// stamps of file systems have a coarse resolution.
+/// A duration in nanoseconds. If a file changed less than this time ago, the file may change again and keep its identity, because the time stamps of
+/// file systems have a coarse resolution.
 const RACY_NANOS: u64 = 50_000_000;
 const NANOS: u64 = 1_000_000_000;
 

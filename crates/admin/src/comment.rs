@@ -7,7 +7,7 @@ pub(crate) fn check_comment(comment: Option<&str>) -> Result<(), Error> {
     match comment {
         Some(text) if text.len() > COMMENT_BYTES_MAX || text.chars().any(char::is_control) => {
             Err(Error::Invalid(format!(
-                "the comment is longer than {COMMENT_BYTES_MAX} bytes or holds control characters"
+                "the comment is longer than {COMMENT_BYTES_MAX} bytes or contains control characters"
             )))
         }
         _ => Ok(()),

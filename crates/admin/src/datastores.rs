@@ -135,7 +135,7 @@ pub fn edit_profile(
             && !Path::new(&row.root(name)).starts_with(point)
         {
             let why =
-                format!("the mount point `{point}` does not contain the datastore's path; name the path itself or a directory above it");
+                format!("the mount point `{point}` does not contain the datastore's path; expected this path or a directory above it");
             return Err(Error::Invalid(why));
         }
         // A listing shows the attributes of every visible entry, so an entry must not be visible without the right to read its attributes.
@@ -175,7 +175,8 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
-    // A path outside of the allowed roots is refused first: the other refusals would show the client whether a path exists, or the target of a link.
+    // This check comes before the others, because the other refusals would show the client whether a path outside of the allowed roots exists, or the
+    // target of a link.
     outside(ctx, path, &real_path(path))
         .or_else(shared)
         .or_else(taken)
@@ -238,13 +239,13 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let count = sections.iter().filter(|section| section.id == name.as_str()).count();
     if count > 1 {
         return Err(format!(
-            "datastore.cfg has {count} sections with the name `{name}`, but only one is allowed; first remove the other sections from the file"
+            "datastore.cfg has {count} sections with the name `{name}`, but only one is allowed; remove the other sections from the file, then try again"
         ));
     }
     let Some(section) = sections.get_mut(position) else { return Ok(()) };
     if let Some(error) = &section.error {
         return Err(format!(
-            "datastore.cfg, line {}: {}; correct the section first",
+            "datastore.cfg, line {}: {}; correct the section, then try again",
             error.line, error.reason
         ));
     }

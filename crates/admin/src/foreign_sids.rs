@@ -32,7 +32,7 @@ pub fn map_sid(ctx: &ChangeContext<'_>, sid: Sid, who: &Target) -> Result<At, Er
             }
             Target::Token(user, _) => {
                 let why =
-                    format!("`{who}` is a token, which acts as its owner: name the owner `{user}` instead");
+                    format!("`{who}` is a token, which acts as its owner; use the owner `{user}` instead");
                 return Err(Error::Invalid(why));
             }
         }

@@ -162,7 +162,7 @@ fn membership(view: &View<'_>, group: &GroupName, member: &Target) -> Result<Mem
         Target::User(user) => Member::User(user_id(view, user)?),
         Target::Token(user, _) => {
             let text = format!(
-                "`{member}` is a token, which has the groups of its owner: name the owner `{user}` instead"
+                "`{member}` is a token, which has the groups of its owner; use the owner `{user}` instead"
             );
             return Err(Error::Invalid(text));
         }

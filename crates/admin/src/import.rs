@@ -28,9 +28,9 @@ pub struct Imported {
     pub name: String,
     /// Why the record was left out; `None` if it was imported.
     pub left_out: Option<String>,
-    /// How the imported record differs from that in the source, if the operator has to know.
+    /// How the imported record differs from the record in the source, if the operator has to know.
     pub differs: Option<String>,
-    /// Whether this is only a remark about a record that the server follows in its file. The import did not add the record.
+    /// Whether this is only a remark about a record of a followed file. The import did not add the record.
     pub is_remark: bool,
 }
 
@@ -50,7 +50,7 @@ impl Imported {
         Imported { left_out, ..Imported::taken(kind, name) }
     }
 
-    /// A remark about a record that the server follows in its file.
+    /// A remark about a record of a followed file.
     pub fn remark(kind: &'static str, name: impl Into<String>, differs: String) -> Self {
         Imported { differs: Some(differs), is_remark: true, ..Imported::taken(kind, name) }
     }

@@ -21,7 +21,7 @@ pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
 pub enum TokenKey {
     /// The key is the recorded one.
     Known,
-    /// The key is not recorded, and no token is known to need another key.
+    /// The facts do not record this key, and no token is known to need another key.
     Unrecorded,
     /// Some tokens need another key.
     Lost {

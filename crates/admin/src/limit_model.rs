@@ -5,7 +5,7 @@ use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 /// An enforcement model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LimitModel {
-    /// Each limit stands by itself.
+    /// Limits do not depend on each other.
     #[default]
     Flat,
     /// The limit of a project is at most that of its parent, and projects are at most two levels deep.

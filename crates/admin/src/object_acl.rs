@@ -141,7 +141,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
                 .ok_or_else(|| crate::resolve::dangling("user", id))
         }
         Target::Token(user, _) => Err(Error::Invalid(format!(
-            "`{who}` is a token, which acts as its owner: name the owner `{user}` instead"
+            "`{who}` is a token, which acts as its owner; use the owner `{user}` instead"
         ))),
         Target::Group(group) => {
             let id = group_id(view, &group)?;

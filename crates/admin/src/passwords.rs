@@ -158,8 +158,8 @@ impl PasswordRules {
     }
 
     /// A regular expression that every allowed password matches, for programs that check a new password before they send it. It is the configured
-    /// expression; if none is configured, an expression for the minimum length; `None` if there is no minimum length either. The kinds of characters
-    /// are not in the expression, because programs disagree about which characters are letters.
+    /// expression. If none is configured, it is an expression for the minimum length. `None` if there is no minimum length either. The kinds of
+    /// characters are not in the expression, because programs disagree about which characters are letters.
     pub fn regex(&self) -> Option<String> {
         match &self.regex {
             Some(regex) => Some(regex.as_str().to_owned()),
@@ -167,7 +167,7 @@ impl PasswordRules {
         }
     }
 
-    /// The rules of the form in words; `None` without such rules.
+    /// The rules of the form in words; `None` if there are no such rules.
     pub fn form(&self) -> Option<String> {
         let characters =
             (self.characters_min > 0).then(|| format!("at least {} characters", self.characters_min));

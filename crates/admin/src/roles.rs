@@ -148,7 +148,7 @@ pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> 
     })?
 }
 
-/// The users, tokens and groups that `acl.cfg` names and that do not exist, each with the number of its entries.
+/// The users, tokens and groups that are in `acl.cfg` but do not exist, each with the number of its entries.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -55,7 +55,7 @@ pub fn create_token(
     if is_mirrored(ctx, owner)? {
         if !tokenid.is_plain() {
             return Err(Error::Invalid(format!(
-                "the owner is defined in user.cfg, and that file cannot contain the token name {name:?}: choose 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"
+                "the owner is defined in user.cfg, and that file cannot contain the token name {name:?}: expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"
             )));
         }
         let at = create_kept(ctx, &tokenid, &value, terms)?;
@@ -375,7 +375,7 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
                 ),
                 Verifier::Keyed(_) => Some("the token already has a fast hash"),
                 Verifier::Upgrading(_) => Some(
-                    "the token is already marked: the next use of its secret replaces the slow hash, if the secret has a form that Enfilade, Proxmox or Keystone generates",
+                    "the token is already marked: if the secret has a form that Enfilade, Proxmox or Keystone generates, the next use of the secret replaces the slow hash",
                 ),
                 Verifier::Certificate(_) => {
                     Some("the token has a client certificate instead of a secret, so there is no hash")

@@ -296,7 +296,7 @@ fn add_kept_user(
         return Ok((id, at));
     }
     let (_, at) =
-        ctx.commit(&format!("{what}: store the attributes that user.cfg cannot hold"), |view, change| {
+        ctx.commit(&format!("{what}: store the attributes that user.cfg cannot contain"), |view, change| {
             let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
             let sid = if new.sid.is_some() { choose_sid(new.sid, view, change)? } else { user.sid };
             let (uid, gid, password) = (new.uid, new.gid, password.clone());
@@ -561,7 +561,7 @@ pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
     }
     match Names::read(view)?.sid(sid) {
         Some(name) => {
-            Err(Error::Exists { what: "SID", name: format!("{sid} ({name})"), hint: "choose another" })
+            Err(Error::Exists { what: "SID", name: format!("{sid} ({name})"), hint: "choose another SID" })
         }
         None => Ok(()),
     }

@@ -90,7 +90,7 @@ impl Files<'_, '_> {
                 true => TokenShadow::default(),
                 false => TokenShadow::parse(bytes).map_err(|why| {
                     EditError::File(format!(
-                        "`{file}`, line {}: {}; correct the file first",
+                        "`{file}`, line {}: {}; correct the file, then try again",
                         why.line, why.reason
                     ))
                 })?,

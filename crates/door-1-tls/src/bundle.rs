@@ -32,7 +32,7 @@ pub struct Parts<'p> {
 }
 
 impl Bundle {
-    /// Reads a PEM file: the leaf first, then its intermediates, and its private key in the same file or in the `.key` file. If there are no
+    /// Reads a PEM file: the leaf, and after the leaf its intermediates. The private key is in the same file or in the `.key` file. If there are no
     /// intermediates, the known issuers are added. `now` is in seconds since the epoch.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub(crate) fn in_order<'c>(
     (chain, rest.iter().map(|(_, file)| file.as_str()).collect())
 }
 
-/// A warning if the chain has only a leaf that another certificate issued.
+/// A warning if the chain consists of the leaf alone, and the leaf is not self-signed.
 pub(crate) fn of_chain(chain: &[&CertificateDer<'static>]) -> Option<String> {
     let (issuer, subject) = chain.first().and_then(|leaf| issuer_and_subject(leaf))?;
     (chain.len() == 1 && issuer != subject).then(|| {

@@ -47,13 +47,13 @@ pub struct Options {
     pub max_version: Option<String>,
     /// `verify`: whether clients present certificates.
     pub verify: Verify,
-    /// `ca-file`: the authorities that are trusted and named to the client.
+    /// `ca-file`: the authorities that are trusted. The server sends their names to the client.
     pub ca_file: Option<String>,
-    /// `ca-verify-file`: further authorities that are trusted, but not named to the client.
+    /// `ca-verify-file`: further authorities that are trusted. The server does not send their names to the client.
     pub ca_verify_file: Option<String>,
     /// `crl-file`: the certificates that were revoked.
     pub crl_file: Option<String>,
-    /// `no-ca-names`: no authority is named to the client.
+    /// `no-ca-names`: the server sends no names of authorities to the client.
     pub no_ca_names: bool,
 }
 
@@ -92,13 +92,13 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
     let end = text.find(|c: char| c.is_whitespace() || c == '[').unwrap_or(text.len());
     let (file, rest) = text.split_at(end);
     if file.is_empty() {
-        return Err("expected the path of a certificate first".to_owned());
+        return Err("expected the path of a certificate at the beginning of the line".to_owned());
     }
     let (options, rest) = match rest.trim_start().strip_prefix('[') {
         Some(inside) => {
             let (options, rest) = inside
                 .split_once(']')
-                .ok_or("the options are not closed; expected `]` after the last one")?;
+                .ok_or("the options are not closed; expected `]` after the last option")?;
             (self::options(options, warnings)?, rest)
         }
         None => (Options::default(), rest),
@@ -151,7 +151,7 @@ const NOT_HERE: [(&str, &str); 8] = [
         "the TLS library chooses a signature algorithm that the certificate's key and the client allow; remove the option",
     ),
     ("client-sigalgs", "the TLS library decides which signatures of clients it accepts; remove the option"),
-    ("crt", "name the file at the beginning of the line"),
+    ("crt", "write the path of the file at the beginning of the line"),
     ("key", "put the key into the bundle, or into `FILE.key` in the same directory"),
     ("ocsp", "put the OCSP response into `FILE.ocsp` in the directory of the bundle"),
     ("issuer", "put the issuer's certificate into the bundle, after the leaf"),
@@ -204,7 +204,7 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
             word => {
                 let why = NOT_HERE.iter().find(|(name, _)| *name == word);
                 return Err(match why {
-                    Some((_, why)) => format!("`{word}` is not supported here: {why}"),
+                    Some((_, why)) => format!("this server does not support `{word}` in a crt-list: {why}"),
                     None => format!("`{word}` is not an option of a crt-list"),
                 });
             }
@@ -260,7 +260,7 @@ mod tests {
             ("a.pem [alpn]", "expected a value after `alpn`"),
             ("a.pem [verify maybe ca-file x]", "expected `none`, `optional` or `required`"),
             ("a.pem [verify required]", "needs a `ca-file`"),
-            ("a.pem [sigalgs RSA]", "is not supported here"),
+            ("a.pem [sigalgs RSA]", "does not support `sigalgs`"),
             ("a.pem [key b.key]", "into `FILE.key` in the same directory"),
             ("a.pem [nonsense]", "not an option of a crt-list"),
             ("a.pem name [alpn h2]", "right after the file"),

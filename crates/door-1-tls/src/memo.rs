@@ -55,7 +55,7 @@ impl KeyMemo {
         hot.slots.get(&file.key(digest)).is_some_and(|slot| matches!(slot.ready, Ready::Serves { .. }))
     }
 
-    /// Remembers a file, and drops another one when the memo is full.
+    /// Remembers a file. If the memo is full, drops another file.
     pub fn put(&self, key: MemoKey, ready: Ready) {
         let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
         while hot.slots.len() >= self.most && !hot.slots.contains_key(&key) {

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 /// The TLS policy of some names.
 pub struct Policy {
-    /// A digest of the options and of the contents of the files that they name. All processes with the same options and files have the same digest.
+    /// A digest of the options and of the contents of the files that the options refer to. All processes with the same options and files have the
+    /// same digest.
     epoch: [u8; 32],
     config: ServerConfig,
     /// Checks the certificates of clients. `None` if clients are not asked for certificates.
@@ -76,7 +77,7 @@ impl Policy {
         })
     }
 
-    /// The policy of a line of a crt-list. `read` reads the files that the options name.
+    /// The policy of a line of a crt-list. `read` reads the files that the options refer to.
     ///
     /// # Errors
     /// When an option cannot be applied. The text names the option.
@@ -104,7 +105,7 @@ impl Policy {
         // The provider is named explicitly: another library in the process may install a default provider of its own.
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(options)?)
-            .map_err(|why| format!("no protocol version or cipher is left: {why}"))?;
+            .map_err(|why| format!("the options exclude every protocol version or every cipher: {why}"))?;
         let (mut lists, mut clients) = (Vec::new(), None);
         let builder = match options.verify {
             Verify::None => builder.with_no_client_auth(),
@@ -180,7 +181,8 @@ impl Policy {
         Ready::with(&self.config, bundle)
     }
 
-    /// A digest of the policy's options and of the contents of the files that the options name. Equal policies have the same digest in every process.
+    /// A digest of the policy's options and of the contents of the files that the options refer to. Equal policies have the same digest in every
+    /// process.
     pub fn epoch(&self) -> &[u8; 32] {
         &self.epoch
     }
@@ -288,7 +290,7 @@ mod tests {
             ("ssl-max-ver TLSv1.1", "no version is left"),
             ("ssl-min-ver TLSv1.9", "is not supported"),
             ("alpn spdy/3", "only h2 and http/1.1"),
-            ("ssl-max-ver TLSv1.2 ciphers :", "no protocol version or cipher is left"),
+            ("ssl-max-ver TLSv1.2 ciphers :", "exclude every protocol version or every cipher"),
             ("verify required ca-file /gone", "`ca-file /gone`: No such file"),
         ] {
             let said = policy(options, &ca).unwrap_err();
@@ -297,7 +299,7 @@ mod tests {
         assert!(policy("verify optional ca-file /ca", b"nothing").unwrap_err().contains("no certificate"));
         // The certificate of the authority is no revocation list.
         let said = policy("verify required ca-file /ca crl-file /ca", &ca).unwrap_err();
-        assert!(said.contains("there is no revocation list in PEM form"), "{said}");
+        assert!(said.contains("contains no revocation list in PEM form"), "{said}");
     }
 
     /// A revocation list as `openssl ca -gencrl` makes it if its configuration contains no `crlnumber`.

@@ -26,7 +26,7 @@ pub enum Refusal {
 pub const CODES: [RefusalRow; 3] = [
     RefusalRow::new("TL01", Fault::Operator, "there is no certificate to answer with", "put a PEM bundle into the certificate directory"),
     RefusalRow::new("TL02", Fault::Client, "no certificate has the requested name", "use a name that a certificate has, or install a certificate for this name; with `[tls] strict_sni = false` the server sends the default certificate instead"),
-    RefusalRow::new("TL03", Fault::Operator, "the certificate or its key cannot be used", "`enfilade certs check` names the file and the reason"),
+    RefusalRow::new("TL03", Fault::Operator, "the certificate or its key cannot be used", "`enfilade certs check` shows the file and the reason"),
 ];
 
 impl Refuse for Refusal {

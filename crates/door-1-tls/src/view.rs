@@ -61,7 +61,7 @@ pub struct CertificateFile {
     listed: Option<Box<Listed>>,
 }
 
-/// The data of the crt-list line that names a file.
+/// The data of the crt-list line that contains the path of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
     /// The number of the line. If several lines have the same name, the line with the lowest number is preferred.
@@ -367,7 +367,7 @@ impl CertificateFile {
         !excluded.is_empty() && excluded.contains(&digest.name(name))
     }
 
-    /// The position of the file. Of several files with the same name and kind of key, the first is served.
+    /// The position of the file. Of several files with the same name and kind of key, the file with the lowest position is served.
     pub(crate) fn place(&self) -> (u32, &str) {
         (self.order(), &self.path)
     }

@@ -44,8 +44,8 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
     }
 }
 
-/// The application credentials that created an application credential: its creator, then the creator of the creator, and so on. `None` if one of them
-/// was deleted: then the given credential is not valid either.
+/// The application credentials that created an application credential: its creator, then the creator of the creator, and so on. `None` if one of
+/// these credentials was deleted: then the given credential is not valid either.
 fn makers(
     view: &View<'_>,
     owner: UserId,

@@ -24,7 +24,7 @@ struct Key {
 /// The keys of a repository, the primary first, because it signed most tokens.
 pub struct KeyRing {
     keys: Vec<Key>,
-    /// The keys of receipts; `None` in a ring of receipts.
+    /// The ring with the keys of receipts. `None` if this ring itself contains the keys of receipts.
     receipts: Option<Box<KeyRing>>,
 }
 

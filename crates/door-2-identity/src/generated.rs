@@ -18,9 +18,9 @@ pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
     format!("{body}_{}", base62(&sum.to_be_bytes(), 6))
 }
 
-/// Whether a secret has a form that machines generate from at least 120 random bits. This is the form of [`generate`], the form of Proxmox's
-/// secrets: a version 4 UUID with 122 random bits (RFC 9562 §5.4), or the form of Keystone's secrets: 64 random bytes in base64url. The form is no
-/// proof: a person can also choose a secret of this form.
+/// Whether a secret has a form that machines generate from at least 120 random bits. There are three such forms: the form of [`generate`]; a version
+/// 4 UUID with 122 random bits (RFC 9562 §5.4), as Proxmox generates; and 64 random bytes in base64url, as Keystone generates. The form is no proof:
+/// a person can also choose a secret of such a form.
 pub(crate) fn is_generated(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
     is_ours(text) || is_uuid(text) || is_keystones(text)

@@ -20,7 +20,7 @@ use enfilade_facts::vocabulary::TrustId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The client named no scope. The session is for the project of the application credential, otherwise for the user's default project. If there is
-    /// neither, it is unscoped.
+    /// neither, the session is unscoped.
     Usual,
     /// This scope.
     Scope(Scope),
@@ -33,9 +33,9 @@ pub enum Wanted {
 pub enum Basis<'a> {
     /// A login, and the scope that the client wants.
     Login(&'a Login, Wanted),
-    /// A login that lacks methods. The session is unscoped, lasts for a short time, and must be sealed as a receipt.
+    /// A login that needs further methods. The session is unscoped, lasts for a short time, and must be sealed as a receipt.
     Receipt(&'a Login),
-    /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about the signature.
+    /// A request that the session's user signed with an EC2 key. The caller is a service that has the permission to ask about the signature.
     Signature(&'a SignatureAsk),
     /// A request that an OAuth consumer signed with an access token, the receipt that the request contains, and the scope that the consumer wants.
     Access(&'a OAuthProof, Option<&'a Receipt>, Wanted),

@@ -29,7 +29,7 @@ pub struct Login {
 #[derive(Clone, Debug)]
 pub struct Receipt(Claim);
 
-/// Reads and judges a receipt. It ends like a session: when it expires, and when the sessions of its user are revoked.
+/// Reads and judges a receipt. A receipt ends like a session: when the receipt expires, and when the sessions of its user are revoked.
 ///
 /// # Errors
 /// The refusals of a session.
@@ -152,8 +152,8 @@ impl Login {
         self.first.as_ref()?.validity.last_second().map(|second| second.saturating_add(1))
     }
 
-    /// When the receipt of this login expires; `i64::MAX` if it has none. A further receipt does not expire later, so that no method counts for
-    /// longer than the lifetime of one receipt.
+    /// When the receipt of this login expires; `i64::MAX` if the login has no receipt. A receipt that is issued for this login does not expire later,
+    /// so that no method counts for longer than the lifetime of one receipt.
     pub(crate) fn receipt_end(&self) -> i64 {
         self.receipt.as_ref().map_or(i64::MAX, |receipt| receipt.0.expires_at)
     }

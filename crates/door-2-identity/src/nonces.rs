@@ -34,9 +34,9 @@ struct Accepted {
 /// Why a request is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// Its time is not near the time of this server.
+    /// The time of the request is not near the time of this server.
     Time,
-    /// It was accepted before.
+    /// The request was accepted before.
     Again,
     /// No further nonce can be kept.
     Full,

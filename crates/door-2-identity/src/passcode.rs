@@ -30,7 +30,7 @@ impl Passcode {
         &self.user
     }
 
-    /// The credentials that accept the passcode, each with the time step of the passcode. The step must be committed for each.
+    /// The credentials that accept the passcode, each with the time step of the passcode. The step must be committed for each of these credentials.
     pub fn matched(&self) -> &[(BlobId, u64)] {
         &self.matched
     }

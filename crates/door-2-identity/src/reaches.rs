@@ -1,5 +1,5 @@
-//! Determines which principal a user or token would be, without a credential: for explanations, reviews, and locks whose owner makes no request now.
-//! The principals that this module returns get no permit.
+//! Determines the principal of a user or token without a credential. Explanations and reviews need this, and so do locks whose owner makes no request
+//! at present. The principals that this module returns get no permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;
@@ -15,8 +15,8 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
-/// The principal of a client that logged in as `authid` with the correct secret: for explanations and reviews. If `project` is given, the principal
-/// of a session for the project that is issued for this login.
+/// The principal of a client that logged in as `authid` with the correct secret: for explanations and reviews. If `project` is given, returns the
+/// principal of a session for the project that is issued for this login.
 ///
 /// # Errors
 /// The refusals of a login with the correct secret, and of a session for the project. Whether a secret exists is not checked ([`lacks_secret`]).
@@ -73,8 +73,8 @@ pub fn lacks_secret(
     }
 }
 
-/// Checks that the user can log in and then has all rights of the user: with the password, with password and passcode for a session, or with an API
-/// token. A token that has roles of its own, or that is for one project, does not count, because it does not have all rights of its user.
+/// Checks that the user has a way to log in that gives all rights of the user: the password, password and passcode for a session, or an API token. A
+/// token that has roles of its own, or that is for one project, does not count, because it does not have all rights of its user.
 ///
 /// # Errors
 /// [`Refusal::NoPassword`] if the user has no password, otherwise the refusal of a login with the correct password.

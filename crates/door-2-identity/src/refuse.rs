@@ -94,7 +94,7 @@ pub enum Refusal {
     /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
     /// deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued; set the clock, then log in again (the server has already deleted the records of revoked sessions that expire as early as the new session would)"
+        "the clock of this server is at least {seconds} s behind, so no session is issued: the server has already deleted revocations of sessions that expire as early as a new session. Set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -114,8 +114,8 @@ pub enum Refusal {
     /// A session that would have more rights or a longer lifetime than the credential that it is issued for.
     #[error("{0}")]
     Delegated(&'static str),
-    /// The signature was not made with the named key, or the key does not exist.
-    #[error("the signature was not made with the named EC2 key, or the key does not exist")]
+    /// The signature was not made with the EC2 key of the request, or the key does not exist.
+    #[error("the signature was not made with the EC2 key of the request, or the key does not exist")]
     WrongSignature,
     /// An OAuth 1.0a request whose signature, token, verifier, time or nonce is not accepted.
     #[error("the OAuth request is not accepted: {0}")]
@@ -202,7 +202,7 @@ impl Refusal {
 
 impl Refusal {
     /// The text that [`Refusal::Disabled`] has as `what` if the user is inactive.
-    pub const INACTIVE: &'static str = "the user (who did not log in for longer than `[identity] inactive_days`; to enable the user again, run `enfilade user enable USER`)";
+    pub const INACTIVE: &'static str = "the user did not log in for longer than `[identity] inactive_days` (`enfilade user enable USER` enables the user again), so the user";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
     /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
@@ -219,13 +219,13 @@ pub const CODES: [RefusalRow; 30] = [
     RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the correct secret or password; if all tokens fail, restore `keys/` from the backup"),
     RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "run `enfilade user enable` or `enfilade token set --enable`, or enable the domain"),
     RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "set a later date with `enfilade user set --expires` or `enfilade token set --expires`"),
-    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used, or the token has no hash", "the log names the reason; set a new password or secret; `enfilade doctor` lists the tokens whose hash cannot be used"),
+    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used, or the token has no hash", "the log says why; set a new password or secret; `enfilade doctor` lists the tokens whose hash cannot be used"),
     RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from some groups"),
     RefusalRow::new("ID12", Fault::Source, "the records of the user could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[http] trusted_proxies` or `[tls] proxy_from`"),
-    RefusalRow::new("ID14", Fault::Operator, "the user or token is defined in `user.cfg` or `token.shadow`, and that file has been broken, or no server has read it, for longer than the stale limit", "`enfilade doctor` names file and line; correct the line"),
+    RefusalRow::new("ID14", Fault::Operator, "`user.cfg` or `token.shadow` defines the user or token. For longer than the stale limit, the file has been invalid, or no server has read it", "`enfilade doctor` shows the file and the line; correct the line"),
     RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
     RefusalRow::new("ID16", Fault::Client, "this server does not support the kind or content of the session token", "log in again; the log says which kind or content"),
     RefusalRow::new("ID17", Fault::Client, "the session token has expired", "log in again"),
@@ -235,9 +235,9 @@ pub const CODES: [RefusalRow; 30] = [
     RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; run `enfilade keys init`, which ends all sessions, only if the keys are lost or were never created"),
     RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
     RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "create a token for the certificate with `enfilade token create --certificate FILE`"),
-    RefusalRow::new("ID24", Fault::Client, "the signature does not match the EC2 key that is named, or there is no such key", "check access key, secret and clock of the client"),
+    RefusalRow::new("ID24", Fault::Client, "the signature was not made with the EC2 key of the request, or the key does not exist", "check access key, secret and clock of the client"),
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
-    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute, because after a revocation new tokens of a server are up to a minute ahead; if the token is still refused, synchronise the clocks of all servers"),
+    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, a server issues tokens with issue times up to a minute ahead; if the token is still refused, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
     RefusalRow::new("ID28", Fault::Client, "an OAuth request is not accepted: its signature, token, verifier, time or nonce is wrong", "the log says which of them; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
     RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),

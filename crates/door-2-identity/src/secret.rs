@@ -19,7 +19,7 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{Clocks, MemoKey};
 use std::sync::Arc;
 
-/// The verdict on a name and a secret, or the slow hash that is missing.
+/// The verdict on a name and a secret, or the slow hash that must be computed first.
 pub(crate) fn judge(
     view: &View<'_>,
     now: Clocks,

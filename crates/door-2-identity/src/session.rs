@@ -65,7 +65,8 @@ impl Methods {
         Methods(self.0 | other.0)
     }
 
-    /// Whether the user authenticated in person, and not by a credential that acts for the user. A token without methods does not prove that.
+    /// Whether the user authenticated in person, and not by a credential that acts for the user. A token without methods does not prove that the user
+    /// authenticated in person.
     pub fn are_in_person(self) -> bool {
         self.0 != 0 && self.0 & !Self::IN_PERSON == 0
     }

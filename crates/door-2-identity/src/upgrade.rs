@@ -25,8 +25,9 @@ impl fmt::Debug for Upgrade {
 }
 
 impl Upgrade {
-    /// The upgrade of a token whose secret was just proven. `None` unless an administrator requested the upgrade, the secret has the form of a
-    /// generated secret, and the hash proves the whole secret: otherwise the new hash could be the hash of a wrong secret.
+    /// The upgrade of a token whose secret was just proven. There is an upgrade only if all of these conditions hold: an administrator requested the
+    /// upgrade, the secret is the present secret of the token, the secret has the form of a generated secret, and the hash proves the whole secret.
+    /// Without the last condition, the new hash could be the hash of a wrong secret.
     pub(crate) fn of(
         (id, credential): (&CredentialId, &Credential),
         proven: &Verifier,

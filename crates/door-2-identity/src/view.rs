@@ -365,7 +365,7 @@ mod tests {
         }
     }
 
-    /// The users that 1,000 choices select, and how often one with a long id was selected.
+    /// The users that 1,000 choices select, and how often a user with a long id was selected.
     fn selected(ids: &[UserId]) -> (BTreeSet<UserId>, usize) {
         let mut facts = Facts::new();
         facts.commit(|_, change| {

@@ -472,7 +472,7 @@ mod tests {
         let guard = enter(0, &place);
         assert!(enter(1, &LedgerSlot::default()).is_ok());
         assert_eq!(enter(2, &LedgerSlot::default()).err(), Some(Refusal::LedgerFull(2)));
-        // Two `LedgerSlot`s know the place, and one has to find it.
+        // Two of the three `LedgerSlot`s contain the place of the datastore. The third is empty, so the place has to be looked up.
         let others = [enter(0, &place), enter(0, &place.clone()), enter(0, &LedgerSlot::default())];
         assert_eq!(ledger.active(&names[0]).readers, 4);
         drop((guard, others));

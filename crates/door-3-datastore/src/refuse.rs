@@ -72,7 +72,7 @@ pub const CODES: [RefusalRow; 7] = [
     RefusalRow::new("DS02", Fault::Operator, "the datastore's maintenance mode forbids this kind of operation", "open the datastore with `enfilade datastore maintenance NAME none`"),
     RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode: `enfilade datastore maintenance`"),
     RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount the file system"),
-    RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` names the line; correct it"),
+    RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` shows the line; correct the line"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
     RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
 ];

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// The number of parts of the index. A change of one datastore copies only one part.
 const PARTS: usize = 1024;
 
-/// All datastores at one revision, each with a handle `H`, for state that is expensive to rebuild. A handle is kept as long as the path of the
-/// datastore's content does not change; other changes do not affect it.
+/// All datastores at one revision, each with a handle `H`. The handle contains state that is expensive to rebuild. A handle is kept as long as the
+/// path of the datastore's content does not change; other changes do not affect it.
 pub struct Stores<H> {
     parts: Arc<[Arc<Part<H>>]>,
     fault: Option<Arc<FileFault>>,

@@ -23,7 +23,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// The maintenance mode, as `datastore.cfg` names it.
+    /// The name of the maintenance mode in `datastore.cfg`.
     pub fn maintenance(&self) -> Option<&str> {
         self.datastore.maintenance.as_ref().map(|maintenance| maintenance.mode.name())
     }

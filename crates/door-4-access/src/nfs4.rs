@@ -167,7 +167,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
             Some((id, _)) => (1, *id, false),
             None => {
                 let why = format!(
-                    "an nfs4 ACL cannot contain {sid}, because this user or group has no uid or gid; set the uid of a user with `enfilade user set --uid`, or name a group with a gid, or everyone"
+                    "an nfs4 ACL cannot contain {sid}, because this user or group has no uid or gid; set the uid of a user with `enfilade user set --uid`, or use a group that has a gid, or everyone"
                 );
                 return Err(BadAcl::new(&why));
             }

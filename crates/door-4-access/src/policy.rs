@@ -55,12 +55,12 @@ impl Who {
             }
             Who::DomainReader => "reader on the domain",
             Who::AnyDomainManager => "manager on a domain",
-            Who::AnyDomainReader => "reader on a domain (only for its resources)",
+            Who::AnyDomainReader => "reader on a domain (sees only resources of this domain)",
             Who::DomainMember => "any role on the domain",
             Who::ProjectMember => "any role on the project",
             Who::InDomain => "any role on a project of the domain",
             Who::Service => "service",
-            Who::Owner => "the user",
+            Who::Owner => "the user that the call is about",
             Who::Redelegator => "a session of a trust with `allow_redelegation`",
         }
     }
@@ -77,9 +77,9 @@ pub struct Rule {
     pub lending: Lending,
     /// The sessions that can use the rule, by their scope. All other sessions are refused, also with the role `admin`.
     pub scopes: ScopeTypes,
-    /// The sessions that are told that a record does not exist, although the rule refuses them. Keystone tells them where it looks up the record
-    /// before it judges the session. All other refused sessions get the same answer for a record that does not exist and for a record that they may
-    /// not see.
+    /// The sessions that are told that a record does not exist, although the rule refuses them. Keystone gives this answer in calls for which
+    /// Keystone looks up the record before it judges the session. All other refused sessions get the same answer for a record that does not exist and
+    /// for a record that they may not see.
     pub known_to: Option<KnownTo>,
 }
 

@@ -15,7 +15,7 @@ pub enum Refusal {
         /// A note for the operator; the client does not get it.
         note: &'static str,
     },
-    /// The target may not be seen: it looks absent.
+    /// The user may not see the target, so the target looks absent.
     #[error("the user cannot see {path}: {decided_by}")]
     Hidden {
         /// The target.
@@ -23,7 +23,7 @@ pub enum Refusal {
         /// The role or entry that decided.
         decided_by: String,
     },
-    /// The target may be seen, but this right on it is not granted.
+    /// The user may see the target, but does not have this right on the target.
     #[error("{missing} on {path} is not granted: {decided_by}")]
     NotGranted {
         /// The target.
@@ -65,7 +65,7 @@ pub enum Refusal {
     /// A new object cannot have an ACL of the datastore's dialect.
     #[error("the new file or directory cannot have an ACL: {0}")]
     NoAcl(BadAcl),
-    /// An object that may not be seen has this name already.
+    /// An object that the user may not see has this name already.
     #[error("{path} exists already, and the user cannot see it: {decided_by}")]
     CreateOntoHidden {
         /// The target.
@@ -79,18 +79,18 @@ pub enum Refusal {
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 9] = [
     RefusalRow::new("AC01", Fault::Client, "the user has no role on the datastore, so the datastore looks absent", "assign a role: `enfilade role assign --path /datastore/NAME`"),
-    RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so the file or directory looks absent", "`enfilade explain` names the rule; change the ACL or the role"),
-    RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` names the rule; change the ACL or the role"),
+    RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so the file or directory looks absent", "`enfilade explain` shows the role, ACL entry or mode bits that decide; change the ACL or the role"),
+    RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` shows the role, ACL entry or mode bits that decide; change the ACL or the role"),
     RefusalRow::new("AC04", Fault::Source, "the ACL is damaged, so the file or directory looks absent", "replace the ACL with `enfilade acl set`"),
     RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("AC06", Fault::Client, "an entry that the user cannot see already has this name", "choose another name, or change the ACL of the entry"),
-    RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log names path and privilege"),
-    RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log names the reason; change the ACL of the directory"),
+    RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log contains the path and the privilege"),
+    RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why; change the ACL of the directory"),
     RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
 ];
 
 impl Refusal {
-    /// Whether the refusal is about an object that may not be seen.
+    /// Whether the refusal is about an object that the user may not see.
     pub fn is_of_hidden(&self) -> bool {
         self.looks_absent() || matches!(self, Refusal::CreateOntoHidden { .. })
     }

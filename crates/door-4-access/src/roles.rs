@@ -119,7 +119,7 @@ pub struct GivenRoles {
 }
 
 impl GivenRoles {
-    /// The roles of the token, if only they withhold these rights, because the owner's roles grant them.
+    /// The roles of the token, if the owner's roles grant the missing rights. Then only the roles of the token withhold these rights.
     pub fn limited_by_token(&self, missing: AccessMask, kind: NodeKind) -> Option<&[Role]> {
         let of_token = self.of_token.as_deref()?;
         let rights = self.roles.iter().fold(AccessMask::NONE, |rights, role| rights | rights_of(*role, kind));

@@ -19,7 +19,7 @@ const ENDS_MAX: usize = 1_000;
 pub struct Ways {
     /// The paths on which roles let the principal in, in the order of the paths. A path below another of these paths is left out.
     pub ends: Vec<StorePath>,
-    /// Whether there are more ends below the directory.
+    /// Whether there are more such paths below the directory, which `ends` does not contain.
     pub is_cut: bool,
 }
 
@@ -62,7 +62,7 @@ pub fn ways(
     }
 }
 
-/// The check of a datastore, if there can be ways in it.
+/// The check of a datastore. `None` if the datastore checks traverse, because then there are no ways in the datastore.
 fn check<'c>(
     view: &'c enfilade_facts::View<'c>,
     now: Clocks,
@@ -85,12 +85,13 @@ impl AccessCheck<'_> {
             return Ok(Ways::default());
         }
         let root = RolePath::of(self.datastore, &StorePath::root());
-        // The ends are resolved once for the whole datastore, because that reads all role assignments in the datastore.
+        // The paths to which ways lead are computed once for the whole datastore, because this computation reads all role assignments in the
+        // datastore.
         let key = self.memo.ends_key((self.view.at(), self.now), self.principal, root.as_str());
         let all = match self.memo.ends.get(key) {
             Some(all) => all,
             None => {
-                // One end more than `ENDS_MAX` shows that some ends are left out.
+                // If there is one path more than `ENDS_MAX`, some paths are left out.
                 let all = admitted_below(&self.view, self.now, self.principal, root.as_str(), ENDS_MAX + 1)?;
                 self.memo.ends.put(key, Ends(all))
             }

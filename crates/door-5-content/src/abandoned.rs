@@ -59,7 +59,7 @@ pub(crate) struct Cleared {
 
 /// Removes the abandoned files and directories in a directory.
 pub(crate) fn clear(directory: &Node) -> Result<Cleared, Refusal> {
-    // If locks of other machines are not visible, every object may be in use, so none counts as abandoned.
+    // If locks of other machines are not visible, every object may be in use. So this function then removes no object.
     let before = if is_local(directory.fd()) { i64::MAX } else { i64::MIN };
     let cursor = reopened(directory)?;
     clear_directory(cursor.as_fd(), before, |_| {})

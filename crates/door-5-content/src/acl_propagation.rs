@@ -48,7 +48,7 @@ pub enum Outcome<E> {
     Inexpressible(BadAcl),
     /// The change was refused or failed.
     Refused(E),
-    /// An entry could not be opened. Door 4 did not judge whether the caller may know the path of the entry.
+    /// An entry could not be opened. Door 4 did not judge whether the caller may see the path of the entry.
     Unopened(Refusal),
 }
 

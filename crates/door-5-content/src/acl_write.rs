@@ -80,7 +80,7 @@ pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> 
     let place = {
         let _turn = node.turn().take();
         let place = store_beside(node, acl, properties)?;
-        // An upload of another process may just have replaced the file by a new one, which has the old ACL.
+        // An upload of another process may just have replaced the file by a new file, which has a copy of the old ACL.
         if node.again()?.meta().links == 0 {
             return Err(Refusal::ChangedMeanwhile(node.label()));
         }
@@ -108,7 +108,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
     match set_acl_attribute(file, ours, acl, properties) {
         Ok(()) => {
-            // If the ACL in `user.` stayed, it would count again as soon as something removes the one in `security.`.
+            // The ACL in `user.` is removed, so that it does not apply again if a program removes the ACL in `security.`.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
             return Ok(AclPlace::Security);
         }
@@ -119,7 +119,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
         Ok(None) => {}
         _ => {
             return Err(refuse(format!(
-                "the present ACL is in {ours}, which only a process with CAP_SYS_ADMIN may write; give the process CAP_SYS_ADMIN"
+                "the present ACL is in the attribute {ours}, and only a process with CAP_SYS_ADMIN may write this attribute; give the process CAP_SYS_ADMIN"
             )));
         }
     }
@@ -130,8 +130,8 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
 }
 
 /// Writes an ACL to an attribute. File systems bound the size of all attributes of a file together (ext4: 4 KiB). A user who may write dead
-/// properties could use up that space. So if the ACL does not fit, the properties are removed, unless they are to stay. If the ACL still does not
-/// fit, the properties are written again.
+/// properties could use up that space. So if the ACL does not fit, the properties are removed, unless the caller keeps them. If the ACL still does
+/// not fit, the properties are written again.
 fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
     match set_attribute(file, name, acl) {
         Err(Errno::NOSPC) if properties == Properties::GiveWay => {}
@@ -155,7 +155,7 @@ pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result
             io::retry_on_intr(|| fchown(node.fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))));
         given.map_err(|errno| {
             let why = format!(
-                "the owner and group of the new file or directory cannot be set to {uid}:{gid}, to which its NFSv4 ACL refers: {errno}; give the process CAP_CHOWN"
+                "the owner and group of the new file or directory cannot be set to {uid}:{gid}: {errno}. Its NFSv4 ACL refers to this owner and group; give the process CAP_CHOWN"
             );
             Refusal::AclNotWritable { what: node.label(), why }
         })?;

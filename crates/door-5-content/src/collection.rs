@@ -12,8 +12,8 @@ use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
 /// Makes a directory with this name, ACL and owner. The directory is never visible without its ACL and owner. `judge` is the caller's last check; it
-/// runs under the mutex for name changes, before the directory gets its name. `still_there` is called under the same mutex, after the directory got
-/// its name. If `still_there` refuses, the directory loses its name again.
+/// runs under the mutex for name changes, before the directory gets its name. `still_there` checks that the parent directory is still at its path. It
+/// is called under the same mutex, after the new directory got its name. If `still_there` refuses, the new directory loses its name again.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and the refusals of `judge` and

@@ -25,7 +25,7 @@ pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
                 levels.push(below);
             }
             Some((name, kind)) => match unlinkat(&*directory, &name, AtFlags::empty()) {
-                // Not every file system tells the kind of an entry.
+                // Not every file system reports the kind of an entry.
                 Err(Errno::ISDIR) if kind == FileType::Unknown => entries.push((name, FileType::Directory)),
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),

@@ -1,4 +1,4 @@
-//! Which file systems have reliable time stamps, and on which all locks are visible here.
+//! Which file systems have reliable time stamps, and on which file systems this machine sees all locks.
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::{fstatfs, fstatvfs};
@@ -16,7 +16,7 @@ pub(crate) fn stamping_file_system(directory: BorrowedFd<'_>) -> Option<u64> {
 /// More local file systems, on which only processes of this machine can lock files: tmpfs and overlayfs.
 const LOCKING: [u32; 2] = [0x0102_1994, 0x794c_7630];
 
-/// Whether a directory is on a file system that only this machine uses, so that all locks on it are visible here.
+/// Whether a directory is on a file system that only this machine uses, so that this machine sees all locks on it.
 pub(crate) fn is_local(directory: BorrowedFd<'_>) -> bool {
     fstatfs(directory).is_ok_and(|found| {
         let kind = found.f_type as u32;

@@ -26,7 +26,7 @@ pub(crate) struct KnownPaths {
 }
 
 impl KnownPaths {
-    /// The slot of a path, and the hash of the path. If the slot contains the hash, the path is known.
+    /// The slot of a path, and the hash of the path. If the slot contains the hash, the path is remembered.
     fn slot(&self, path: &str) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(path).max(1);
         let slots = self.slots.get_or_init(|| Box::new([const { AtomicU64::new(0) }; SLOTS]));
@@ -34,7 +34,7 @@ impl KnownPaths {
         (&slots[hash as usize % SLOTS], hash)
     }
 
-    /// Checks the kind of the object at a path, unless the path is known; `ask` returns an `O_PATH` descriptor of the object.
+    /// Checks the kind of the object at a path, unless the path is remembered; `ask` returns an `O_PATH` descriptor of the object.
     ///
     /// # Errors
     /// [`Errno::NXIO`] for an object that is neither file nor directory; the errors of `ask`.
@@ -48,7 +48,7 @@ impl KnownPaths {
         Ok(())
     }
 
-    /// Forgets a path that leads to something else by now.
+    /// Forgets a path that no longer leads to a file or directory.
     pub(crate) fn forget(&self, path: &str) {
         let (slot, known) = self.slot(path);
         let _ = slot.compare_exchange(known, 0, Ordering::Relaxed, Ordering::Relaxed);

@@ -84,7 +84,7 @@ impl Listing {
                 return Ok(());
             }
             match stat_entry(listing.directory.fd(), named.name) {
-                // A kernel before 5.8 does not tell whether the entry is a mount; opening the entry shows it.
+                // A kernel before 5.8 does not report whether the entry is a mount. In this case a mount is detected when the entry is opened.
                 Ok(found) if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
                     batch.extend(listing.look(Word::new(named.name), at)?);
                 }
@@ -315,7 +315,7 @@ impl Listing {
         let file = match open_beneath(self.directory.fd(), name, NODE_FLAGS, Mode::empty()) {
             Ok(file) => file,
             Err(errno) if is_absent(errno) || is_special(errno) => return Ok(None),
-            // The entry did not cause this error: the process or the machine lacks a resource, so the next entries would fail as well.
+            // The entry did not cause this error: the process or the machine is out of a resource, so the next entries would fail as well.
             Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                 return Err(Refusal::io(errno, "opening", name));
             }

@@ -238,7 +238,7 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     let (NamesMemo { memo, .. }, stamping) = (at.names?, node.stamping()?);
     let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
     let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
-    // An encrypted directory shows other names when a key is added or removed, and its time stamp stays the same.
+    // An encrypted directory shows other names after a key is added or removed, although its time stamp stays the same.
     if found.stx_attributes.contains(StatxAttributes::ENCRYPTED) || !at.can_tell_from_later(changed) {
         return None;
     }
@@ -257,7 +257,7 @@ pub fn can_be_shown(name: &[u8]) -> bool {
 
 /// Returns the name if a request can contain it and its entry can be a file or a directory.
 pub(crate) fn servable(name: &[u8], kind: FileType) -> Option<&str> {
-    // Some file systems do not tell the kind in a listing; for these it is checked when the entry is opened.
+    // Some file systems do not report the kind in a listing. On these file systems the kind is checked when the entry is opened.
     let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
     std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())
 }

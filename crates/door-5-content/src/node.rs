@@ -221,7 +221,7 @@ impl Node {
         &self.tree.state
     }
 
-    /// How messages to the operator name the object. The operator can find the object with `find -inum`.
+    /// The text that identifies the object in messages to the operator: device and inode. The operator can find the object with `find -inum`.
     pub(crate) fn label(&self) -> String {
         format!("device {} inode {}", self.meta.object.device, self.meta.object.inode)
     }

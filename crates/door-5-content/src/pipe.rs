@@ -6,8 +6,8 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// The capacities to ask the kernel for, in bytes, the largest first. A full pipe needs no memory of its own: it refers to the pages of the file in
-/// the page cache.
+/// The capacities to ask the kernel for, in bytes, the largest first. A full pipe needs no further memory, because it refers to the pages of the file
+/// in the page cache.
 const ROOM_BYTES: [usize; 2] = [8 << 20, 1 << 20];
 
 /// A pipe of the kernel, to send a file to a socket.

@@ -81,7 +81,7 @@ impl Preserved {
         for owner in [Some(uid), None] {
             match io::retry_on_intr(|| fchown(fd, owner, Some(gid))) {
                 Ok(()) => return Ok(true),
-                // EINVAL means that the user namespace of this process does not know the id.
+                // EINVAL means that the id is not mapped in the user namespace of this process.
                 Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {}
                 Err(errno) => return Err(errno),
             }
@@ -117,7 +117,7 @@ fn not_preserved(errno: Errno, name: &str, file: &Node) -> Refusal {
         Errno::PERM | Errno::ACCESS if is_acl(name) => Refusal::AclNotWritable {
             what: file.label(),
             why: format!(
-                "the old file has its ACL in {name}, which only a process with CAP_SYS_ADMIN may write; give the process CAP_SYS_ADMIN"
+                "the ACL of the old file is in the attribute {name}, and only a process with CAP_SYS_ADMIN may write this attribute; give the process CAP_SYS_ADMIN"
             ),
         },
         errno => Refusal::io(errno, &format!("storing the attribute {name} of"), &file.label()),

@@ -44,7 +44,7 @@ impl Fill {
         Ok(bytes)
     }
 
-    /// The used bytes, including those of running uploads. If there is no count yet, this method counts the bytes now.
+    /// The used bytes, including those of running uploads. If the bytes were not counted yet, this method counts them now.
     ///
     /// # Refuses
     /// As [`Fill::count`].
@@ -56,7 +56,7 @@ impl Fill {
         Ok(done.unwrap_or(0).saturating_add(self.0.promised.load(Ordering::Relaxed)))
     }
 
-    /// Whether there is a count.
+    /// Whether the bytes were counted already.
     pub fn is_counted(&self) -> bool {
         self.0.done.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -72,7 +72,7 @@ impl Fill {
         Ok(reservation)
     }
 
-    /// Discards the count after a change whose size is not known exactly. The next use counts anew.
+    /// Discards the count after a change whose size is not known exactly. The next call that needs the count counts the bytes again.
     pub fn count_anew(&self) {
         *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -85,7 +85,7 @@ impl Fill {
     fn change(&self, more: u64, less: u64) {
         let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
         // If more is removed than was counted, a file was removed before its upload was counted. In that case the count is discarded, and the next
-        // use counts anew.
+        // call that needs it counts the bytes again.
         *done = done.and_then(|bytes| bytes.saturating_add(more).checked_sub(less));
     }
 }

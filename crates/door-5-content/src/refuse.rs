@@ -137,7 +137,7 @@ pub enum Refusal {
     },
     /// A lock with `Depth: infinity` requires write access to every member of the directory, and the user does not have this access.
     #[error(
-        "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
+        "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have write access to all of them"
     )]
     NotAll(String),
     /// The root of a datastore, which no request can create, replace or delete.
@@ -163,26 +163,26 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT05", Fault::Client, "the directory is not empty", "delete its entries first; some may be hidden from the user"),
     RefusalRow::new("CT06", Fault::Operator, "the file system is full, or its own quota is used up", "make room on the file system, or raise its quota"),
     RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that the directory exists, and that the server's user may open it: `enfilade datastore show`"),
-    RefusalRow::new("CT08", Fault::Source, "a system call failed", "`reason` in the log names the call and the error; check the disk and the owner of the file"),
+    RefusalRow::new("CT08", Fault::Source, "a system call failed", "the field `reason` in the log contains the call and the error; check the disk and the owner of the file"),
     RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read the resource again and repeat the request"),
     RefusalRow::new("CT10", Fault::Source, "a bug of the server: the permit does not cover the operation", "report the bug, with the line of the log"),
     RefusalRow::new("CT11", Fault::Client, "the name is a link, a mount, a pipe, a socket or a device; these are never served", "replace the entry with a file or directory, or create a separate datastore for the mount"),
-    RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written here", "the log names the reason; the file system must support extended attributes"),
+    RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written", "the log contains the reason; the file system must support extended attributes"),
     RefusalRow::new("CT13", Fault::Client, "the name is too long for the file system", "choose a shorter name"),
     RefusalRow::new("CT14", Fault::Client, "the root of a datastore cannot be created, replaced or deleted", "use a path below the root"),
-    RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer names the reason; choose another name"),
+    RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer contains the reason; choose another name"),
     RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise the quota: `enfilade datastore set NAME --quota`"),
     RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, the request took too long, or the client closed the connection", "repeat a DELETE to delete the rest, or raise `tree_entries` or `tree_seconds`"),
-    RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or run `enfilade datastore unlock NAME PATH`"),
+    RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not contain the lock token", "wait until the lock ends, or run `enfilade datastore unlock NAME PATH`"),
     RefusalRow::new("CT19", Fault::Client, "the user has no lock with this token on the path", "lock the path again"),
     RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks, or raise `locks_per_user`, `locks_per_store` or `deep_locks_per_tree`"),
-    RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "the log says why"),
+    RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "the log contains the reason"),
     RefusalRow::new("CT22", Fault::Client, "a file or directory cannot be copied or moved onto itself, an ancestor or a descendant", "choose another destination"),
     RefusalRow::new("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself", "give the datastore another directory"),
     RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),
     RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when the upload or copy has ended"),
     RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true when the request came, but no longer true just before the change", "read the resource again and repeat the request"),
-    RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log names both paths; check them by hand"),
+    RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log contains the path of the result, and the path of the replaced resource if it still exists; check both by hand"),
 ];
 
 impl Refusal {

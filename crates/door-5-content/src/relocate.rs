@@ -1,5 +1,6 @@
-//! Renames objects, and gives copies their names. If another object had the new name before, that object is replaced and removed last. Before this
-//! removal, the new object gets the name, and the caller judges the whole replaced object once more.
+//! Renames objects, and gives copies their names. If another object had the new name before, that object is replaced. If a file is renamed over a
+//! file, the rename removes the replaced file at once. Any other replaced object is removed last: the new object gets the name, the caller judges the
+//! whole replaced object once more, and then the replaced object is removed.
 
 use crate::collection::removal_of_tree;
 use crate::node::{Node, entry_name};
@@ -26,8 +27,8 @@ pub struct EntryRef<'a> {
     pub name: &'a str,
 }
 
-/// An object that has got a new name. The object that had the name before is kept under a reserved name, where no request can reach it, until
-/// [`Relocated::complete`].
+/// An object that has got a new name. If another object had the name before, and was not removed by the rename itself, it is kept under a reserved
+/// name, where no request can reach it, until [`Relocated::complete`].
 #[derive(Debug)]
 #[must_use = "the replaced object is kept until `complete` or `take_back` is called"]
 pub struct Relocated {
@@ -42,8 +43,9 @@ pub struct Relocated {
 }
 
 impl Relocated {
-    /// The result of a check right after the object got its name: whether the directory of that name was still at its path. The result is always `Ok`
-    /// if the change cannot be undone, because it replaced a file, or removed one of two names of the same file.
+    /// Right after the object got its name, a check found out whether the directory that contains the name was still at its path. Returns the result
+    /// of this check. A change that replaced a file, or that removed one of two names of the same file, cannot be undone. After such a change the
+    /// check is not made, and the result is `Ok`.
     ///
     /// # Refuses
     /// The refusal of the check, if the directory was no longer at its path.

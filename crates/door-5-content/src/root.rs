@@ -127,7 +127,7 @@ impl Root {
             // If a component before the last is a file, the kernel always returns EAGAIN here. But such a path must be refused as fast as a path with
             // an absent component, so that the time does not reveal a hidden file.
             Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
-            // The kernel does not have the whole path in memory, or does not know the flag (before 5.12).
+            // The kernel does not have the whole path in memory, or does not support the flag (before Linux 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(Cached::WouldWait),
             Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
             Ok(file) => self.describe(file, path, relative).map(Cached::Ready),

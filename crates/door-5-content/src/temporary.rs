@@ -29,8 +29,8 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes an empty file that only the user of this process can open. The file is locked while it is being written, so that no process takes it for
-    /// an abandoned one.
+    /// Makes an empty file that only the user of this process can open. The file is locked while it is being written, so that no process treats it as
+    /// abandoned.
     pub(crate) fn file(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -52,8 +52,8 @@ impl Temporary {
         })
     }
 
-    /// Makes a file or directory and locks it. Before it is locked, another process may take it for an abandoned object, and lock it or remove its
-    /// name. If that happens, another file or directory is made.
+    /// Makes a file or directory and locks it. Before it is locked, another process may treat it as abandoned, and lock it or remove its name. If
+    /// that happens, another file or directory is made.
     fn locked(
         directory: &Node,
         make: impl Fn() -> Result<(Temporary, OwnedFd), Refusal>,
@@ -223,7 +223,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Locks an object that is about to get a reserved name, so that no other process takes it for abandoned.
+/// Locks an object that is about to get a reserved name, so that no other process treats it as abandoned.
 pub(crate) fn lock(node: &Node) {
     // Errors are ignored. On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);

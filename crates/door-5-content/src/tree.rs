@@ -21,7 +21,7 @@ pub(crate) struct TreeState {
     pub(crate) known: KnownPaths,
     /// The id of the file system, if its times can be relied on: it is local, and not served by a program (FUSE).
     pub(crate) stamping: Option<u64>,
-    /// The id of the mount, which no other mount ever has; `None` before Linux 6.8.
+    /// The unique id of the mount, which is never used again; `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,
 }
 

@@ -25,7 +25,7 @@ const BATCH: usize = 1024;
 
 /// The type of the paths in a tree walk.
 pub trait TreePath: Clone + Display {
-    /// The path of an entry of this directory; `None` if it would be longer than a path may be.
+    /// The path of an entry of this directory; `None` if the path exceeds the limit for paths.
     fn of_entry(&self, name: &str) -> Option<Self>;
 }
 
@@ -67,12 +67,12 @@ pub struct Member<P> {
     pub node: Node,
 }
 
-/// Something that a tree walk meets in a directory.
+/// Something that a tree walk yields for a directory.
 #[derive(Debug)]
 pub enum Met<P> {
     /// A file, or a directory that may be entered.
     Member(Member<P>),
-    /// An entry whose path is longer than a path may be.
+    /// An entry whose path exceeds the limit for paths.
     TooLong(Word),
     /// An entry that is never served: a link, a mount, a pipe, a socket or a device.
     Unserved,
@@ -93,7 +93,7 @@ pub enum Met<P> {
 /// What failed in a tree walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// An entry cannot be opened; the next one follows. Door 4 did not judge whether the caller may know the path of the entry.
+    /// An entry cannot be opened; the next one follows. Door 4 did not judge whether the caller may see the path of the entry.
     Entry,
     /// The directory cannot be read to its end; the tree walk goes on in the directory above.
     Directory,
@@ -130,7 +130,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         TreeWalk { levels: Vec::new(), budget }
     }
 
-    /// Enters a directory; its entries are met next.
+    /// Enters a directory: the next results are its entries.
     ///
     /// # Refuses
     /// [`Refusal::NotCovered`] if the permit is not for listing this directory, [`Refusal::WrongKind`] for a file.
@@ -167,7 +167,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         self.levels.push(Level { directory, listing, entries: VecDeque::new() });
     }
 
-    /// The directory whose entries are met next.
+    /// The directory to which the next result belongs.
     pub fn directory(&self) -> Option<&Directory<P, C>> {
         self.levels.last().map(|level| &*level.directory)
     }
@@ -236,7 +236,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
     }
 
     /// Enters a directory that the tree walk did not open, for the operator or the server's own tasks. Does nothing if the directory is gone, or if
-    /// its path is longer than a path may be.
+    /// its path exceeds the limit for paths.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when it cannot be opened.

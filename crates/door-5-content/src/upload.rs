@@ -210,7 +210,7 @@ impl Upload {
     /// Gives the file its name once every byte is on the disk; returns the file.
     ///
     /// # Refuses
-    /// [`Refusal::Exists`] when the name was taken meanwhile, [`Refusal::ChangedMeanwhile`] when the object that it replaces is no longer there.
+    /// [`Refusal::Exists`] when the name was taken meanwhile, [`Refusal::ChangedMeanwhile`] when the object to replace no longer has the name.
     pub fn finish(self) -> Result<Node, Refusal> {
         self.finish_if(|| Ok(()), || Ok(()))
     }

@@ -1,11 +1,11 @@
 //! The kernel can report every change of an ACL on a whole file system (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). If the kernel reports
 //! changes, the server need not read an entry's metadata to know the entry's state: until a change is reported, the state stays the same.
 //!
-//! When a system call changes an object, the kernel reports the change before the system call returns. So after [`Watch::drain`] every change before
-//! the call is known. Each event gets a number. Inodes whose numbers have the same low bits share a slot, which keeps the number of the last event
-//! about one of them. An object's [`Version`] contains its file system and the number in its slot. The kernel reports removals, too, so a new object
-//! with the number of a removed inode has another version. The kernel also reports mounts, because a mount hides the object at the mount point. After
-//! a mount, every object has another version.
+//! When a system call changes an object, the kernel reports the change before the system call returns. So [`Watch::drain`] receives the reports of
+//! all changes that were made before it was called. Each event gets a number. Inodes whose numbers have the same low bits share a slot, which
+//! contains the number of the last event about any of these inodes. An object's [`Version`] contains its file system and the number in its slot. The
+//! kernel reports removals, too, so a new object with the number of a removed inode has another version. The kernel also reports mounts, because a
+//! mount hides the object at the mount point. After a mount, every object has another version.
 
 use enfilade_access::Version;
 use enfilade_facts::vocabulary::AclDialect;
@@ -27,7 +27,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const REPORT_FID: u32 = 0x200;
 const OVERFLOW: u64 = 0x4000;
 const IS_FID: u8 = 1;
-/// Requests the id of a mount that no other mount ever has (linux/stat.h, from Linux 6.8 on).
+/// Requests the unique id of a mount, which is never used again (linux/stat.h, from Linux 6.8 on).
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 /// The file systems ext2 to ext4, and XFS. On these file systems a handle begins with the inode number, and the entries of a directory contain the
 /// same inode number.
@@ -91,7 +91,7 @@ impl Watch {
         })
     }
 
-    /// Takes all events from the kernel: everything that was changed before this call is known after it.
+    /// Reads all events from the kernel. After this call, the version of each object includes every change that was made before this call.
     pub fn drain(&self) {
         let mut followed = self.followed();
         if self.mounts.as_ref().is_some_and(have_changed) {
@@ -165,7 +165,7 @@ fn have_changed(mounts: &File) -> bool {
     poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
 }
 
-/// The id of the mount a directory is in, which no other mount ever has.
+/// The id of the mount that contains a directory. No other mount ever has this id.
 pub(crate) fn mount_of(directory: BorrowedFd<'_>) -> Option<u64> {
     let found = statx(directory, "", AtFlags::EMPTY_PATH, MOUNT_ID_UNIQUE).ok()?;
     (found.stx_mask & MOUNT_ID_UNIQUE.bits() != 0).then_some(found.stx_mnt_id)

@@ -39,7 +39,7 @@ struct Waiting {
     events: Vec<Event>,
     /// The number of events without a line: the queue was full, there were too many refusals, or the line could not be written.
     lost: u64,
-    /// A second, and the events in that second that anybody can cause.
+    /// The second of the last event that anybody can cause, and the counts of such events in that second.
     refusals: (i64, Refusals),
 }
 
@@ -52,8 +52,8 @@ struct Refusals {
 
 impl Waiting {
     /// Why the line of an event is left out; `None` if the line is written. Anybody can send requests over plain HTTP, and cause refusals without a
-    /// valid credential, so the lines of these events are limited. Failed logins have a limit of their own, so that a flood of other refusals does
-    /// not hide them. The delay after failed logins keeps each address far below this limit.
+    /// valid credential, so the lines of these events are limited. Failed logins have a separate limit, so that a flood of other refusals does not
+    /// hide them. The delay after failed logins keeps each address far below this limit.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> Option<Loss> {
         if self.events.len() >= EVENTS_MAX {
             return Some(Loss::Queue);

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How often the records of the users' activity are adapted to the configuration. A user without such a record gets one then.
+/// How often the records of the users' activity are adapted to the configuration. At the same time, each user without
+/// such a record gets one.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// The size of the queue of users who logged in.
 const QUEUE: usize = 1_024;

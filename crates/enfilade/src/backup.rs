@@ -59,8 +59,8 @@ impl Made {
         let names: Vec<String> = self.left_out.iter().map(|file| format!("`{}`", file.display())).collect();
         (!names.is_empty()).then(|| {
             format!(
-                "not in the backup, because the user of this process may not read them: {}. Give this user the right to read them, or copy them by \
-                 hand",
+                "not in the backup, because the user of this process may not read these files: {}. Give this user the right to read the files, or \
+                 copy them by hand",
                 names.join(", ")
             )
         })
@@ -135,7 +135,7 @@ pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
     Ok(rows.into_iter().map(|(file, _)| file).collect())
 }
 
-/// The followed files that a backup with these entries lacks.
+/// The followed files that are not among the entries of a backup.
 pub(crate) fn missing<'e>(
     followed: Vec<FileName>,
     entries: impl Iterator<Item = &'e Entry> + Clone,

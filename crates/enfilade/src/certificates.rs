@@ -129,7 +129,7 @@ impl Keeper {
         }
     }
 
-    /// Reads every key. The caller must remove the unusable certificates, so that other certificates with their names are served.
+    /// Reads every key. The caller must remove the unusable certificates, so that the server uses other certificates with the same names.
     pub(crate) fn verify(&self, certificates: &Certificates, done: &AtomicUsize) -> Verified {
         self.files.verify(certificates, threads(), done)
     }
@@ -180,7 +180,7 @@ impl Keeper {
     }
 }
 
-/// The certificate files of a place, with the issuers that the configuration names.
+/// The certificate files of a place, with the configured directory of issuers.
 pub(crate) fn files(
     place: CertificatePlace,
     tls: &TlsConfig,
@@ -254,7 +254,7 @@ pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: 
             () if certificates.at_path(file, is_in_memory).is_some() => {
                 format!(
                     "warning: certificate `{file}` cannot be used: {why}; the server uses the earlier certificate until the next start. Repair the \
-                     file before that"
+                     file before you restart the server"
                 )
             }
             () => format!(

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "enfilade", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// The data directory [default: $ENFILADE_DATA, /var/lib/enfilade for root, else the XDG data home]
+    /// The data directory [default: $ENFILADE_DATA; else /var/lib/enfilade for root, and `enfilade` in the XDG data home for other users]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// The configuration [default: enfilade.toml in the data directory]
@@ -67,7 +67,7 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve; if the data directory is empty, first create a certificate, an administrator and a datastore
+    /// Run the server; at a start with an empty data directory, it creates a certificate, an administrator and a datastore
     Serve(Serve),
     /// Create a new data directory with an administrator, a datastore and a certificate, without serving
     Init,
@@ -125,7 +125,7 @@ pub(crate) enum Command {
     /// The store with all records of the server (the facts): status, check, backup, restore, log of changes
     #[command(subcommand)]
     Facts(Facts),
-    /// Import users, roles, datastores and other records of another server, as they are now
+    /// Import the current users, roles, datastores and other records of another server
     #[command(subcommand)]
     Import(Import),
     /// Show whether an access is permitted, and which rule decides it
@@ -134,10 +134,10 @@ pub(crate) enum Command {
     Doctor,
     /// Show the reference: configuration keys, limits, refusal codes, metrics, routes and commands of this program
     Reference {
-        /// Only this table
+        /// Show only this table
         #[arg(value_enum)]
         subject: Option<Subject>,
-        /// Only rows whose name contains this word, such as ID05 or `tls.`
+        /// Show only rows whose name contains this word, such as ID05 or `tls.`
         word: Option<String>,
     },
     /// Write completions for a shell to standard output
@@ -158,7 +158,7 @@ pub(crate) enum Penalties {
     List,
     /// Forget failed logins, so that the address or name is no longer delayed or refused
     Clear {
-        /// An address (clears its network, too), or a name as `list` prints it [default: all addresses and names]
+        /// An address, whose network is cleared, too; or a name, as `list` prints it [default: all addresses and names]
         #[arg(value_name = "ADDRESS|USER")]
         subject: Option<String>,
     },
@@ -176,13 +176,13 @@ pub(crate) enum Keys {
     },
     /// Make the staged key the primary key, create a new staged key, and delete keys beyond `[identity] max_active_keys`
     Rotate {
-        /// Also delete keys that tokens which have not expired may still need: the server then refuses those tokens
+        /// Also delete keys that unexpired tokens may still need: the server then refuses these tokens
         #[arg(long)]
         force: bool,
     },
     /// Delete keys beyond `[identity] max_active_keys`
     Prune {
-        /// Also delete keys that tokens which have not expired may still need: the server then refuses those tokens
+        /// Also delete keys that unexpired tokens may still need: the server then refuses these tokens
         #[arg(long)]
         force: bool,
     },
@@ -250,13 +250,13 @@ pub(crate) enum User {
         /// A comment; an empty value removes it
         #[arg(long)]
         comment: Option<String>,
-        /// User number (UID), for files without an ACL and for ACLs that name users by number
+        /// User number (UID), for files without an ACL and for ACLs that identify users by number
         #[arg(long)]
         uid: Option<u32>,
         /// Primary group number (GID) of the user, for the same files and ACLs as --uid
         #[arg(long)]
         gid: Option<u32>,
-        /// The project (NAME, NAME@DOMAIN or its id) for logins of the user that do not name a project; an empty value removes this default
+        /// The default project of the user (NAME, NAME@DOMAIN or its id), for logins that do not request a scope; an empty value removes the default
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
         /// Proceed even if no administrator can log in afterwards
@@ -384,7 +384,7 @@ pub(crate) enum RoleCommand {
     Assign {
         #[command(flatten)]
         assignment: Assignment,
-        /// Only on the path itself, not on paths below it
+        /// Assign the role only on the path itself, not on paths below it
         #[arg(long, requires = "path")]
         no_propagate: bool,
         /// Assign the role even if the datastore of the path does not exist yet
@@ -407,7 +407,7 @@ pub(crate) enum RoleCommand {
     },
     /// Show all assignments
     List {
-        /// Assignments on projects, domains and the system, instead of paths
+        /// Show the assignments on projects, domains and the system, instead of those on paths
         #[arg(long)]
         named: bool,
     },
@@ -487,7 +487,7 @@ pub(crate) enum Token {
         /// A comment; an empty value removes it
         #[arg(long)]
         comment: Option<String>,
-        /// Refuse the replaced secret from now on, although its grace period has not ended
+        /// Refuse the replaced secret from now on, even if its grace period has not ended
         #[arg(long)]
         end_grace: bool,
         /// From now on, limit the token to roles that are assigned to the token itself and that its owner also has

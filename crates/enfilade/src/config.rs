@@ -1,4 +1,4 @@
-//! `enfilade.toml`, overridden by environment variables. An unknown key is an error that names the nearest known one.
+//! `enfilade.toml`, overridden by environment variables. An unknown key is an error, whose text suggests the most similar known key.
 
 mod keys;
 mod lost;
@@ -180,8 +180,9 @@ impl Config {
         }
     }
 
-    /// Refuses a Unix socket without trust in it, and such trust without a Unix socket. Over a Unix socket, only a trusted proxy can name the client,
-    /// so without trust every request would be refused. Without a socket, the trust would silently apply to a socket that is added later.
+    /// Refuses a Unix socket if `trusted_proxies` does not have `unix`, and refuses `unix` if there is no Unix socket. Over a Unix socket, only a
+    /// trusted proxy can report the client's address, so without `unix` every request would be refused. Without a socket, `unix` would silently
+    /// apply to a socket that is added later.
     fn check_sockets(&self) -> anyhow::Result<()> {
         match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
             (Some(socket), false) => bail!(
@@ -246,7 +247,7 @@ pub(crate) fn unread_variables(names: impl Iterator<Item = String>) -> Vec<Strin
         let (section, key) = name.strip_prefix(ENVIRONMENT_PREFIX)?.split_once('_')?;
         let is_unread = sections.contains(section) && !key.is_empty() && key_of_variable(&name).is_none();
         is_unread.then(|| {
-            format!("the variable `{name}` sets nothing: did you mean `{ENVIRONMENT_PREFIX}{section}__{key}`, with two `_`?")
+            format!("the environment variable `{name}` sets no key: did you mean `{ENVIRONMENT_PREFIX}{section}__{key}`, with two `_`?")
         })
     };
     names.filter_map(warning).collect()
@@ -257,7 +258,7 @@ pub(crate) fn variables() -> impl Iterator<Item = String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
 }
 
-/// Parses the file without the environment, so that errors can name the lines. The error names every line that is wrong, in their order.
+/// Parses the file without the environment, so that errors can contain line numbers. The error lists all wrong lines in their order.
 fn parse_file(text: &str) -> anyhow::Result<Config> {
     let line = |span: Range<usize>| {
         let before = text.as_bytes().get(..span.start).unwrap_or_default();
@@ -268,7 +269,7 @@ fn parse_file(text: &str) -> anyhow::Result<Config> {
         let twice = text.lines().nth(line - 1).map(str::trim).filter(|_| why.message() == "duplicate key");
         let says = match twice {
             Some(table) if table.starts_with('[') => {
-                format!("the table {table} appears twice: move its keys into the first one")
+                format!("the table {table} appears twice: move the keys of the second one into the first one")
             }
             Some(_) => "the key appears twice: remove one of the two lines".to_owned(),
             None => says(&why),
@@ -320,7 +321,7 @@ fn says(why: &toml::de::Error) -> String {
     }
 }
 
-/// Applies the variables of the environment. The error names every variable that is wrong.
+/// Applies the variables of the environment. The error lists all wrong variables.
 fn with_environment(
     text: &str,
     environment: impl Iterator<Item = (String, String)>,
@@ -356,7 +357,7 @@ fn known(key: &str) -> Result<(), String> {
     if keys().any(|(known, _)| known == key) { Ok(()) } else { Err(unknown(key)) }
 }
 
-/// Names the known key that is probably meant: the key of this name in another section, else the most similar one of the section.
+/// Suggests a known key for an unknown one: the key of the same name in another section, else the most similar key of the same section.
 fn unknown(key: &str) -> String {
     let split = |key: &str| key.split_once('.').map(|(section, name)| (section.to_owned(), name.to_owned()));
     let written = split(key);

@@ -1,7 +1,7 @@
 //! The space of the file systems of the data directory and of the datastores, for the metrics.
 //!
-//! A file system that does not answer, such as that of a dead NFS server, blocks the thread that asks. So each directory is asked in a thread of its
-//! own, one after the other. A directory that does not answer in time is asked again only after it has answered.
+//! A file system that does not answer, such as that of a dead NFS server, blocks the thread that calls statvfs(2). So a separate thread makes
+//! the call for each directory, one directory after the other. If the call does not return in time, it is made again only after it has returned.
 
 use crate::home::Home;
 use enfilade_faces::{DATASTORES_SHOWN_MAX, Disk, Faces};
@@ -36,8 +36,8 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directories to ask about. If the file system of a datastore is not mounted, the directory of the datastore is in another file system. Then it
-/// is left out.
+/// The directories to ask about. If the file system of a datastore is not mounted, the directory of the datastore is left out, because it is in
+/// another file system then.
 fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
     let mut stores = house.datastores();
     stores.truncate(DATASTORES_SHOWN_MAX);

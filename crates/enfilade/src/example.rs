@@ -33,7 +33,7 @@ pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
 
 fn authority_in(directory: &Path) -> Option<PathBuf> {
     let certificate = directory.join("localhost.crt");
-    // If the bundle is missing, the server sends another certificate, which a client that trusts only this certificate would refuse.
+    // If the bundle is missing, the server sends another certificate, which a client that trusts only this certificate refuses.
     let is_served = certificate.exists() && directory.join("localhost.pem").exists();
     (is_served || !directory.exists()).then_some(certificate)
 }
@@ -215,7 +215,7 @@ pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
     };
     let path = path_of(datastore.as_ref());
     if operations::is_served(&home.data) {
-        let why = "the server that runs here uses the imported records already; try";
+        let why = "the running server uses the imported records already; try";
         return Some((why.to_owned(), vec![listing(home, &login, &served_at(home), &path)]));
     }
     let address = home.config.tls.listen.for_client();
@@ -229,8 +229,8 @@ fn served_at(home: &Home) -> String {
     told.unwrap_or_else(|| home.config.tls.listen.for_client())
 }
 
-/// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration names a key repository, the owner of that
-/// repository makes the keys, so nothing is created.
+/// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration has the path of a key repository, the owner
+/// of that repository makes the keys, so nothing is created.
 pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
     match &home.config.identity.fernet_keys {
         Some(_) => Ok(false),

@@ -43,7 +43,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             }
             problems.extend(tell(&source, &set, &faces));
             problems.extend(source.follow_mark().err().map(|why| {
-                format!("`facts/high-water` cannot be opened, or is of another store: {why}; changes by other \
+                format!("`facts/high-water` cannot be opened, or belongs to another store: {why}; changes by other \
                     processes take effect up to one second late; correct the cause before you start a server again")
             }));
             if problems != told {
@@ -74,7 +74,7 @@ pub(crate) fn tell_unused(home: &Home) {
     without.iter().for_each(|says| output::note(&format!("warning: {says}")));
 }
 
-/// Why no administrator can log in, and what to do; `None` if one can, or if there is none.
+/// Why no administrator can log in, and what to do. `None` if an administrator can log in, or if there is no administrator.
 pub(crate) fn without_login(administrators: &[Administrator], data: &Path) -> Option<String> {
     let first = administrators.first().filter(|_| !administrators.iter().any(Administrator::can_log_in))?;
     let run = |rest: String| format!(": run `{}`", example::command_of(data, &rest));

@@ -43,7 +43,7 @@ const ACCESS_MEMO_BYTES: usize = 32 << 20;
 pub(crate) struct Home {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
-    /// The configuration file that the command line names.
+    /// The configuration file given with `--config`.
     pub(crate) config_file: Option<PathBuf>,
     /// Whether the configuration file existed at the last read, or at any time before.
     had_config_file: AtomicBool,
@@ -74,7 +74,7 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let share =
         environment("XDG_DATA_HOME").or_else(|| environment("HOME").map(|home| home.join(".local/share")));
     let share = share.context(
-        "no data directory is named: give it with --data, or set ENFILADE_DATA, XDG_DATA_HOME or HOME",
+        "no data directory is given: give one with --data, or set ENFILADE_DATA, XDG_DATA_HOME or HOME",
     )?;
     Ok(share.join("enfilade"))
 }
@@ -84,7 +84,7 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 pub(crate) struct Installation {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
-    /// The configuration file that the command line names.
+    /// The configuration file given with `--config`.
     config_file: Option<PathBuf>,
     /// Whether the configuration file existed when it was read, or at any time before.
     pub(crate) had_config_file: bool,
@@ -119,7 +119,7 @@ impl Installation {
             }
             IfMissing::Refuse if is_house(&data) => {}
             IfMissing::Refuse => bail!(
-                "`{}` is not a data directory of enfilade, nothing was created; give the right one with --data or ENFILADE_DATA, or \
+                "`{}` is not a data directory of enfilade; nothing was created; give the right directory with --data or ENFILADE_DATA, or \
                  create a new one with `enfilade init --data '{}'`",
                 data.display(),
                 data.display()
@@ -210,16 +210,16 @@ fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
     let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
     match rest {
         Some(rest) => bail!(
-            "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put the store back, \
-             or restore a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move \
-             `{place}` away first",
+            "`{place}` is the data directory of an earlier server (it has `{rest}`), but the store of facts, `{place}/facts`, is missing. Nothing was \
+             created. Put the store back, or restore a backup with `enfilade --data '{place}' facts restore FILE`. To begin without the old \
+             users, roles and revocations, move `{place}` away",
             place = data.display()
         ),
         None => Ok(()),
     }
 }
 
-/// Refuses a directory that has other files, and nothing of a data directory, so that no data directory is made at a mistyped path.
+/// Refuses a directory that has files, but no file of a data directory: no data directory must be made at a mistyped path.
 pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let is_ours = |name: &&str| data.join(name).exists();
     if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
@@ -231,8 +231,8 @@ pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
     match entries.map(|entry| entry.file_name()).find(is_other) {
         Some(other) => bail!(
-            "`{}` has other files, such as `{}`, and is not a data directory of enfilade; nothing was created; give the right one, or \
-             an empty one, with --data or ENFILADE_DATA",
+            "`{}` is not a data directory of enfilade, and has other files, such as `{}`; nothing was created; give the right directory, \
+             or an empty one, with --data or ENFILADE_DATA",
             data.display(),
             other.to_string_lossy()
         ),
@@ -271,8 +271,8 @@ pub(crate) fn caller() -> String {
 }
 
 impl Home {
-    /// Opens the store and the keys of the data directory, creates missing ones, and reads the files that people edit. Refuses a data directory whose
-    /// configuration file is lost.
+    /// Opens the store and the keys of the data directory, and creates them if they are missing. Then reads the files that people edit. Refuses a
+    /// data directory whose configuration file is lost.
     pub(crate) fn open(installation: Installation) -> anyhow::Result<Home> {
         config::refuse_lost(&installation.data, installation.config_file.as_deref())?;
         let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;

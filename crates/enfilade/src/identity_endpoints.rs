@@ -1,5 +1,5 @@
 //! Endpoints of the identity service that lead to this machine, but to a port on which the server does not listen. A client logs in at the address
-//! that it was given, and makes every later call at the address in the catalog. So the login of a client works, but every later call fails.
+//! in its own configuration, and makes every later call at the address in the catalog. So the login works, but every later call fails.
 
 use crate::config::Config;
 use crate::listen::Place;
@@ -93,8 +93,9 @@ pub(crate) fn tell(source: &dyn Source, config: &Config, tls: &[SocketAddr], pla
     if !lost.is_empty() {
         let tls: Vec<String> = tls.iter().map(ToString::to_string).collect();
         output::note(&format!(
-            "warning: the catalog gives clients {} for the identity service, but this server listens on {}. So logins work, but every later call \
-             fails. Serve on the port of the URL, or change the URL with `enfilade catalog endpoint`",
+            "warning: the catalog gives clients {} for the identity service, but this server listens on {}. A login at this server works, but \
+             every later call fails, because clients send these calls to the URL in the catalog. Serve on the port of the URL, or change \
+             the URL with `enfilade catalog endpoint`",
             output::some(&lost),
             tls.join(", ")
         ));
@@ -121,7 +122,8 @@ pub(crate) fn lost(source: &dyn Source, config: &Config, data: &Path) -> Result<
     };
     let says = |(url, port): (String, u16)| {
         format!(
-            "the catalog gives clients {url} for the identity service, but {}. So logins at another address work, but every later call fails. Serve \
+            "the catalog gives clients {url} for the identity service, but {}. Logins at another address work, but every later call fails, because \
+             clients send these calls to the URL in the catalog. Serve \
              on this port, or change the URL with `enfilade catalog endpoint`",
             why(port)
         )

@@ -11,7 +11,8 @@ use enfilade_sources::files::fernet_keys::Found;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the repository is read. A new key is in the repository long before it signs, so every server knows it by then, and no token is refused.
+/// How often the repository is read. A new key is in the repository long before it signs tokens. So every server has read the key by then,
+/// and refuses no token.
 const EVERY: Duration = Duration::from_millis(500);
 /// After this number of reads of the key repository (10 minutes), the server deletes revocations that no longer match any token.
 const PURGE_EVERY: u32 = 1_200;
@@ -31,7 +32,7 @@ fn ring(found: &Found) -> anyhow::Result<KeyRing> {
     Ok(KeyRing::new(&keys)?)
 }
 
-/// Reads the keys now, and then periodically in a thread of its own. The thread also rotates the keys when they are due, and deletes old revocations.
+/// Reads the keys now, and then periodically in a separate thread. The thread also rotates the keys when they are due, and deletes old revocations.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (keys, house) = (home.fernet_keys(), Arc::clone(house));
     let (source, files) = (Arc::clone(&home.source), home.files.clone());
@@ -44,7 +45,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     {
         output::note(&format!(
             "warning: the Fernet keys rotate more slowly than `[identity] rotate_every` requests, because sessions need the old keys for longer: set \
-             `[identity] max_active_keys = {needed}`, which is {} now",
+             `[identity] max_active_keys = {needed}` (now {})",
             key_terms.max_active
         ));
     }

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     let cli = cli::Cli::of_process().unwrap_or_else(|why| output::end(&why));
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
     let ended = command::run(cli);
-    // A server has logged at its start that output was lost, and has served nevertheless: that is no error now.
+    // If the output of a server was lost at its start, the server has logged this and has continued. So at its end this is not an error.
     let ended = match output::lost() {
         Some(why) if !serves => ended.and(Err(why)),
         _ => ended,

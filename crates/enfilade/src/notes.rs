@@ -73,8 +73,8 @@ impl Notes {
         };
         let unwritten = log_lines::write(text.as_bytes());
         if unwritten > 0 {
-            // If lines were lost before, the last line of the text is only the warning about them. It is among the unwritten lines, but is not
-            // counted.
+            // If lines were lost before, the last line of the text is the warning about them. This warning is among the unwritten lines, but does
+            // not count as a lost line.
             let last = u64::from(before > 0);
             self.waiting().lost += before + unwritten - last;
         }

@@ -33,8 +33,8 @@ fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
 pub(crate) fn lost() -> Option<anyhow::Error> {
     LOST.get().map(|why| {
         anyhow::anyhow!(
-            "standard output cannot be written, so the output is not complete: {why}; what the command changed stays changed (see `enfilade facts \
-             log`); a secret that was not shown is lost, so make another secret"
+            "standard output cannot be written, so the output is not complete: {why}. The changes that the command made stay in effect (see `enfilade \
+             facts log`). A secret that was not shown is lost: make another secret"
         )
     })
 }
@@ -61,7 +61,7 @@ pub(crate) const UNSEEN: &str = "standard output is closed, or is /dev/null open
 pub(crate) fn require_for_secret() -> anyhow::Result<()> {
     anyhow::ensure!(
         can_be_seen(std::io::stdout()),
-        "{UNSEEN}, so nobody would see the new secret; nothing was changed; run the command again with its standard output open, for example into a file"
+        "{UNSEEN}, so nobody would see the new secret; nothing was changed; run the command again with standard output open, for example redirected to a file"
     );
     Ok(())
 }

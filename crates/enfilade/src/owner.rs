@@ -93,8 +93,8 @@ pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     ))
 }
 
-/// Why this process cannot open a directory: the text names the first directory on the path that the process may not enter, or may not list if it is
-/// the last one, with its owner and mode. `None` if there is no such directory, or if the path does not exist as far as this process can see.
+/// Why this process cannot open a directory: the first directory on the path that the process may not enter, with its owner and mode. The last
+/// directory on the path must also be readable. `None` if no directory is the cause, or if the path does not exist as far as this process can see.
 pub(crate) fn barrier(directory: &Path) -> Option<String> {
     let mut path: Vec<&Path> = directory.ancestors().collect();
     path.reverse();

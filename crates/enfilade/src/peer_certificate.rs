@@ -1,4 +1,5 @@
-//! Why a TLS connection to another server failed, in plain words: the TLS library names most problems of a certificate by identifiers of its own.
+//! Why a TLS connection to another server failed, in plain words. The TLS library reports most problems of a certificate only as names of its
+//! error variants.
 
 use std::io;
 use tokio_rustls::rustls::{CertificateError, Error};
@@ -24,13 +25,13 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         ),
         CertificateError::BadEncoding => Some("the certificate of the server cannot be parsed"),
         CertificateError::BadSignature => Some(
-            "the certificate of the server names the trusted CA, but another key signed the certificate: let this machine trust the present \
-             certificate of the CA",
+            "the certificate of the server names the trusted CA as its issuer, but was not signed with the key of that CA: install the \
+             current certificate of the CA on this machine",
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Some(
             "the certificate of the server is not for servers: its extended key usage lacks TLS server authentication (`serverAuth`)",
         ),
-        // The TLS library has no variants for these problems. Their text is the name of an error of the library that checks certificates for it.
+        // The TLS library has no variants for these problems. Their text is the name of an error of webpki, which the TLS library uses.
         CertificateError::Other(other) => match other.0.to_string().as_str() {
             "CaUsedAsEndEntity" => Some(
                 "the server sends the certificate of a CA (basicConstraints CA:TRUE) as its own certificate, and TLS libraries refuse this: give the \

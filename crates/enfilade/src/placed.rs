@@ -25,7 +25,7 @@ pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
     };
     serde_json::from_slice(&text).with_context(|| {
         format!(
-            "`{}` is damaged, so an import could bring back what was removed here: restore the file from a backup",
+            "`{}` is damaged, so an import could bring back records that were removed from this server: restore the file from a backup",
             path.display()
         )
     })
@@ -102,7 +102,8 @@ pub(crate) fn unused(
     unused
 }
 
-/// A warning about users with a second factor in Proxmox, which is not checked here. `items` says which of them have a password here.
+/// A warning about users with a second factor in Proxmox. This server does not check second factors. `items` says which of the users have a
+/// password on this server.
 fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option<String> {
     let has_password = |name: &str| {
         items.iter().any(|item| item.kind == "password" && item.name == name && item.has_password_here())

@@ -139,7 +139,7 @@ fn metrics() -> Table {
     Table { columns: &["metric", "type", "labels", "meaning"], rows: METRICS.iter().map(row).collect() }
 }
 
-/// The routes of both listeners, then the calls of the APIs that have tables of their own.
+/// The routes of both listeners, then the calls of the APIs that have separate tables.
 fn routes() -> Table {
     let of_listener = |of: &'static str, tables: &'static [&'static [Route]]| {
         tables.iter().copied().flatten().map(move |route| {

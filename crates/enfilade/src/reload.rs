@@ -61,10 +61,10 @@ fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Res
     Ok(counts)
 }
 
-/// The configuration, the changed keys that wait for a restart, and the counts of the certificates if the configuration names another place of them.
+/// The configuration, the changed keys that wait for a restart, and, if the new configuration has another place of certificates, their counts.
 type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
-/// Reads the configuration. If it names another place of certificates, the certificates of that place are served from now on, and the result contains
+/// Reads the configuration. If it has another place of certificates, the certificates of that place are served from now on, and the result contains
 /// their counts. The configuration and the new certificates are read before anything is exchanged.
 fn configure(home: &Home, served: &Arc<Served>) -> anyhow::Result<Configured> {
     let config = home.read_config()?;

@@ -47,7 +47,7 @@ pub(crate) fn written_to(path: &Path) -> Reserved {
 }
 
 /// Refuses a place for the server's own files if it shares files with a datastore. `roots` are the datastores of the server with the data directory
-/// `house`. Every command that makes, names or fills such a place calls this function.
+/// `house`. Every command that creates such a place, writes to it, or checks its configured path calls this function.
 ///
 /// A datastore that overlaps with `house` itself is ignored, because its server refuses every request for this datastore. So such a mistake in
 /// `datastore.cfg` prevents neither backups nor their restore.
@@ -66,13 +66,14 @@ pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyho
     }
 }
 
-/// Refuses a path for a file or directory with secrets, if it is in a datastore, whose users could read the secrets, or if its parent does not exist.
+/// Refuses a path for a file or directory with secrets if its parent directory does not exist, or if the path is in a datastore: the users of the
+/// datastore could read the secrets.
 fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
     let target = std::path::absolute(target)?;
     let above = target.parent().unwrap_or(&target);
     ensure!(
         above.is_dir(),
-        "`{}`, in which `{}` is to be made, is not a directory: make it with `mkdir -p '{}'`, or give another name",
+        "`{}`, in which `{}` is to be made, is not a directory: make it with `mkdir -p '{}'`, or give another path",
         above.display(),
         target.display(),
         above.display()

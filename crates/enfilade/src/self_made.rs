@@ -272,7 +272,8 @@ pub(crate) fn is_made_at_start(data: &Path, place: &CertificatePlace) -> anyhow:
     Ok(true)
 }
 
-/// Makes the first start's certificate again, if Enfilade made the certificate that is there, and it lacks a configured name or expires soon.
+/// Makes the certificate of the first start again, if this certificate does not contain a configured name, or expires soon. Does nothing if
+/// Enfilade did not make the certificate in the file.
 fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> anyhow::Result<()> {
     let place = directory.join(OWN);
     let is_due = || {

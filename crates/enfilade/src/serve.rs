@@ -455,6 +455,6 @@ fn acl_note(home: &Home) -> &'static str {
     match enfilade_content::acl_place(&home.data) {
         Some(enfilade_content::AclPlace::Security) => "security.NTACL",
         Some(enfilade_content::AclPlace::User) => "user.NTACL (this process may not write security.NTACL)",
-        None => "cannot be written here: the file system has no extended attributes",
+        None => "cannot be written: the file system of the data directory has no extended attributes",
     }
 }

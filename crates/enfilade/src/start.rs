@@ -64,7 +64,7 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
     let plan = older.plan()?;
     if UPGRADE_AT_START_RECORDS_MAX < plan.records {
         bail!(
-            "this server did not start, because the upgrade of the facts takes longer than a minute ({}): stop every other server of this store, run `enfilade facts upgrade`, then start again",
+            "this server did not start, because the upgrade of the facts takes longer than a minute ({}): stop every other server of this store, run `enfilade facts upgrade`, then start this server again",
             told(&plan)
         );
     }

@@ -1,6 +1,6 @@
 //! The state of the clock, which a time service such as systemd-timesyncd or chrony sets.
 
-/// Whether the kernel's clock is synchronised with another one (adjtimex(2)); `None` if the kernel does not tell.
+/// Whether the kernel's clock is synchronised with another one (adjtimex(2)); `None` if the kernel does not report it.
 #[expect(unsafe_code, reason = "a system call that no library wraps")]
 pub(crate) fn is_synchronised() -> Option<bool> {
     // SAFETY: `timex` consists of numbers, for which zero bytes are valid. With `modes` 0, the call only writes the state of the clock to `timex`.

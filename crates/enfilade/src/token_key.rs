@@ -63,7 +63,7 @@ pub(crate) fn judge(
     Ok((judge_token_key(source, key.as_ref())?, key))
 }
 
-/// A warning for `enfilade facts restore`, if the restored facts need another key than the present one.
+/// A warning for `enfilade facts restore`, if the restored facts need another key than the one in the data directory.
 pub(crate) fn after_restore(data: &Path, group: Option<u32>, source: &dyn Source) -> Option<String> {
     let key = key::load(&path(data), group).ok();
     let key = key.as_ref().map(|key| HashKey::new(key.bytes()));
@@ -80,8 +80,8 @@ pub(crate) fn lost_session_keys(keys: &FernetKeys, source: &dyn Source) -> anyho
 /// A text about missing keys of sessions: their effect, and the next step.
 pub(crate) fn lost_sessions(directory: &Path) -> String {
     format!(
-        "the keys of sessions in `{}` are missing, and this data directory has issued sessions: a server that starts without keys neither accepts \
-        nor issues sessions, and a running server uses the last keys until `[facts] stale_limit` is over; restore `keys/` from the backup; only if \
+        "the keys of sessions in `{}` are missing, but this data directory has issued sessions. A server that starts without these keys neither accepts \
+        nor issues sessions. A running server uses the last keys until `[facts] stale_limit` is over. Restore `keys/` from the backup; only if \
         the keys are lost, run `enfilade keys init`, which ends every session",
         directory.display()
     )

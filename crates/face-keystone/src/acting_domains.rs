@@ -1,6 +1,6 @@
-//! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. Here a domain is a record of its own, and these calls show
-//! and change it in the form of a project. The authorization rules and the dependent records are those of the domain. Such a project cannot be the
-//! scope of a session, and has no tags.
+//! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. In this server a domain is a separate record, and these
+//! calls show and change this record in the form of a project. The authorization rules and the dependent records are those of the domain. Such a
+//! project cannot be the scope of a session, and has no tags.
 
 use super::listing::{self, Each, Filters, records};
 use super::request_body::{RequestBody, invalid};

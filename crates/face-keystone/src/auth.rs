@@ -267,7 +267,7 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
             is_signed = true;
         } else if proof.replace(self::proof(method, of_method)?).is_some() {
             return Err(ApiError::invalid(
-                "auth.identity.methods: expected at most one of password, token and application_credential, and at most totp besides",
+                "auth.identity.methods: expected at most one of password, token and application_credential, optionally together with totp",
             ));
         }
     }
@@ -280,7 +280,7 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
         }
         (_, _, true) => {
             return Err(ApiError::invalid(
-                "auth.identity.methods: expected no other method besides oauth1; for a second factor, log in with the other methods first, \
+                "auth.identity.methods: expected no other method together with oauth1; for a second factor, log in with the other methods first, \
                  and send the receipt of that login (header Openstack-Auth-Receipt) with the signed request",
             ));
         }

@@ -34,7 +34,7 @@ pub fn access_key(blob: &str) -> Option<String> {
 /// the application credential in the blob.
 ///
 /// # Errors
-/// When the blob has no key, or names a trust or an access token.
+/// When the blob has no key, or contains a trust or an access token.
 pub fn with_key(mut row: Blob) -> Result<Blob, Error> {
     if row.kind == "ec2" {
         let (_, secret) = keys_of(&row.blob)?;
@@ -44,7 +44,7 @@ pub fn with_key(mut row: Blob) -> Result<Blob, Error> {
         row.ec2 = Some(Ec2Key { secret, by });
         if !has_no_other_reference(&row) {
             return Err(invalid(
-                "the blob of the key names a trust or an OAuth access token (`trust_id`, `access_token_id`), or an `app_cred_id` that is not a string; \
+                "the blob of the key contains a trust or an OAuth access token (`trust_id`, `access_token_id`), or an `app_cred_id` that is not a string; \
                  this server accepts no such key: let the user create a new one (`openstack ec2 credentials create`)",
             ));
         }
@@ -241,14 +241,14 @@ pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
     let is_none = |name: &str| value.get(name).is_none_or(|value| value.is_null() || value == "");
-    // A value that is not a string names no application credential.
+    // A value that is not a string is not the id of an application credential.
     let is_made_so = by.is_some() && value.get("app_cred_id").and_then(Value::as_str) == by.as_deref();
     is_none("trust_id") && is_none("access_token_id") && (is_none("app_cred_id") || is_made_so)
 }
 
 fn refuse_references(row: &Blob) -> Result<(), Error> {
-    let why = "the blob of an EC2 credential names `trust_id`, `app_cred_id` or `access_token_id`, which is not supported; leave it \
-               out, or make the key with a session of the application credential";
+    let why = "the blob of an EC2 credential contains `trust_id`, `app_cred_id` or `access_token_id`, which is not supported; leave this \
+               attribute out, or make the key with a session of the application credential";
     if has_no_other_reference(row) { Ok(()) } else { Err(invalid(why)) }
 }
 

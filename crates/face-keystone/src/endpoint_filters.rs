@@ -175,7 +175,7 @@ pub(super) fn groups_for_project(call: &mut Call) -> Outcome {
     Ok(listed(call, "endpoint_groups", rows))
 }
 
-/// The filter that a path names, and whether it is set. Each record that the path names has to exist.
+/// The filter in a path, and whether it is set. Each record whose id is in the path has to exist.
 fn filter(call: &mut Call, is_of_group: bool) -> Result<(EndpointFilterKey, bool, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
     let [first, second] = [0, 1].map(|at| call.decoded(at));

@@ -172,7 +172,7 @@ impl Resource for Protocol {
         body
     }
 
-    /// Lists the protocols of a provider. As in Keystone, a provider that does not exist has none.
+    /// Lists the protocols of a provider. As in Keystone, the list is empty if the provider does not exist.
     fn list(call: &mut Call) -> Outcome {
         let permit = call.allow(&About::default())?;
         let Some(provider) = IdentityProviderId::from_text(&call.decoded(0)) else {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
 
-/// The relations of the paths whose relation does not consist of the words of the path.
+/// Paths with their relations, for the relations that are not derived from the words of the path.
 const OTHERS: [(&str, &str); 24] = [
     ("/domains/config/default", "domain_config_default"),
     ("/domains/config/{group}/default", "domain_config_default_group"),

@@ -302,7 +302,7 @@ fn not_authorized(action: &str) -> String {
     format!("You are not authorized to perform the requested action: {action}.")
 }
 
-/// The value of a parameter of the query, as it is written there. Clients percent-encode the names of parameters, too.
+/// The value of a parameter of the query, not decoded. Clients percent-encode the names of parameters, too.
 fn query<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
     let pairs = head.uri.query().unwrap_or_default().split('&');
     let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));

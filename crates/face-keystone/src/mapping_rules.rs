@@ -17,7 +17,7 @@ enum Form {
     List(usize, &'static Form),
     /// An object with these attributes and no others.
     Object(&'static [Attribute]),
-    /// An object of one of these forms. The text describes the forms. No object has two of the forms.
+    /// An object of one of these forms. The text describes the forms. No object matches two of the forms.
     OneOf(&'static [&'static [Attribute]], &'static str),
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn token(
     Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
-/// The body of an error. `text` contains only what the client may know.
+/// The body of an error. `text` contains nothing that must be kept from the client.
 pub(super) fn error(error: &ApiError, status: StatusCode, text: &str) -> Value {
     let (code, text) = match (error, status) {
         (ApiError::GrantType(_), _) => ("unsupported_grant_type", text),

@@ -66,14 +66,14 @@ enum Kind {
     InRegion,
 }
 
-/// An association that a path names: the parameters are the policy, the endpoint or service, and the region.
+/// The association in a path. The parameters of the path are the policy, the endpoint or service, and the region.
 struct Association {
     policy: PolicyId,
     target: PolicyTarget,
     is_set: bool,
 }
 
-/// Finds the association in the path. Each record that the path names has to exist.
+/// Finds the association in the path. Each record whose id is in the path has to exist.
 fn association(call: &mut Call, kind: Kind) -> Result<(Association, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
     let [policy, target, region] = [0, 1, 2].map(|at| call.decoded(at));

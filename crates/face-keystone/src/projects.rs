@@ -224,7 +224,7 @@ pub(super) fn of_user(call: &mut Call) -> Outcome {
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
     users::existing(call, &user)?;
     let mut projects = scopes_of(call.faces.house().source(), &user)?.projects;
-    // As in Keystone, an administrator's session for a domain is told all projects of a user.
+    // As in Keystone, a session of an administrator for a domain gets all projects of a user.
     let only = permit.only_domain().filter(|_| !permit.is_administrators());
     projects.retain(|(_, row)| only.is_none_or(|only| only == row.domain));
     let filters = Filters::of(&call.head, &[]);

@@ -65,7 +65,7 @@ pub struct V3Route {
 
 const SIGN_IN: &str = "signing in by federation is not supported yet: it needs a directory of users, which this server does not have";
 
-/// Paths of Keystone that answer 501 here, each with the paths below it, and the reason.
+/// Paths of Keystone for which this server answers 501, each with the paths below it, and the reason.
 const NOT_SERVED: [(&str, &str); 4] = [
     ("/OS-FEDERATION/identity_providers/{idp_id}/protocols/{protocol_id}/auth", SIGN_IN),
     ("/OS-FEDERATION/saml2", SIGN_IN),
@@ -79,7 +79,7 @@ pub(super) enum Match<'p> {
     Route(&'static V3Route, Vec<&'p str>),
     /// The path exists, but not with this method.
     OtherMethod,
-    /// Keystone has this path; it is not served here, for this reason.
+    /// Keystone has this path, and this server does not serve it, for the given reason.
     NotServed(&'static str),
     /// The path does not exist.
     Nothing,

@@ -176,7 +176,7 @@ impl Request<'_> {
     }
 }
 
-/// The canonical query string: parameters sorted by name, with the same bytes percent-encoded as at AWS.
+/// The canonical query string: parameters sorted by name, and percent-encoded as AWS does it.
 fn query(parameters: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = parameters.keys().collect();
     names.sort();

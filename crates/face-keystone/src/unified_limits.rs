@@ -233,7 +233,7 @@ fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<D
     }
 }
 
-/// The error for a filter that names a project or domain by a text that is not an id.
+/// The error for a filter for a project or domain, if its value is not an id.
 struct NoSuchOwner;
 
 /// The project or domain in the filters of a list request.

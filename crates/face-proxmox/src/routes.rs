@@ -44,7 +44,7 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
     row(Manages, "PUT", "config/datastore/{name}", datastores::change, "Datastore.Modify", "Change datastore"),
     row(Manages, "DELETE", "config/datastore/{name}", datastores::remove, "Datastore.Allocate", "Remove datastore; its content stays"),
     row(Reads, "GET", "admin/datastore", datastores::stores, "Datastore.Audit or Datastore.Backup on each listed datastore", "List datastores"),
-    row(Reads, "GET", "admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; without either, the datastore looks absent", "Show usage"),
+    row(Reads, "GET", "admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; with neither, the answer is the same as for a datastore that does not exist", "Show usage"),
     row(Reads, "GET", "admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1` lists them for each process; `wait=SECONDS` waits until no operation is left, for at most 60 s"),
     row(Reads, "GET", "status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each listed datastore", "Show usage of all datastores; an error of a datastore is in its entry"),
     // The name of the service is used only for the privilege, because this server has one service.

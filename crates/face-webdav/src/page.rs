@@ -202,7 +202,7 @@ fn said_of(lack: &Lack, right: AccessMask) -> String {
     let of_administrators = AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER;
     let role = if (right & of_administrators).is_empty() { "DatastorePowerUser" } else { "DatastoreAdmin" };
     match lack {
-        Lack::Acl => "Your role includes it, but the access list (ACL) here does not allow it to you. Ask the owner or the administrator of this server.".to_owned(),
+        Lack::Acl => "Your role includes this right, but the access control list (ACL) does not grant it to you. Ask the owner or the administrator of this server.".to_owned(),
         Lack::Role(roles) if roles.is_empty() => {
             "You have no role here. Ask the administrator of this server for one.".to_owned()
         }
@@ -216,7 +216,7 @@ fn said_of(lack: &Lack, right: AccessMask) -> String {
                 several => (format!("roles {}", several.join(" and ")), "do"),
             };
             let your = if matches!(lack, Lack::TokenRole(_)) { "Your token's" } else { "Your" };
-            format!("{your} {roles} {do_not} not include it. Ask the administrator of this server for a role that does, such as {role}.")
+            format!("{your} {roles} {do_not} not include this right. Ask the administrator of this server for a role that includes it, such as {role}.")
         }
     }
 }
@@ -322,7 +322,7 @@ impl Writing {
 fn behind(url: &str, rows: &Rows) -> String {
     let mut html = String::from("</div>");
     if rows.leads_on {
-        html.push_str("<p class=\"empty\">You have a role only in what is listed here, not in this directory itself.</p>");
+        html.push_str("<p class=\"empty\">You have a role only on the entries in this list, not on this directory itself.</p>");
     } else if rows.rows.is_empty() {
         html.push_str("<p class=\"empty\">This directory is empty, or you may not see its entries.</p>");
     }
@@ -332,8 +332,8 @@ fn behind(url: &str, rows: &Rows) -> String {
         );
     }
     html.push_str(
-        "<details><summary>Mount this datastore</summary><p>A missing entry does not exist, or you may not see it. The administrator \
-         can find out which with <code>enfilade explain</code>.</p><pre>rclone lsf --webdav-url https://HOST",
+        "<details><summary>Mount this datastore</summary><p>If an entry is missing here, it does not exist, or you may not see it. The administrator \
+         can find out the reason with <code>enfilade explain</code>.</p><pre>rclone lsf --webdav-url https://HOST",
     );
     html.push_str(url);
     html.push_str(" --webdav-user NAME --webdav-pass \"$(rclone obscure SECRET)\" :webdav:\nmount -t davfs https://HOST");
@@ -414,8 +414,8 @@ mod tests {
         let lack = Lack::Role(vec![Role::DatastorePowerUser]);
         assert!(said_of(&lack, AccessMask::WRITE_ACL).ends_with("such as DatastoreAdmin."));
         let reader = || vec![Role::DatastoreReader];
-        says(Lack::Role(reader()), "Your role DatastoreReader does not include it.");
-        says(Lack::TokenRole(reader()), "Your token's role DatastoreReader does not include it.");
+        says(Lack::Role(reader()), "Your role DatastoreReader does not include this right.");
+        says(Lack::TokenRole(reader()), "Your token's role DatastoreReader does not include this right.");
         says(Lack::TokenRole(Vec::new()), "Your token has no role here.");
     }
 

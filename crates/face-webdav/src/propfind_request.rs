@@ -47,7 +47,7 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> 
                 if let Some(Asked::Some(names)) = &mut asked {
                     if names.len() as u64 >= limits.xml_properties {
                         return Err(RequestError::Xml(
-                            "too many properties are named (limit `xml_properties`)",
+                            "the request asks for too many properties (limit `xml_properties`)",
                         ));
                     }
                     if !names.contains(&name) {

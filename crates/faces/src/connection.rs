@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// Stands for the peer of a connection over a Unix socket, until the proxy names the client. No client has this address. A request whose client is
-/// not named is refused.
+/// Stands for the peer of a connection over a Unix socket, until the headers of a request give the address of the client. No client has this
+/// address. A request without the address of its client is refused.
 pub const UNNAMED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The connection of a request.
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Whether the request names a host that has other TLS terms than this connection.
+    /// Whether the request is for a host whose TLS policy differs from that of this connection.
     pub(crate) fn misdirects<B>(&self, request: &Request<B>) -> bool {
         let Some(Terms(has_others)) = &self.terms else { return false };
         let in_target = request.uri().host().into_iter();

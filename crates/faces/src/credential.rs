@@ -194,7 +194,7 @@ impl Carried<'_> {
         match scheme {
             "PBSAPIToken" | "PDMAPIToken" => proxmox(rest).map(Credential::Secret),
             "PVEAPIToken" => Err(malformed(
-                "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
+                "`PVEAPIToken` is the scheme of another server (Proxmox VE); expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
             )),
             _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => basic(rest),
             _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
@@ -225,7 +225,7 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
     if authid.token.is_none() {
         return Err(malformed(
-            "the Authorization header names no token; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
+            "the Authorization header has no token name; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
         ));
     }
     if !secret.contains('%') {
@@ -398,7 +398,7 @@ mod tests {
         for (wrong, why) in [
             ("PBSAPIToken=alice@local!backup=s1", "there is `=` between token and secret"),
             ("PBSAPIToken=alice@local!backup", "there is no `:`"),
-            ("PBSAPIToken=alice@local:s1", "names no token"),
+            ("PBSAPIToken=alice@local:s1", "has no token name"),
             ("PBSAPIToken=alice!backup:s1", "auth id"),
             ("PBSAPIToken=alice@local!backup:s%3", "percent-encoded"),
             ("PBSAPIToken=alice@local!backup:s%zz", "percent-encoded"),

@@ -225,7 +225,7 @@ impl Faces {
                     Credential::Session(_) => {}
                     _ if !takes_secrets => return Err(IdentityRefusal::NoCredential.into()),
                     Credential::Secret(ask) => trace.event.authid = ask.authid.to_word(),
-                    // The log names a failed login in the same word under which the failure is counted.
+                    // The log has the name of a failed login in the spelling under which the failure is counted.
                     Credential::NamedSecret(_, named) => trace.event.authid = named.clone(),
                     Credential::Certificate(_) | Credential::Ticket { .. } => {}
                 }

@@ -43,7 +43,7 @@ struct Hop<'h> {
 impl Connection {
     /// If a trusted proxy reports the address and scheme of the client, stores both in place of the peer's address and scheme. Returns the host that
     /// the client used, if the proxy reports the host. Headers from any other peer are counted and ignored. Refuses a request over a Unix socket
-    /// whose client is not named.
+    /// if its headers do not give the address of the client.
     pub(crate) fn follow(
         &mut self,
         headers: &HeaderMap,
@@ -110,7 +110,7 @@ const BAD_HOST: RequestError = RequestError::Forwarded(
 );
 const PORT: RequestError = RequestError::Forwarded("expected a number from 1 to 65535 in `X-Forwarded-Port`");
 const NO_CLIENT: RequestError = RequestError::Forwarded(
-    "no address of the client; over a Unix socket the proxy has to send `Forwarded` with `for`, or `X-Forwarded-For`",
+    "no address of the client; a proxy on a Unix socket must send `Forwarded` with `for`, or `X-Forwarded-For`",
 );
 const TOO_MANY: RequestError = RequestError::Forwarded("a header has more than 64 values");
 const TWO_CLIENTS: RequestError = RequestError::Forwarded(
@@ -190,8 +190,8 @@ fn node(text: &str) -> Result<Option<SocketAddr>, RequestError> {
     }
 }
 
-/// The hops in the `X-Forwarded-…` headers. Scheme and host of a hop have the same position, counted from the right, as its address. If a header has
-/// fewer values, its first value counts.
+/// The hops in the `X-Forwarded-…` headers. Scheme, host and port of a hop have the same position, counted from the right, as its address. If a
+/// header has fewer values than there are addresses, its leftmost value also applies to the addresses further left.
 fn x_hops(headers: &HeaderMap) -> Result<Vec<Hop<'_>>, RequestError> {
     let [peers, schemes, hosts, ports] = [
         values(headers, &X_FOR)?,

@@ -42,7 +42,7 @@ impl From<Flaw> for RequestError {
 }
 
 /// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). With two lines of
-/// one field, a proxy might use the first line and this server the second line. `Host` and `Transfer-Encoding` have checks of their own, and
+/// one field, a proxy might use the first line and this server the second line. `Host` and `Transfer-Encoding` have separate checks, and
 /// `credential.rs` refuses more than one credential.
 const SINGLE: [&str; 17] = [
     "Content-Length",
@@ -173,7 +173,7 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Re
         (None, None) if version >= Version::HTTP_2 => {
             Err(RequestError::Host("both Host and `:authority` are missing"))
         }
-        (_, None) if version == Version::HTTP_11 => Err(RequestError::Host("it is missing")),
+        (_, None) if version == Version::HTTP_11 => Err(RequestError::Host("the request has no `Host`")),
         _ => Ok(()),
     }
 }

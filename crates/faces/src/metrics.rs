@@ -48,7 +48,7 @@ metrics! {
     FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because the request came neither from an address in [http] trusted_proxies nor over a Unix socket while trusted_proxies has unix";
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
-    CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "time at which the first certificate expires";
+    CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "earliest time at which a served certificate expires";
     HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted), proxy_header (the connection began with a PROXY header, but its address is not in [tls] proxy_from)";
     PROXY_HEADERS_REFUSED = counter "enfilade_proxy_headers_refused_total" [] "connections from addresses in [tls] proxy_from that were closed because they did not begin with a usable PROXY header of version 2";
     ACME_OBTAINED = gauge "enfilade_acme_obtained_timestamp_seconds" [] "time at which the certificate of [tls] acme was last obtained; absent if there is none";

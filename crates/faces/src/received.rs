@@ -16,7 +16,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Reads an XML body.
 ///
 /// # Errors
-/// When it is too large, too slow or broken.
+/// When the body is too large, too slow or broken.
 pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
     collect(body, (limits.xml_bytes, "xml_bytes"), limits).await
 }
@@ -24,7 +24,7 @@ pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes,
 /// Reads a form body.
 ///
 /// # Errors
-/// When it is too large, too slow or broken, or has too many fields.
+/// When the body is too large, too slow or broken, or has too many fields.
 pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
     let whole = collect(body, (limits.json_bytes, "json_bytes"), limits).await?;
     let fields = whole.iter().filter(|byte| **byte == b'&').count() as u64;
@@ -35,7 +35,7 @@ pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
 /// Reads a JSON body.
 ///
 /// # Errors
-/// When it is too large, too slow or broken, too deep, or has too many values.
+/// When the body is too large, too slow, broken or too deep, or has too many values.
 pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
     let whole = collect(body, (limits.json_bytes, "json_bytes"), limits).await?;
     let (depth, values) = extent(&whole);

@@ -79,10 +79,10 @@ pub enum RequestError {
     #[error("a page of another site may not request a change")]
     CrossSite,
     /// The host of the request has another TLS policy than this connection.
-    #[error("this connection was made for another host: open one for this host")]
+    #[error("this connection was opened for another host: open a new connection for this host")]
     Misdirected,
     /// The destination is on another server, or in another datastore.
-    #[error("the destination is on another server or in another datastore: copy it with the client")]
+    #[error("the destination is on another server or in another datastore: let the client read the source and write the destination")]
     Elsewhere,
     /// The content does not match the digest in the request.
     #[error("the content does not match its digest: send it again")]
@@ -114,34 +114,34 @@ pub enum RequestError {
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
-    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in canonical form", "the answer names the reason; a file has exactly one URL"),
+    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in canonical form", "the answer contains the reason; a file has exactly one URL"),
     RefusalRow::new("HT03", Fault::Client, "the path does not support this method", "use another method"),
     RefusalRow::new("HT04", Fault::Client, "the request target is too long", "limit `uri_bytes`"),
     RefusalRow::new("HT05", Fault::Client, "a header field is too long, or there are too many", "limits `header_bytes`, `head_bytes`, `headers`"),
     RefusalRow::new("HT06", Fault::Client, "the body is too long", "limits `json_bytes`, `xml_bytes`"),
     RefusalRow::new("HT07", Fault::Client, "the request body ended early, or its framing is malformed", "repeat the request; check a proxy in between"),
-    RefusalRow::new("HT08", Fault::Client, "the XML body is refused", "the answer names the reason"),
+    RefusalRow::new("HT08", Fault::Client, "the XML body is refused", "the answer contains the reason"),
     RefusalRow::new("HT09", Fault::Client, "`Depth: infinity` is not served", "use `Depth: 0` or `1`, or set `deep_listing_entries`"),
-    RefusalRow::new("HT10", Fault::Client, "a header cannot be read", "the answer names the header"),
+    RefusalRow::new("HT10", Fault::Client, "a header cannot be read", "the answer contains the name of the header"),
     RefusalRow::new("HT11", Fault::Client, "this method takes no body", "send no body"),
     RefusalRow::new("HT12", Fault::Client, "a condition of the request is not true", "read the file again and repeat the request"),
     RefusalRow::new("HT13", Fault::Client, "the range is not in the file", "`Content-Range` of the answer has the size of the file"),
     RefusalRow::new("HT14", Fault::Source, "an internal error: a worker thread failed", "report it, with the lines of the log"),
-    RefusalRow::new("HT15", Fault::Client, "a parameter or change is not valid", "the answer names the reason"),
+    RefusalRow::new("HT15", Fault::Client, "a parameter or change is not valid", "the answer contains the reason"),
     RefusalRow::new("HT16", Fault::Client, "a page of another site requested a change", "send the request from a script, or from a page of this server"),
     RefusalRow::new("HT17", Fault::Client, "the connection was opened for a host with other TLS options", "open a new connection"),
-    RefusalRow::new("HT18", Fault::Client, "the destination is on another server or in another datastore", "copy with the client; a proxy must not change `Host`"),
-    RefusalRow::new("HT19", Fault::Client, "the content does not have the digest that the request names", "send it again"),
+    RefusalRow::new("HT18", Fault::Client, "the destination is on another server or in another datastore", "let the client read the source and write the destination; a proxy must not change `Host`"),
+    RefusalRow::new("HT19", Fault::Client, "the content does not match the digest in the request", "send it again"),
     RefusalRow::new("HT20", Fault::Client, "the JSON is nested too deeply, or has too many values", "send less; the limits are `json_depth` and `json_values`"),
-    RefusalRow::new("HT21", Fault::Client, "the request target is refused", "the answer names the reason"),
-    RefusalRow::new("HT22", Fault::Client, "the `Host` is refused", "the answer names the reason"),
+    RefusalRow::new("HT21", Fault::Client, "the request target is refused", "the answer contains the reason"),
+    RefusalRow::new("HT22", Fault::Client, "the `Host` is refused", "the answer contains the reason"),
     RefusalRow::new("HT23", Fault::Client, "the Transfer-Encoding is not supported", "send `chunked`, or a Content-Length"),
     RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "remove spaces and tabs from both ends of the value"),
     RefusalRow::new("HT25", Fault::Client, "the request body arrived too slowly", "limits `body_seconds`, `upload_bytes_per_second`"),
-    RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer names the reason; check a proxy in between"),
+    RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer contains the reason; check a proxy in between"),
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
-    RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer names the reason; correct the proxy, or `[http] trusted_proxies`"),
+    RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer contains the reason; correct the proxy, or `[http] trusted_proxies`"),
 ];
 
 impl<R: Into<Refusal>> From<R> for Failure {

@@ -114,7 +114,7 @@ pub fn fail(failure: Failure, mut trace: Trace) -> Answer {
 /// The response body for a request with `Depth: infinity` that the server refuses (RFC 4918 §9.1).
 const FINITE_DEPTH: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
 
-/// The body for a request that lacks the token of a lock (RFC 4918 §16).
+/// The response body for a request without the token of a lock on the resource (RFC 4918 §16).
 const LOCKED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:lock-token-submitted/></D:error>\n";
 
 fn is_locked(refusal: &Refusal) -> bool {
@@ -135,7 +135,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
         Refusal::Content(Content::Uploading(_)) => {
             Some("an upload into the directory is running: try again when it has ended".to_owned())
         }
-        // The text is the same for a directory that is absent and for one that is hidden: the request itself named the directory.
+        // The text is the same for an absent directory and for a hidden one. It repeats only the path from the request.
         _ => match (refusal.parts().0, refusal.directory()) {
             (Stands::Parent, Some(directory)) if ABSENT.contains(&refusal.code()) => {
                 Some(match directory.is_root() {

@@ -11,7 +11,7 @@ pub struct AuditRecord {
     pub what: String,
     /// The time of the change, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The request that made the change; `None` if it was a command or the server itself.
+    /// The request that made the change; `None` if a command or the server itself made the change.
     pub request: Option<RequestId>,
 }
 
@@ -24,8 +24,8 @@ pub enum Requester {
     User,
     /// An administrator, or the server itself.
     Administrator,
-    /// A file that people edit. The file has changed already, and the server must refuse the records of the file as long as they do not match it. So
-    /// this change may use all free space, also if it gives rights. A command or a request asks for space before it changes the file
+    /// A file that people edit. The file has changed already. Until the records match the file, the server must refuse the records. So this change
+    /// may use all free space, even if the change gives rights. Before a command or a request changes the file, it checks that there is space
     /// ([`crate::Source::has_room_for`]).
     File,
 }

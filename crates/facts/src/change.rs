@@ -9,7 +9,7 @@ use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Ta
 use crate::view::View;
 use std::collections::BTreeMap;
 
-/// The state that a record must have; otherwise the change is not committed.
+/// The state that a record must have. If the record has another state, the change is not committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The record does not exist.
@@ -52,7 +52,8 @@ impl Effect {
     }
 }
 
-/// Expectations, puts and deletes, committed as a whole or not at all. If a key is put or deleted more than once, the last call counts.
+/// Expectations, puts and deletes, committed as a whole or not at all. If a key is put or deleted more than once, only the last put or delete is
+/// committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     audit: AuditRecord,
@@ -69,7 +70,7 @@ pub(crate) type Settled = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 /// How a mark (a stored revocation) is set. The last second that the mark covers is known only at the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The mark covers all sessions that were issued until the commit.
+    /// The mark covers all sessions that were issued before the commit.
     Now,
     /// As for `Now`. All tokens that the mark covers expire at this second or earlier.
     Until(i64),

@@ -15,8 +15,8 @@ pub struct Clocks {
 /// Whether the files that people edit were read recently enough. The stale limit is the longest allowed time since the last reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MirrorHealth {
-    /// For longer than the stale limit, no process has read the files. Their content is not known, so requests that need a mirrored record are
-    /// refused.
+    /// No process has read the files for longer than the stale limit. The present content of the files is not known, so requests that need a mirrored
+    /// record are refused.
     Stale,
     /// A process has read the files within the stale limit.
     Current,

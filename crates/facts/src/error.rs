@@ -23,9 +23,9 @@ pub enum SourceError {
 /// A change failed, and no part of the change was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Another change was committed first, and a record no longer has the state that this change expects. The caller must read the facts again and
-    /// repeat the change.
-    #[error("the change was not made, because another change came first (table `{}`, key {key}); try again", table.name())]
+    /// Another change was committed before this change, and a record no longer has the state that this change expects. The caller must read the facts
+    /// again and repeat the change.
+    #[error("the change was not made, because a record on which it depends was changed meanwhile (table `{}`, key {key}); try again", table.name())]
     Conflict {
         /// The table.
         table: Table,
@@ -37,7 +37,7 @@ pub enum CommitError {
     Busy(String),
     /// The memory map of the store is nearly full. The rest of the map is reserved for other kinds of changes.
     #[error(
-        "this change was refused: the facts use {} of the {} MiB they may have, and the rest is kept for {kept_for}; \
+        "this change was refused: the facts use {} of their {} MiB, and the rest is kept for {kept_for}; \
         set `[facts] map_mebibytes` to a larger number in enfilade.toml and restart every enfilade process on this data directory, or \
         stop all of them and run `enfilade facts compact`",
         .used_bytes >> 20,

@@ -19,15 +19,15 @@ use crate::vocabulary::LONG;
 ///
 /// | format | what is new |
 /// |---|---|
-/// | 2 | the first that can be upgraded; records carry LMDB's transaction id of the commit |
+/// | 2 | the oldest format that can be upgraded; records carry LMDB's transaction id of the commit |
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
-/// | 4 | each mark has a second record, whose key contains the second in which the last token of the mark expires (older marks get this record at the first purge); the log has large lists of keys in pieces |
-/// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; names of imported records |
+/// | 4 | each mark has an additional record, whose key contains the time (in seconds) at which the last token of the mark expires (older marks get this record at the first purge); the log has large lists of keys in pieces |
+/// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; the names of imported records are stored |
 /// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
 /// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
 /// | 8 | there is a table of access rules of users; the records of application credentials have the microseconds of the expiry |
 /// | 9 | the id of a user or group can have 32 bytes |
-/// | 10 | the tallies of revocations have a table of their own |
+/// | 10 | the tallies of revocations are in a separate table |
 pub const FORMAT: u32 = 10;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
@@ -46,13 +46,13 @@ pub fn changes_keys(from: u32, table: Table) -> bool {
 }
 
 /// Whether a store of the format `from` contains the access rules of users only in the records of their application credentials. After all records of
-/// such a store are converted, the upgrade also stores each access rule in a record of its own.
+/// such a store are converted, the upgrade also stores each access rule in a separate record.
 pub fn lacks_access_rules(from: u32) -> bool {
     from < 8
 }
 
-/// The table that contained the records of `table` in formats without this table; `None` if no table did. The keys were the same, so an upgrade can
-/// read them there.
+/// For formats that do not have the table `table`: the table that contained its records. `None` if no table contained them. The keys were the same in
+/// both tables, so an upgrade can read the records in the old table.
 pub fn was_in(table: Table) -> Option<Table> {
     (table == Table::RevocationTallies).then_some(Table::Tallies)
 }
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// If the list of imports were lost, an import would bring back what was removed.
+    /// Without the list of imports, an import would add removed records again.
     #[test]
     fn the_list_of_imports_of_format_5_stays() {
         let mut value = Writer::default();

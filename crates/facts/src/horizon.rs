@@ -94,14 +94,13 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// Returns the same purge time, with the additional information that marks were deleted whose last token expires at the second `until` or
-    /// earlier.
+    /// Returns the same purge time, and records that purges may have deleted all marks whose last token expires at the second `until` or earlier.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
         Passed { purged: self.purged.max(until), ..self }
     }
 
-    /// Returns the same purge time, with the additional information which marks another purge has deleted. `other` is the record of the other purge.
+    /// Returns the same purge time, and records which marks another purge has deleted. `other` is the record of the other purge.
     #[must_use]
     pub fn after(self, other: Option<&Revocation>) -> Self {
         other.map_or(self, |other| self.purging(other.issued_before))

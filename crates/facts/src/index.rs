@@ -69,7 +69,7 @@ struct Built<T> {
     value: T,
 }
 
-/// An index that is at most this many revisions old is updated from the change log. An older index is built again from the tables.
+/// An index that is behind the view by at most this many revisions is updated from the change log. An older index is built again from the tables.
 const CATCH_UP_MAX: u64 = 65_536;
 
 impl<T: Indexed> Index<T> {

@@ -1,10 +1,10 @@
 //! What a commit writes in addition to its records, so that damaged data is never used.
 //!
-//! A checksum proves that a record was once written like this. The checksum does not prove that the record is the newest. A page pointer with one
-//! flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of date. So each group of
-//! records has a tally (how many, and a digest) in another tree. A group is used only if its records match its tally. One flipped bit cannot change
-//! both trees. In an older revision, all records match their tallies, too. To detect an older revision, the head contains the revision of the store
-//! and the number of the commit that wrote the head.
+//! A checksum proves that a record was written with this content at some time. The checksum does not prove that the record is the newest version. A
+//! page pointer with one flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of
+//! date. So each group of records has a tally (how many, and a digest) in another tree. A group is used only if its records match its tally. One
+//! flipped bit cannot change both trees. In an older revision, all records match their tallies, too. To detect an older revision, the head contains
+//! the revision of the store and the number of the commit that wrote the head.
 
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
@@ -186,7 +186,7 @@ fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     log
 }
 
-/// The number of old records of the log that may be deleted for each new one: more than one, so that a long log gets shorter.
+/// The number of old records of the log that may be deleted for each new record. It is more than one, so that a long log gets shorter.
 const TRIMMED_AT_ONCE: usize = 4;
 
 fn trim(

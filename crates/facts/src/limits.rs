@@ -36,7 +36,7 @@ fixed! {
     /// Longest name of a domain or project, in characters (Keystone's API).
     pub const DOMAIN_NAME_CHARS_MAX: usize = 64;
     /// Longest id of a region, in bytes. Keystone allows 255 characters of up to 4 bytes each, which is too long for a key of LMDB. The longest key
-    /// with the id of a region is that of the policy of a service in a region: it also contains the id of the service.
+    /// with the id of a region belongs to the policy of a service in a region, and also contains the id of the service.
     pub const REGION_ID_BYTES_MAX: usize = 490;
     /// Longest id of an identity provider, protocol, mapping or service provider, in characters (the columns of Keystone's database).
     pub const FEDERATION_ID_CHARS_MAX: usize = 64;
@@ -87,35 +87,35 @@ fixed! {
     /// Largest ACL on a file, in bytes.
     pub const ACL_BYTES_MAX: usize = 64 * 1024;
 
-    /// Longest key of a record, in bytes: one less than LMDB allows. The key of a tally can be one byte longer than the key of a record, because it
-    /// begins with the number of the table.
+    /// Longest key of a record, in bytes: one less than LMDB allows. The key of the record's tally can be one byte longer, because it begins with the
+    /// number of the table.
     pub const KEY_BYTES_MAX: usize = 510;
     /// Largest value of a record, in bytes.
     pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-    /// The percentage of its LMDB map that a store may use before new records and other changes that give rights are refused. The rest of the map is
+    /// The percentage of the LMDB map that a store may use before new records and other changes that give rights are refused. The rest of the map is
     /// reserved for changes that take rights away.
     pub const MAP_PERCENT_MAX: u64 = 95;
-    /// The percentage of its LMDB map that a store may use before changes that users make for themselves are refused: a new password, the revocation
-    /// of an own token, the use of a trust. The rest of the map is reserved for administrators; in the smallest map, these are 120 pages. A small
+    /// The percentage of the LMDB map that a store may use before changes that users make for themselves are refused: a new password, the revocation
+    /// of an own token, the use of a trust. The rest of the map is reserved for administrators. In the smallest map, the rest has 120 pages. A small
     /// change takes about 16 pages, and LMDB reuses a page after two more changes.
     pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
     /// Smallest map of a store, in bytes.
     pub const MAP_BYTES_MIN: u64 = 16 << 20;
     /// Largest map of a store, in bytes. The address space of a process is 128 TiB, and also contains other mapped files.
     pub const MAP_BYTES_MAX: u64 = 1 << 44;
-    /// Most records of a store that a server upgrades to a new format or compacts at its start. For this number of records, that takes 9 to 15 s on
-    /// two cores. For more records, run `enfilade facts upgrade` or `enfilade facts compact`.
+    /// Most records of a store that a server upgrades to a new format or compacts at its start. For this number of records, the upgrade or compaction
+    /// takes 9 to 15 s on two cores. For more records, run `enfilade facts upgrade` or `enfilade facts compact`.
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
     /// Shortest file of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
-    /// The largest number of keys that one record of the change log can name. If a change writes more keys, the log lists the keys in several records
+    /// The largest number of keys that one record of the change log can list. If a change writes more keys, the log lists the keys in several records
     /// (pieces).
     pub const LOG_KEYS_MAX: usize = 1024;
     /// The largest number of pieces of one change. For a change of more than 262,144 records, the log lists no keys, and every server builds its
     /// indexes again.
     pub const LOG_PIECES_MAX: usize = 256;
     /// If at most this many keys were written since an index was last updated, the index is updated from the change log. If more keys were written,
-    /// the index is built again, unless the tables of the index have at least as many records.
+    /// the index is built again, unless the tables of the index have at least as many records as keys were written.
     pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
     /// The minimum time that an entry of the change log is kept, in seconds. An entry is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;
@@ -129,7 +129,7 @@ fixed! {
 
     /// Most credentials of type `totp` of one user that a login checks. Further credentials of this type are ignored.
     pub const TOTP_CREDENTIALS_MAX: usize = 16;
-    /// Most credentials of a user, of any type, among which a login looks for those of type `totp`.
+    /// Most credentials of a user, of any type, that a login reads to find the credentials of type `totp`.
     pub const CREDENTIALS_OF_LOGIN_MAX: usize = 1024;
     /// Shortest secret of a credential of type `totp`, in bytes. A credential with a shorter secret is ignored.
     pub const TOTP_SECRET_BYTES_MIN: usize = 10;
@@ -148,7 +148,7 @@ fixed! {
     pub const ARGON2_PASSES_MAX: u32 = 10;
 
     /// Largest size of all dead properties of one file or directory together, in bytes. They are stored in one extended attribute, and Linux allows
-    /// no larger one.
+    /// no larger attribute.
     pub const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
     /// Longest `owner` element of a lock, in bytes.
     pub const LOCK_OWNER_BYTES_MAX: usize = 4096;
@@ -167,8 +167,8 @@ fixed! {
     /// Longest lifetime of a session, in seconds. A token of another server with the same keys is refused if its lifetime is longer. So revocations
     /// can be deleted after this time.
     pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
-    /// Most revocations that each process holds in memory, 25 bytes each. If there are more revocations, the server reads the few that can end a
-    /// session from the store.
+    /// Most revocations that each process holds in memory, 25 bytes each. If there are more revocations, the server reads from the store only the few
+    /// that can end a session.
     pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
     /// How far ahead of the clock one commit moves the horizon, in seconds. So while users log in, the servers of a store together make about one
     /// such commit in this time, not one for each login. A revocation covers all seconds up to the horizon, so the next session gets an issue time

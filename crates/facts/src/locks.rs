@@ -46,14 +46,14 @@ pub trait LockStore: Send + Sync {
     /// Calls `look` once with the rows as they are at one moment.
     ///
     /// # Errors
-    /// When the store cannot be read; then `look` was not called.
+    /// When the store cannot be read. In that case `look` was not called.
     fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError>;
 
     /// Calls `change` with the rows; no other writer runs at the same time. When this call returns, all changes are durable. If `change` returns
     /// `Break`, nothing is changed.
     ///
     /// # Errors
-    /// When the store cannot be written; then nothing was changed.
+    /// When the store cannot be written. In that case nothing was changed.
     fn write(
         &self,
         change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,

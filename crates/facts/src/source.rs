@@ -15,11 +15,11 @@ pub trait Source: Send + Sync {
     /// Takes a view of one revision and calls `look` with it, once.
     ///
     /// # Errors
-    /// When the store cannot be read; then `look` was not called.
+    /// When the store cannot be read. In that case `look` was not called.
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
 
     /// Commits the whole change and makes it durable, or changes nothing. Returns the revision of the change; a later view has this revision or a
-    /// newer one. A change that writes nothing gets no revision of its own.
+    /// newer one. A change that writes nothing gets no new revision.
     ///
     /// # Errors
     /// If the call returns a [`CommitError`], nothing was changed.

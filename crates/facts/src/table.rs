@@ -96,7 +96,7 @@ pub enum Table {
     Activities = 44,
     /// For each credential of type `totp`, the last time step whose passcode was used.
     UsedPasscodes = 45,
-    /// Access rules of users: the kinds of requests that application credentials name.
+    /// Access rules of users: the kinds of requests to which application credentials can be limited.
     AccessRules = 46,
     /// The tallies of [`Table::Revocations`] and [`Table::Reverse`].
     RevocationTallies = 47,
@@ -170,8 +170,8 @@ impl Table {
         matches!(self, Table::Tallies | Table::RevocationTallies)
     }
 
-    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies. These are in a table of their own, so that
-    /// they do not make the B-tree of the other tallies deeper: almost every lookup reads a tally.
+    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies. These tallies are in a separate table.
+    /// Otherwise they would make the B-tree of the other tallies deeper, and almost every lookup reads a tally.
     pub fn tallies(self) -> Table {
         match self {
             Table::Revocations | Table::Reverse => Table::RevocationTallies,

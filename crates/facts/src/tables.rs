@@ -1,6 +1,6 @@
 //! The tables: the keys and the records of each.
 //!
-//! Records refer to each other by id. The names of domains, users, groups and tokens are records of their own ([`Name`]). So if a name is deleted and
+//! Records refer to each other by id. The names of domains, users, groups and tokens are separate records ([`Name`]). So if a name is deleted and
 //! created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
 
 mod access_rules;

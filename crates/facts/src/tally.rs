@@ -53,7 +53,7 @@ impl Tally {
     }
 }
 
-/// The key of a group's tally; the empty group is the whole table.
+/// The key of a group's tally. An empty `group` stands for the whole table.
 pub fn tally_key(table: Table, group: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + group.len());
     key.push(table as u8);

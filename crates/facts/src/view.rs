@@ -193,7 +193,7 @@ impl<'a> View<'a> {
         agree(table, group, counted, self.tally(table, group)?)
     }
 
-    /// The number of records in a group, and their digest; the empty group is the whole table.
+    /// The number of records in a group, and their digest. An empty `group` stands for the whole table.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -296,9 +296,9 @@ impl<'a> View<'a> {
     }
 
     /// Calls `each` for the stored records of at most `groups_max` groups that follow the group `after`. So a table can be read in several parts,
-    /// each on another view. It is an error if a record is damaged, or if the
-    /// records of a group do not agree with the tally of the group. The group `after` need not exist. Returns the last group if the part has `groups_max` groups; otherwise
-    /// `None`, because no group follows.
+    /// each on another view. The group `after` need not exist. It is an error if a record is damaged, or if the records of a group do not match the
+    /// tally of the group. If `groups_max` groups were read, returns the last of these groups. If fewer groups were read, no group follows, and the
+    /// call returns `None`.
     ///
     /// # Errors
     /// The errors of [`View::scan`], and the first error of `each`.

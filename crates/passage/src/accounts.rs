@@ -20,7 +20,7 @@ pub type LockUser = Arc<dyn Fn(Clocks, &UserId) -> bool + Send + Sync>;
 pub struct Accounts {
     failures_max: u32,
     lock: LockUser,
-    /// The queue of users who logged in; `None` if nobody becomes inactive.
+    /// The queue of users who logged in; `None` if users never become inactive.
     logins: Option<SyncSender<UserId>>,
     failures: Mutex<HashMap<UserId, u32>>,
     /// The size of `failures`. While it is 0, a login does not take the mutex of `failures`.

@@ -54,8 +54,8 @@ impl House {
         match self.identify(Ask::Secret(ask)) {
             Ok(identity) => Ok(Ok(identity)),
             Err(Closed::Unfinished(unfinished)) => Ok(Err(unfinished)),
-            // The future is boxed. Otherwise the future of every login would contain the state of a wait, and moving that larger future would take
-            // time in every login.
+            // The future is boxed. Otherwise the future of every login would contain the state of a wait, and moving that larger future takes time in
+            // every login.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
         }
     }
@@ -251,7 +251,8 @@ impl House {
         (name, value): (&[u8], &[u8]),
         from: IpAddr,
     ) -> Result<Visit, MemoKey> {
-        // The revision is read first. A change that is acknowledged after this read takes effect with the next request at the latest.
+        // The revision is read before the remembered identity. So a change that is acknowledged after the read of the revision takes effect with the
+        // next request at the latest.
         let (at, keys) = (self.parts.source.at(), self.sessions.generation());
         let brought = self.parts.identity_memo.unread(name, value);
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);

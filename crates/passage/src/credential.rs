@@ -39,8 +39,8 @@ impl Credential {
 /// A login ticket of the Proxmox face: a session's token in another form.
 #[derive(Debug)]
 pub struct TicketAsk {
-    /// The user that the ticket names, as the client sent it. Some clients percent-encode tickets and others do not, and the spelling of a name can
-    /// itself be percent-encoded. So only [`TicketAsk::is_of`] and [`TicketAsk::word`] interpret this text.
+    /// The name of the user in the ticket, as the client sent it. Some clients percent-encode tickets and others do not, and the spelling of a name
+    /// can itself be percent-encoded. So only [`TicketAsk::is_of`] and [`TicketAsk::word`] interpret this text.
     pub userid: String,
     /// The token of the ticket's session.
     pub session: SessionAsk,
@@ -55,7 +55,8 @@ impl TicketAsk {
         [Some(self.userid.clone()), decoded].into_iter().flatten().filter_map(|text| text.parse().ok())
     }
 
-    /// Whether the ticket names this user. Only the token proves the user. The name in the ticket must be a name of the same user.
+    /// Whether the name in the ticket is a name of this user. The name proves nothing, because only the token proves the user. But both must belong
+    /// to the same user.
     pub fn is_of(&self, user: &Authid) -> bool {
         self.readings().any(|named| named == *user)
     }

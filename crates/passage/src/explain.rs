@@ -39,7 +39,7 @@ pub struct DoorAnswer {
 }
 
 /// The answers of the doors, up to the first refusal. There is one exception: if the principal has no secret, nobody can log in as the principal, so
-/// door 2 refuses. After this refusal follow the answers that the next doors would give if the principal had a secret.
+/// door 2 refuses. After this refusal, the list contains the answers that the next doors would give if the principal had a secret.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The answers, in the order of the walk.
@@ -51,7 +51,7 @@ pub struct Explanation {
 /// The remedy for a refusal of door 4: what would give the principal the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Remedy {
-    /// No other remedy than the one in the table of refusals.
+    /// No additional remedy: only the remedy in the table of refusals.
     #[default]
     OfTheCode,
     /// Another credential. No role gives rights in a datastore to this credential.
@@ -84,7 +84,7 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// The project that the remedy names.
+    /// The project of the remedy.
     pub fn project(&self) -> Option<&ProjectId> {
         match self {
             Remedy::Binding(id)
@@ -312,9 +312,8 @@ impl House {
         }
     }
 
-    /// One line that says what a listing of `directory` shows although no role makes this directory visible. `None` if the directory is not on the
-    /// way to an object on which the principal has a role (`ways.rs`). This function does not check whether these objects exist, and what their ACLs
-    /// grant.
+    /// One line that describes a listing of `directory`, if no role makes this directory visible. `None` if the directory is not on the way to an
+    /// object on which the principal has a role (`ways.rs`). This function checks neither whether these objects exist nor what their ACLs grant.
     fn ways_from(&self, who: &Principal, permit: &DatastorePermit, directory: &StorePath) -> Option<String> {
         const SHOWN: usize = 5;
         let (now, memo, store) = (self.now(), &self.parts.access_memo, (permit.name(), permit.access()));
@@ -328,7 +327,7 @@ impl House {
         };
         (!ends.is_empty()).then(|| {
             format!(
-                "a listing of this directory shows only the names that lead to paths with a role ({}{more}), if these paths exist and their ACLs make them visible",
+                "a listing of this directory shows only the names that lead to paths with a role ({}{more}); a path that does not exist, or that its ACL hides, adds no name to the listing",
                 shown.join(", ")
             )
         })
@@ -374,11 +373,11 @@ fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> R
     }
 }
 
-/// The object that a request would act on, or create.
+/// The object that a request acts on or creates.
 struct FoundOrNew {
     /// The object whose roles and ACL decided.
     judged: (StorePath, Subject),
-    /// The kind of object that the request would create; `None` if the object exists already.
+    /// The kind of object that the request creates; `None` if the object exists already.
     creates: Option<NodeKind>,
 }
 
@@ -392,14 +391,14 @@ impl FoundOrNew {
     }
 }
 
-/// The deepest path on which a role can permit the request, if nothing was opened yet. If the right can create the target, this is the folder of the
-/// target.
+/// The deepest path on which a role can permit the request, if nothing was opened yet. If a request for the right can create the target, this path is
+/// the folder of the target.
 fn least_place(path: &StorePath, right: AccessMask) -> StorePath {
     let above = creates(right).and_then(|_| path.split()).map(|(above, _)| above);
     above.unwrap_or_else(|| path.clone())
 }
 
-/// What a request for this right would create, if the path leads to nothing.
+/// The kind of object that a request for this right creates if the path leads to no object; `None` if the request creates nothing.
 fn creates(right: AccessMask) -> Option<NodeKind> {
     match right {
         _ if right.covers(AccessMask::DELETE) => None,
@@ -458,7 +457,7 @@ impl Onlooker<'_> {
 pub enum Lack {
     /// These roles of the visitor do not include the right.
     Role(Vec<Role>),
-    /// These roles of the visitor's token do not include the right. The roles of the token's owner do.
+    /// These roles of the visitor's token do not include the right. The roles of the token's owner include it.
     TokenRole(Vec<Role>),
     /// The roles include the right, but the ACL or the mode bits do not grant it.
     Acl,
@@ -471,8 +470,8 @@ pub struct OwnRights {
     pub rights: AccessMask,
     /// Why door 4 refuses the requested right; `None` if door 4 grants it.
     pub lack: Option<Lack>,
-    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. The lines name only the visitor and the
-    /// visitor's groups. All other users and groups are shown as SIDs.
+    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. The lines contain only the names of the
+    /// visitor and of the visitor's groups. All other users and groups are shown as SIDs.
     pub walk: Vec<String>,
 }
 
@@ -510,7 +509,7 @@ impl Stay {
     }
 }
 
-/// What the visitor lacks, according to a refusal of door 4.
+/// Why the visitor does not have the right, according to a refusal of door 4.
 ///
 /// # Errors
 /// A refusal that says nothing about the rights: of another door, or because the facts or the ACL could not be read.

@@ -3,7 +3,7 @@
 //!
 //! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a computation for the address with the most
 //! recent failures. If no waiting address has more failures than the address of the new request, the gate refuses the new request. For each address
-//! only one hash is computed at a time. So a flood of guesses delays only the addresses that send it.
+//! only one hash is computed at a time. So a flood of guesses delays only the addresses that send the guesses.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};
@@ -321,7 +321,7 @@ mod tests {
             (0..4).map(|n| bench.join(n.into(), from(n, 3 + u32::from(n == 2))).unwrap()).collect();
         assert!(bench.join(4, from(4, 4)).is_none(), "no waiting address has more failures");
         assert!(bench.join(4, from(4, 9)).is_none());
-        // Two computations are for addresses with the most failures. The later one is dropped, and its request is told.
+        // Two computations are for addresses with the most failures. The later computation is dropped, and its request gets `Progress::Dropped`.
         let cold = bench.join(5, from(200, 0)).unwrap();
         assert_eq!(*flood[2].borrow_and_update(), Progress::Dropped);
         let warm = bench.join(6, from(201, 2)).unwrap();

@@ -112,12 +112,12 @@ const BARE_BYTES: usize = 8 << 20;
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
-    /// Builds a house. Before [`House::set_mounts`] is called, no mount is known. Before [`House::set_keys`] is called, every session's token is
-    /// refused.
+    /// Builds a house. Until [`House::set_mounts`] is called, the house has no mount points. Until [`House::set_keys`] is called, every session's
+    /// token is refused.
     pub fn new(parts: Parts) -> Arc<Self> {
         let (stores, sessions) = (HouseStores::default(), SessionState::default());
         let mut seed = MemoSeed([0; 16]);
-        // Without random numbers nothing is remembered.
+        // If the system gives no random bytes, these memos remember nothing.
         let is_random = (parts.random)(&mut seed.0);
         let room = |bytes| if is_random { bytes } else { 0 };
         let bare = WordMemo::new(seed, room(BARE_BYTES));
@@ -153,7 +153,7 @@ impl House {
     }
 
     /// Reads all events of the kernel about changed files. The server calls this function regularly, so that the kernel's queue of events does not
-    /// overflow. After an overflow, everything that is remembered about directories would have to be dropped.
+    /// overflow. After an overflow, the server forgets everything that it remembers about directories.
     pub fn drain_events(&self) {
         self.parts.watch.iter().for_each(Watch::drain);
     }

@@ -1,6 +1,6 @@
 //! Whether a lock still counts. A lock counts as long as its owner may change the locked resource. Otherwise the server ends the lock, because an
-//! owner who lost the account, the role or the trust could not release it. The server checks this only when the lock prevents a change of another
-//! user, is to be released, or is to be shown.
+//! owner who lost the account, the role or the trust cannot release the lock. The server checks this only when the lock prevents a change by another
+//! user, or when the lock is to be released or shown.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};

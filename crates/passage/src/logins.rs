@@ -51,7 +51,7 @@ impl House {
                     self.parts.penalties.succeeded(|| named.clone(), self.now());
                     (Login::from(&self.welcome(identity, from).identity), Vec::new())
                 }
-                // The login is not complete, so the delays of the name go on: otherwise a client with the password could guess passcodes faster.
+                // The login is not complete, so the delays of the name continue. Otherwise a client with the password could guess passcodes faster.
                 Err(unfinished) => (Login::from(unfinished), vec![named.clone(), ask.authid.to_word()]),
             },
             other => (Login::from(&self.admit(other, from).await?.identity), Vec::new()),

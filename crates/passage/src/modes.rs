@@ -20,7 +20,7 @@ pub(crate) trait Mode {
     /// of a view, if the index has the newest revision.
     const HAS_PRINCIPAL: bool = false;
 
-    /// Enters the operation into the ledger, if the mode does so; `None` if there is no such datastore.
+    /// Enters the operation into the ledger, if operations of this mode are counted; `None` if there is no such datastore.
     fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<Self::Operation>, Refusal>;
 
     /// The principal that is judged, if there is one. A request asks door 2 again on this view if the facts changed.
@@ -32,7 +32,7 @@ pub(crate) trait Mode {
 /// An operation that the ledger counts, and the handle of its datastore.
 pub(crate) type LedgerEntry = (OperationGuard, Arc<Handle>);
 
-/// The mode of an explanation. The caller names the principal, and no credential was presented.
+/// The mode of an explanation. The caller chooses the principal, and no credential was presented.
 pub(crate) struct Explain<'p>(pub(crate) &'p Principal);
 
 impl Mode for Explain<'_> {

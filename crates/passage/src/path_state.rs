@@ -11,7 +11,8 @@ use enfilade_facts::vocabulary::{AccessMask, StorePath};
 pub struct PathState {
     /// Whether the path leads to an object that the visitor may see.
     pub is_there: bool,
-    /// The state of a file, for entity tags. For a directory this is `None`: its state would also change with members that the visitor may not see.
+    /// The state of a file, for entity tags. For a directory this is `None`, because the state of a directory also changes when a member changes that
+    /// the visitor may not see.
     pub validator: Option<String>,
     /// When the content of a file was written, in seconds since the epoch.
     pub modified: Option<i64>,

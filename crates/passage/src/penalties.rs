@@ -190,8 +190,8 @@ impl Penalties {
         found
     }
 
-    /// Forgets failures: those of an address and its network, or those of a name; with `None`, all failures. A name can have any spelling, or the
-    /// form in which [`Penalties::list`] shows it. Returns the penalties that ended.
+    /// Forgets failures: those of an address and its network, or those of a name; with `None`, all failures. A name can be given in any spelling, or
+    /// in the form in which [`Penalties::list`] shows the name. Returns the penalties that ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {

@@ -71,7 +71,7 @@ pub(crate) trait Inside {
     }
 
     /// The object with the name `name` in `directory`; `None` if the name is free. If a link or special file has the name, the call is refused.
-    /// Before that, the right to create an object of this kind is checked, as for a hidden object.
+    /// Before this refusal, the right to create an object of this kind is checked, as for a hidden object.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.

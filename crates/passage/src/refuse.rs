@@ -36,7 +36,7 @@ pub enum Refusal {
     About {
         /// The object that the refusal is about.
         stands: Stands,
-        /// The directory in which an object would be created, as the request names it.
+        /// The path of the directory in which an object would be created, as in the request.
         directory: Option<StorePath>,
         /// The refusal.
         why: Box<Refusal>,
@@ -64,8 +64,8 @@ impl Refusal {
         }
     }
 
-    /// The directory in which an object would be created, if the refusal is about this directory. The path is the one in the request. So it does not
-    /// tell whether the directory is absent or hidden.
+    /// The directory in which an object would be created, if the refusal is about this directory. The path is the one in the request, so the path
+    /// does not reveal whether the directory is absent or hidden.
     pub fn directory(&self) -> Option<&StorePath> {
         match self {
             Refusal::About { directory, .. } => directory.as_ref(),

@@ -38,8 +38,8 @@ pub(crate) enum Purpose {
 }
 
 impl House {
-    /// Replaces the Fernet keys. Called each time after the key repository was read. `None` means that it cannot be read: then every token is
-    /// refused.
+    /// Replaces the Fernet keys. Called each time after the key repository was read. `None` means that the key repository cannot be read. Without
+    /// keys, every token is refused.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         self.sessions.set_keys(keys);
     }

@@ -19,8 +19,8 @@ pub struct Ticket {
 }
 
 impl House {
-    /// Checks that the visitor's session was issued as a ticket for the user that the ticket names. A request that changes something also needs the
-    /// CSRF token of the ticket, because browsers send cookies with the requests of any page.
+    /// Checks that the visitor's session was issued as a login ticket, and that the name in the ticket is a name of the visitor. A request that
+    /// changes something also needs the CSRF token of the ticket, because browsers send cookies with the requests of any page.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -34,7 +34,7 @@ impl House {
         let is_ticket =
             claim.is_some_and(|claim| claim.scope == Scope::Unscoped && claim.audit.chain.is_none());
         if !is_ticket || !ticket.is_of(&visit.principal().authid) {
-            return Err(IdentityRefusal::Malformed("the token in the ticket is not a login ticket of the user that the ticket names; log in again".into()).into());
+            return Err(IdentityRefusal::Malformed("the ticket is not valid, because its token was not issued as a login ticket for the user in the ticket; log in again".into()).into());
         }
         let is_ours = |given: &String| {
             let id = claim.map(|claim| CredentialId::from_bytes(claim.audit.own));

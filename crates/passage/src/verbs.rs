@@ -1,5 +1,5 @@
-//! The verbs that read, upload and make directories. Each function checks the right that its verb needs on an open descriptor, and then acts on the
-//! same descriptor. All functions here block on the file system: do not call them on an async worker.
+//! The verbs that read files, upload files, and make directories. Each function checks the right that its verb needs on an open descriptor, and then
+//! acts on the same descriptor. All functions here block on the file system: do not call them on an async worker.
 
 use crate::reach::{Inside as _, present};
 use crate::refuse::Refusal;
@@ -116,8 +116,8 @@ impl Stay {
         Ok(())
     }
 
-    /// Refuses to create an object under the name of a hidden one. The refusal is the same as for a visitor who does not have the right to create the
-    /// object.
+    /// Refuses to create an object under the name of a hidden object. The refusal is the same as for a visitor who does not have the right to create
+    /// the object.
     pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
         let subject = existing.subject();
         if self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) }).is_err() {

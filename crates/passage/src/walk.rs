@@ -6,7 +6,7 @@
 //!           door 2    doors 3, 4   door 4    door 5
 //! ```
 //!
-//! Door 1 judged at the TLS handshake (`enfilade/src/listen/connection.rs`). Door 5 acts on what is granted here (`verbs.rs`, `listing.rs`,
+//! Door 1 judged at the TLS handshake (`enfilade/src/listen/connection.rs`). Door 5 acts on what doors 2 to 4 granted (`verbs.rs`, `listing.rs`,
 //! `trees.rs`, `holding.rs`, `properties.rs`).
 //!
 //! Every view is used in one short synchronous block. A permit contains the revision at which it was granted. When a later view has another revision,

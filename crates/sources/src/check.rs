@@ -162,8 +162,8 @@ fn find_lost(
     failed.map_or(Ok(()), Err)
 }
 
-/// Checks that the change log has no gaps, that its last entry has the revision of the head, and that no entry lacks a piece. Returns the number of
-/// entries.
+/// Checks that the change log has no gaps, that its last entry has the revision of the head, and that every entry has all its pieces. Returns the
+/// number of entries.
 fn check_log(
     snapshot: &dyn Snapshot,
     head: Option<Revision>,

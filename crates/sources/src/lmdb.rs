@@ -3,8 +3,8 @@
 //! This module avoids the known dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The slots of
 //! dead readers are cleared. Changes are fsynced before they are acknowledged (no WRITEMAP, no NOSYNC). A network file system is refused. Only the
 //! owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and its handles share the
-//! environment. A store that was rolled back is refused. If another process writes for too long, the wait for it ends with an error that names this
-//! process.
+//! environment. A store that was rolled back is refused. If another process writes for too long, a writer stops waiting and returns an error that
+//! identifies the other process.
 
 mod access_rules;
 mod bounds;
@@ -220,7 +220,7 @@ impl Lmdb {
         }
         space.check(environment, &txn)?;
         disk.check(space.file_bytes, || environment.used_in(&txn))?;
-        // If nothing was written, the transaction is aborted: LMDB would give such a commit no number of its own.
+        // If nothing was written, the transaction is aborted, because LMDB assigns no new number to a commit without writes.
         if first == now {
             txn.abort();
         } else {
@@ -492,7 +492,7 @@ mod tests {
         let path = scratch.path().join("facts");
         let lmdb = Lmdb::open(&path).unwrap();
         crate::conformance::put_something(&lmdb);
-        // This thread has read only the first commit, so it knows the revision of no other commit.
+        // This thread has read only the first commit, so it has not stored the revision of any other commit.
         let newest = head(&lmdb).commit + 2;
         let at = [(); 2].map(|()| crate::conformance::put_something(&lmdb))[1];
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();

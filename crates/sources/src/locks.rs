@@ -69,7 +69,7 @@ impl LmdbLocks {
 }
 
 /// The advice in the message that is printed when LMDB causes a fatal signal.
-const ADVICE: &str = "stop every enfilade process on this data directory, then remove only the directory `locks` in it: all locks of files end, nothing else is lost\n";
+const ADVICE: &str = "stop every enfilade process on this data directory, then remove only the subdirectory `locks` of the data directory: all locks of files end, and nothing else is lost\n";
 
 /// Returns an error if pages of the file are damaged. Must be called before LMDB maps the file.
 fn check(directory: &Path) -> Result<(), LocksError> {

@@ -13,7 +13,7 @@ const TRIES: usize = 4;
 /// Watches the list of mounts (`/proc/self/mountinfo`).
 pub struct MountWatch {
     file: File,
-    /// Whether the list changed even during the last reading. The result of that reading may lack a mount.
+    /// Whether the list changed even during the last reading. In this case a mount may be missing in the result of that reading.
     is_outdated: bool,
 }
 
@@ -26,8 +26,8 @@ impl MountWatch {
         Ok(MountWatch { file: File::open("/proc/self/mountinfo")?, is_outdated: false })
     }
 
-    /// Reads the present mounts. If the list changed even during the last reading, the result may lack a mount. In this case the next call of
-    /// [`MountWatch::wait`] returns at once.
+    /// Reads the present mounts. If the list changed even during the last reading, a mount may be missing in the result. In this case the next call
+    /// of [`MountWatch::wait`] returns at once.
     ///
     /// # Errors
     /// When the list cannot be read.

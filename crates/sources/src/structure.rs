@@ -45,7 +45,8 @@ pub(crate) fn damage(path: &Path, depth: Depth) -> io::Result<Option<String>> {
             return Ok(Some(why));
         }
     }
-    // Other processes commit faster than the file can be checked. They have opened the store, so its pages were sound when they checked them.
+    // Other processes commit faster than the file can be checked. The check ends without a result. These processes checked the pages when they opened
+    // the store, and found them sound.
     Ok(None)
 }
 

@@ -1,7 +1,7 @@
 //! Ensures that only one thread of all processes of the machine writes at a time. The wait for the right to write has a time limit.
 //!
-//! The wait for LMDB's own lock has no time limit, and LMDB does not tell which process holds the lock. So a lock on a separate file is taken first.
-//! If another process holds the lock on this file for too long, the error names the process.
+//! The wait for LMDB's own lock has no time limit, and LMDB does not report which process holds the lock. So a lock on a separate file is taken
+//! first. If another process holds the lock on this file for too long, the error identifies that process if possible.
 
 use crate::pause::pause;
 use rustix::fs::{FlockOperation, flock};
@@ -20,7 +20,7 @@ const STEPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5
 /// The reason why a [`Turn`] was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum NoTurn {
-    /// Another writer has had the right to write for too long. The text names this writer, and says what to do.
+    /// Another writer has had the right to write for too long. The text identifies that writer if possible, and says what to do.
     #[error("{0}")]
     Busy(String),
     /// The lock cannot be taken.
@@ -62,8 +62,8 @@ impl Turns {
         let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if *is_taken {
             return Err(NoTurn::Busy(format!(
-                "this server has been {} for more than {at_most:?}, or has waited to do so; try again; another line \
-                    of the log may name the process for which this server waits",
+                "another thread of this server has been {} for more than {at_most:?}, or has waited for another process for \
+                    that long; try again; another line of the log may identify the other process",
                 self.doing
             )));
         }

@@ -82,7 +82,7 @@ type Act = Box<dyn FnOnce(&ChangeContext<'_>) + Send>;
 /// An empty store for changes by `enfilade_admin`, that counts the records that are read.
 pub struct CountedFacts {
     counted: Counted,
-    /// An act of another server right before the next commit.
+    /// A change that another server makes right before the next commit.
     meanwhile: Mutex<Option<(Clocks, Act)>>,
     files: FileSet,
     reserved: ReservedPaths,
@@ -105,7 +105,7 @@ impl CountedFacts {
         self.counted.reads()
     }
 
-    /// Lets another server act right before the next commit, at this time.
+    /// Lets another server make a change right before the next commit, at this time.
     pub fn before_next_commit(&self, now: Clocks, act: impl FnOnce(&ChangeContext<'_>) + Send + 'static) {
         *self.meanwhile.lock().unwrap() = Some((now, Box::new(act)));
     }

@@ -32,7 +32,7 @@ pub const CHEAP_HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf
 pub enum Remembering {
     /// Large memos, as on a server.
     AsServed,
-    /// One set in each memo: nearly everything is computed again.
+    /// The smallest memos, with one set of entries each: nearly every result is computed again.
     Hardly,
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The preloaded library that makes programs read users and groups from files instead of those of the system.
+/// The preloaded library that makes programs read users and groups from given files instead of the system's files.
 const WRAPPER: &str = "libnss_wrapper.so";
 const PASSWORD: &str = "of-a-test";
 /// The primary group of all users.

@@ -1,5 +1,5 @@
-//! Rules of `docs/freshness.md` in the passage itself, with a second actor that acts between any two of its reads of the facts. Also long requests,
-//! for which the doors are asked again while they last.
+//! Tests that the passage follows the rules of `docs/freshness.md`: a second actor acts between any two reads of the facts by the passage. Also tests
+//! long requests, during which the doors are asked again.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 

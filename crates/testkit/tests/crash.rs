@@ -1,8 +1,9 @@
-//! Every kind of change to files, with a process that is killed at the first, second, third … system call, or in which that call fails. Afterwards an
+//! Tests every kind of change to files. The process is killed at the first, second, third … system call, or this call fails. Afterwards every
 //! acknowledged change exists, and no change is half done.
 //!
-//! A worker, this program again, prepares a server and stops itself. `strace` is attached and lets it continue until the fault. The gate kills the
-//! worker once at every second call, the campaign at every call; the campaign also makes every call that reaches files fail with EIO and with ENOSPC.
+//! A worker, which is a second process of this program, prepares a server and stops itself. `strace` is attached and lets the worker continue until
+//! the fault. The usual test run kills the worker once at every second call, and the campaign at every call. The campaign also makes every call that
+//! reaches files fail with EIO and with ENOSPC.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]

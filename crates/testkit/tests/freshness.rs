@@ -1,6 +1,6 @@
 //! The freshness protocol (`docs/freshness.md`), as a model that is checked in every order of its steps. It has two processes that check and act, one
-//! that changes facts, crashes at every step, a lost record, and a restore. Without any one rule, the search finds a sequence of steps to a wrong
-//! grant, and prints it.
+//! that changes facts, crashes at every step, a lost record, and a restore. If any one rule is left out, the search finds a sequence of steps to a
+//! wrong grant, and prints this sequence.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 

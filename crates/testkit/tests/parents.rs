@@ -1,5 +1,5 @@
-//! A credential, a trust or an EC2 key is not created when its parent record is deleted meanwhile. In these tests another server deletes the parent
-//! record after the creation has read it, and before the creation is committed.
+//! A credential, a trust or an EC2 key is not created if its parent record is deleted during the creation. In these tests another server deletes the
+//! parent record after the creation has read it, and before the creation is committed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

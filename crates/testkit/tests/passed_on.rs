@@ -1,4 +1,5 @@
-//! When a removed record is swept, its revocation mark is copied to the records that depended on it. A session issued after the removal stays valid.
+//! When a removed record is swept, its revocation mark is copied to the records that depended on it. A session that was issued after the removal
+//! stays valid.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Two servers change records that depend on each other at the same time: none outlives what it names, and no rule for them is evaded.
+//! Two servers change records at the same time, and the records depend on each other. No record outlives a record that it refers to, and no rule for
+//! the records is evaded.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

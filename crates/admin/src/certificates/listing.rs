@@ -54,7 +54,7 @@ fn listed(bad: &[BadCertificate]) -> String {
 
 impl Listing {
     /// Reads the place. A crt-list is used completely or not at all. If a line were left out, connections to the names of this line could get the
-    /// certificate and options of another line. If lines are invalid, `is_usable` is called for the certificate of each line, so that one error names
+    /// certificate and options of another line. If lines are invalid, `is_usable` is called for the certificate of each line, so that one error lists
     /// all lines that cannot be used.
     ///
     /// # Errors
@@ -205,13 +205,13 @@ impl Listing {
         }
     }
 
-    /// Refuses the list if a certificate on a line with options cannot be used, because no other certificate may answer in its place. The error names
-    /// all certificates that cannot be used.
+    /// Refuses the list if a certificate on a line with options cannot be used, because no other certificate may be sent in its place. The error
+    /// lists all certificates that cannot be used.
     pub(super) fn check_bound(&self, bad: &[BadCertificate]) -> io::Result<()> {
         match bad.iter().find(|bad| self.is_bound(Path::new(&bad.file))) {
             None => Ok(()),
             Some(bound) => Err(io::Error::other(format!(
-                "{}; the line of `{}` in the crt-list has options of its own, so no other certificate can be sent instead; repair the file, or remove the line",
+                "{}; the line of `{}` in the crt-list has its own options, so no other certificate can be sent instead; repair the file, or remove the line",
                 listed(bad),
                 bound.file
             ))),
@@ -238,7 +238,7 @@ impl Listing {
         Listing { base, names, lines: None, warnings: Vec::new(), usual: Arc::clone(&terms.usual) }
     }
 
-    /// The lines of the list in any order, each with its policy; a directory has none.
+    /// The lines of the list in any order, each with its policy. A directory has no lines.
     pub(super) fn lines(&self) -> impl Iterator<Item = &(Line, Arc<Policy>)> {
         self.lines.iter().flat_map(|lines| lines.of.values().flatten())
     }
@@ -248,7 +248,7 @@ impl Listing {
         self.lines.is_some()
     }
 
-    /// The lines of the list that name a file, or that name the bundle to which the file belongs.
+    /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs.
     fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
         let lines = self.lines.as_ref()?;
         let bundle = || lines.of.get(&path.with_extension(""));
@@ -267,7 +267,7 @@ impl Listing {
         }
     }
 
-    /// Whether the names in the file's certificate are needed. They are not needed if every line for the file has names of its own.
+    /// Whether the names in the file's certificate are needed. They are not needed if every line for the file contains names.
     pub(super) fn needs_names(&self, path: &Path) -> bool {
         self.lines_of(path).is_none_or(|lines| lines.iter().any(|(line, _)| line.names.is_none()))
     }

@@ -219,10 +219,10 @@ fn every_line_of_a_list_that_cannot_be_used_is_named_at_once() {
     assert!(!why.contains("c.pem") && !why.contains("list:2"), "{why}");
     let places = ["list:1: ", "list:3: ", "(list:5, ", "(list:7)"].map(|place| why.find(place));
     assert!(places.is_sorted(), "{why}");
-    // One unusable certificate on a line with options is enough to refuse the list; the error also names the other unusable certificates.
+    // One unusable certificate on a line with options is enough to refuse the list; the error also lists the other unusable certificates.
     let why = look("a.pem\ngone.pem [no-alpn]\njunk.pem\n").unwrap_err().to_string();
     assert!(why.contains("(list:2)") && why.contains("(list:3)"), "{why}");
-    // Without options, the usable certificates are served, and each unusable certificate is named with its line.
+    // Without options, the usable certificates are served, and each unusable certificate is reported with its line.
     let looked = look("a.pem\ngone.pem\njunk.pem\n").unwrap();
     let lines: Vec<bool> = looked.bad.iter().map(|bad| bad.why.contains("(list:")).collect();
     assert_eq!((looked.certificates.count(), lines), (1, vec![true, true]));
@@ -287,7 +287,7 @@ fn an_index_spares_reading_and_is_never_believed_when_damaged() {
     let _ = std::fs::remove_file(&index);
 }
 
-/// Commands show the other certificates of a list that no server uses.
+/// If a line of a crt-list is invalid, no server uses the list, but commands still show its certificates.
 #[test]
 fn a_list_with_bad_lines_is_shown_but_not_used() {
     let shelf = Shelf::new("shown", Box::new(Threads::default()));

@@ -91,7 +91,7 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
     Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
 }
 
-/// If a path shares files with one of these datastores, returns an error text that names the datastore.
+/// If a path shares files with one of these datastores, returns an error text with the name of the datastore.
 pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
@@ -158,7 +158,7 @@ pub fn datastore_warnings(
     for (name, row) in &rows {
         if let Some(MaintenanceMode::Unknown(mode)) = row.maintenance.as_ref().map(|row| &row.mode) {
             let says = format!(
-                "maintenance mode `{mode}` is unknown, so all requests are refused: correct it in datastore.cfg"
+                "maintenance mode `{mode}` is unknown, so all requests are refused: correct the mode in datastore.cfg"
             );
             warnings.push(warning(name, says, true));
         }
@@ -180,7 +180,7 @@ pub fn datastore_warnings(
             && !warnings.iter().any(|known| known.name == *name || known.name == *other)
         {
             let says = format!(
-                "`{root}` is the directory of datastore {other}, by another path: use a separate directory"
+                "`{root}` is another path to the directory of datastore {other}: use a separate directory"
             );
             warnings.push(warning(name, says, false));
         }
@@ -276,7 +276,7 @@ mod tests {
         let said = warnings(&[("one", &at("c")), ("two", &format!("{}/", at("c")))]);
         assert!(said.len() == 1 && said[0].contains("is the directory of datastore"), "{said:?}");
         let said = warnings(&[("one", &at("c")), ("two", &at("link"))]);
-        assert!(said.len() == 1 && said[0].contains("by another path"), "{said:?}");
+        assert!(said.len() == 1 && said[0].contains("is another path to"), "{said:?}");
         let said = warnings(&[("one", &at("nowhere"))]);
         assert!(said.len() == 1 && said[0].contains("No such file"), "{said:?}");
         std::fs::remove_dir_all(&place).unwrap();

@@ -32,7 +32,8 @@ pub(super) struct Import<'c, 'v, 's> {
     stores: Option<&'c Stores>,
     passwords: Passwords<'c>,
     report: Vec<Imported>,
-    /// The users of the source that are on this server: users that this change creates, and existing users that are certainly the same.
+    /// The users of the source that are on this server: users that this change creates, and existing users that are certainly the same
+    /// as in the source.
     users: BTreeMap<Userid, UserId>,
     domains: BTreeMap<Realm, DomainId>,
     /// The tokens of the source that are on this server, as in `users`.
@@ -104,7 +105,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let before = self.view.get::<Name>(&NameKey::domain(realm))?.is_some();
             let row = Domain { description: section.comment.clone(), ..Domain::new(realm.clone()) };
             let id = self.domain(realm, row)?;
-            // If the server follows the files, the realm may exist because of them. Then the import only adds the comment of the realm.
+            // If the server follows the files, the realm may come from these files. Then the import only adds the comment of the realm.
             let is_followed = before && self.stores.is_none();
             let is_described = is_followed && self.describe(&id, section.comment.as_ref())?;
             let is_here = before && !is_described;
@@ -164,8 +165,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
         let others = self.other_user()?;
-        // A line that cannot be read may take rights away that another line gives. So roles of its user, token or group are imported only if they
-        // take rights away.
+        // A line that cannot be read may take rights away that another line gives. So if a user, token or group has such a line, only roles that
+        // take rights away are imported for it.
         let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
             let there = files_of_namespace(path);
@@ -255,8 +256,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 
     /// Why a user without a password gets none, with any options of the import: all sessions of the user were revoked here, or the password of an
-    /// earlier import was removed. The mark of such a revocation is purged later. So the password is added to the list of imports, which keeps the
-    /// password away after that.
+    /// earlier import was removed. The mark of such a revocation is purged later. So the password is added to the list of imports: after the
+    /// purge, later imports leave the password out because of this entry.
     fn taken_away(&mut self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
         if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
             if self.passwords.has(userid) {
@@ -481,7 +482,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         more: Option<String>,
     ) -> Result<Option<String>, Error> {
         let same = self.holder(ugid);
-        // Otherwise a user, token or group with this name may exist here, but may be another one than in the source.
+        // If `same` is `None`, a user, token or group with this name may exist here, but is possibly not the same as in the source.
         let is_same = same.is_some();
         let here = match same {
             Some(who) => Some(who),
@@ -511,7 +512,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             return Ok(Some(match ugid {
                 Ugid::Authid(_) => existed(&format!("the {named}")),
                 Ugid::Group(_) => {
-                    format!("the {named} of this server is not in the source, which has no groups")
+                    format!("the source has no groups, so the {named} on this server is a different group")
                 }
             }));
         }

@@ -144,7 +144,7 @@ fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTree
     }
 }
 
-/// Datastores, and those of their properties that have an effect on this server.
+/// Datastores, and the properties of datastores that have an effect on this server.
 fn datastores(here: &[Section], copy: &[Section]) -> Vec<String> {
     let by_id = |sections: &[Section]| -> BTreeMap<String, BTreeMap<String, String>> {
         let properties = |section: &Section| section.properties.iter().cloned().collect();

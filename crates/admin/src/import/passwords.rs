@@ -19,7 +19,7 @@ pub(super) struct Passwords<'f> {
 }
 
 impl<'f> Passwords<'f> {
-    /// The hash of the user's password, or why the hash cannot be used. It does not matter here whether the user needs a second factor.
+    /// The hash of the user's password, or why the hash cannot be used. This function ignores second factors of the user.
     pub(super) fn usable(&self, user: &Userid) -> Result<&'f str, String> {
         let realm = user.realm().as_str();
         if realm != REALM_OF_SHADOW {

@@ -25,7 +25,7 @@ const OTHERS: [(&str, &str); 14] = [
     ("notifications.cfg", "notifications: use the metrics and logs of this server"),
     ("metricserver.cfg", "metric servers: let Prometheus read the metrics of this server"),
     ("traffic-control.cfg", "limits of traffic: this server does not limit bandwidth"),
-    ("s3.cfg", "S3 endpoints: this server stores in directories only"),
+    ("s3.cfg", "S3 endpoints: this server stores content only in directories"),
     (
         "ldap_passwords.json",
         "passwords of directory servers: this server does not use LDAP or Active Directory",

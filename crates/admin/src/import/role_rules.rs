@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Role, RolePath, Userid};
 use enfilade_sources::files::acl_cfg::Roles;
 
 /// Why roles on this path would give rights here that they do not give in the source; `None` if they would give no such rights. `other` is a user
-/// here that is not in the source.
+/// of this server that is not in the source.
 pub(super) fn gives_more(
     (stores, is_same_source): (&Stores, bool),
     other: Option<&Userid>,

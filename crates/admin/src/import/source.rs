@@ -19,8 +19,8 @@ pub struct ProxmoxTerms {
     pub pretend: bool,
     /// Whether users with a second factor in the source get their password here, although second factors are not imported.
     pub without_second_factor: bool,
-    /// Whether the operator says that an earlier import was from the same source. Then a user, token or datastore here is taken as the one of this
-    /// name in the source.
+    /// Whether the operator says that an earlier import was from the same source. Then a user, token or datastore of this server counts as the
+    /// record with the same name in the source.
     pub same_source: bool,
 }
 
@@ -55,8 +55,8 @@ impl ProxmoxFiles {
         self.from.directory()
     }
 
-    /// Adds the list of an `imported.json`. If a record that it names does not exist here any more, it was removed or revoked, and is not added
-    /// again.
+    /// Adds the list of an `imported.json`. If a record in this list does not exist on this server any more, the record was removed or revoked, and
+    /// is not added again.
     #[must_use]
     pub fn after(self, earlier: BTreeSet<String>) -> Self {
         ProxmoxFiles { earlier, ..self }

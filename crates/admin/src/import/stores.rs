@@ -86,7 +86,8 @@ impl Stores {
     }
 
     /// Adds the new sections to `datastore.cfg`, and then records that their import has ended. Returns the revision; `None` if there is no new
-    /// section. All accounts are already imported. So an error says that they are imported, and whether the datastores are in the file.
+    /// section. All accounts are already imported. So an error says that the accounts are imported, and whether the datastores are
+    /// in the file.
     pub(super) fn add(
         &self,
         ctx: &ChangeContext<'_>,

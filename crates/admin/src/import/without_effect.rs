@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// A warning for each such line, if it has NoAccess or the namespace exists. Errors of the file and of the datastores are not reported here, because
-/// there are other warnings about them.
+/// A warning for each line of `acl.cfg` that has no effect, because its path is the path of a namespace. A line without NoAccess gets a warning only
+/// if the namespace exists. Errors of the file and of the datastores are not reported here, because there are other warnings about them.
 pub fn roles_without_effect(source: &dyn Source, files: &FileSet) -> Vec<String> {
     let (Ok(Some(bytes)), Ok(roots)) = (files.read(FileName::Acl), roots(source)) else {
         return Vec::new();

@@ -39,8 +39,8 @@ fn missing(id: &AccessRuleId) -> Error {
     Error::Missing { what: "access rule", name: id.to_string(), hint }
 }
 
-/// Returns the access rules for a new application credential, each once. Rules that the owner lacks are added to the change. The change is committed
-/// only if the other rules still exist.
+/// Returns the access rules for a new application credential, each once. Rules that the owner does not have yet are added to the change. The
+/// change is committed only if the existing rules among them still exist.
 pub(super) fn rules_for(
     view: &View<'_>,
     change: &mut Change,
@@ -60,7 +60,7 @@ pub(super) fn rules_for(
             (None, WantedRule::Id(id)) => return Err(missing(id)),
             (None, WantedRule::Request { .. }) if known.len() >= ACCESS_RULES_OF_USER_MAX => {
                 return Err(Error::Refused(format!(
-                    "a user has at most {ACCESS_RULES_OF_USER_MAX} access rules, and the request needs more; delete those that no application credential uses, or use fewer"
+                    "a user has at most {ACCESS_RULES_OF_USER_MAX} access rules, and the request needs more; delete access rules that no application credential uses, or request fewer access rules"
                 )));
             }
             (None, WantedRule::Request { service, method, path }) => {
@@ -71,7 +71,7 @@ pub(super) fn rules_for(
                 rule
             }
         };
-        // An existing rule is written again. So a deletion of the rule is not committed if it was built before this change.
+        // An existing rule is written again. So if a deletion of the rule was built before this change, the deletion conflicts with this change.
         change.put(&AccessRuleKey::of(*owner, &rule), &rule);
         rules.push(rule);
     }

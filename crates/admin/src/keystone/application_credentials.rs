@@ -162,7 +162,7 @@ pub fn require_enabled(source: &dyn Source, owner: &UserId, project: &ProjectId)
             () => return Ok(()),
         };
         Err(Error::Refused(format!(
-            "{what} is disabled, so every login with the token would be refused; enable it first with `enfilade {command}`"
+            "{what} is disabled, so every login with the token would be refused; first run `enfilade {command}`"
         )))
     })?
 }

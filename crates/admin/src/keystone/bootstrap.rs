@@ -67,7 +67,7 @@ impl Bootstrap {
         let Some(domain) = domain else { return Ok(()) };
         if !view.get::<Domain>(&domain)?.is_some_and(|row| row.enabled) {
             return Err(Error::Refused(format!(
-                "the domain `{realm}` is disabled, so nothing was changed: enable it first with `enfilade domain enable`"
+                "the domain `{realm}` is disabled, so nothing was changed: first enable the domain with `enfilade domain enable`"
             )));
         }
         let id = view.get::<Name>(&NameKey::user(&domain, user.name()))?.map(|name| name.user());

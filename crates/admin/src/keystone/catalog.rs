@@ -113,7 +113,7 @@ impl StoredResource for Region {
         let is_within = |region: Option<&str>| region.is_some_and(|region| within.contains(region));
         if view.list::<Endpoint>(&[])?.iter().any(|(_, row)| is_within(row.region.as_deref())) {
             return Err(Error::Refused(format!(
-                "region {id} cannot be deleted: it or a region in it has endpoints; delete those first"
+                "region {id} cannot be deleted: the region or a region in it has endpoints; delete these endpoints first"
             )));
         }
         unless_limited(view, &format!("region {id}"), |row| {
@@ -164,7 +164,7 @@ pub(super) fn check_service(row: &Service) -> Result<(), Error> {
 pub(super) fn check_url(url: &str) -> Result<(), Error> {
     if !(url.starts_with("http://") || url.starts_with("https://")) || url.len() > 1024 {
         return Err(Error::Invalid(format!(
-            "`{url}` is not a valid URL; expected http:// or https://, and at most 1024 bytes"
+            "`{url}` is not a valid URL; expected a URL that begins with http:// or https:// and has at most 1024 bytes"
         )));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The catalog for commands, which name services by type and name: adds, finds, lists and removes services, regions and endpoints.
+//! The catalog for commands: adds, finds, lists and removes services, regions and endpoints. Commands identify a service by its type and name.
 
 use super::catalog::{add_region_to, check_url};
 use super::names::check_name_with_blanks;

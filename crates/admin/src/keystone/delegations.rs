@@ -25,7 +25,7 @@ pub(crate) fn end_within(
         && delegation.project == *project
         && roles.iter().all(|role| held.iter().any(|held| held.id == *role));
     if !is_less {
-        return Err(Error::Refused("an application credential can create credentials and trusts only if it is unrestricted and has no access rules, only for its own project, and only with roles that it has".to_owned()));
+        return Err(Error::Refused("an application credential can create credentials and trusts only if it is unrestricted and has no access rules; the new credential or trust must be for the same project, and may have only roles of the application credential".to_owned()));
     }
     if lineage_of(view, &by)?.len() >= CREDENTIAL_CHAIN_MAX {
         let why = format!(

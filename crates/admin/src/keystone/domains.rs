@@ -84,7 +84,7 @@ pub fn add_domain(
         let leaving = LeavingKey::Domain(id);
         if view.get::<Leaving>(&leaving)?.is_some() {
             return Err(Error::Refused(format!(
-                "a deleted domain with the id {id} is still being cleaned up in the background: try again later"
+                "the contents of a deleted domain with the id {id} are still being deleted; try again later"
             )));
         }
         change.expect_absent::<Leaving>(&leaving);

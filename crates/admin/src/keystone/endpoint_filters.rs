@@ -97,7 +97,7 @@ pub fn set_filter(ctx: &ChangeContext<'_>, key: &EndpointFilterKey, is_so: bool)
         let is = view.get::<EndpointFilter>(key)?.is_some();
         match (is, is_so) {
             (true, true) => {
-                let hint = "the project's catalog contains it";
+                let hint = "the project's catalog already contains it";
                 return Err(Error::Exists { what, name: id.clone(), hint });
             }
             (false, false) => return Err(missing("endpoint filter", &id)),

@@ -80,7 +80,7 @@ fn take_remote_id(
 ) -> Result<(), Error> {
     let id = RemoteId(text.to_owned());
     if view.get::<RemoteIdOwner>(&id)?.is_some() {
-        let hint = "an identity provider has it: remove it there first";
+        let hint = "first remove it from the identity provider that has it";
         return Err(Error::Exists { what: "remote id", name: text.to_owned(), hint });
     }
     change.expect_absent::<RemoteIdOwner>(&id).put(&id, &RemoteIdOwner { provider: provider.clone() });
@@ -119,7 +119,7 @@ pub(super) fn forget_providers_of(
     Ok(())
 }
 
-/// Creates an identity provider. Unless a domain is given, the provider gets a new domain, whose name is its id.
+/// Creates an identity provider. Unless a domain is given, the provider gets a new domain. The name of this domain is the id of the domain.
 ///
 /// # Errors
 /// When the id or a remote id is taken, the domain does not exist, the provider is invalid, or the facts cannot be changed.

@@ -113,7 +113,7 @@ fn grantee_and_scope(view: &View<'_>, who: &Target, on: &On) -> Result<(Grantee,
         Target::User(user) => Grantee::User(user_id(view, user)?),
         Target::Group(group) => Grantee::Group(group_id(view, group)?),
         Target::Token(..) => {
-            let why = "this role can be assigned only to a user or group, not to an API token; to limit a token to a project, create it with `enfilade token create --project`";
+            let why = "this role can be assigned only to a user or group, not to an API token; to limit a token to a project, create the token with `enfilade token create --project`";
             return Err(Error::Invalid(why.into()));
         }
     };

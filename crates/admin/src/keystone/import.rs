@@ -65,7 +65,7 @@ pub fn import_cloud(
 ) -> Result<Vec<Imported>, Error> {
     let CloudTerms { pretend, restore_deleted } = terms;
     // An imported record may have the id of a record that was deleted here. The dependents of the deleted record must not become valid again, so all
-    // of them are deleted first.
+    // dependents of deleted records are deleted before the import.
     if !pretend {
         super::sweep_all(ctx)?;
     }
@@ -98,7 +98,7 @@ pub fn import_cloud(
             false => {
                 ctx.commit("import keystone", |view, change| build(view, change, &mut Made::default()))?.0
             }
-            // Later records refer to earlier records, which are not committed here. So `made` contains them.
+            // A dry run commits nothing, but later records refer to earlier records. So `made` contains the earlier records.
             true => {
                 let mut change = Change::requested_by(ctx.requester, ctx.audit("import keystone"));
                 ctx.facts.read(|view| build(view, &mut change, &mut made))??
@@ -154,7 +154,7 @@ struct Taking<'a, 'v> {
     made: &'a mut Made,
 }
 
-/// What the import has added to changes but not committed. If the import only pretends, it never commits, so these are the additions to all its
+/// What the import has added to changes but not committed. A dry run never commits, so in a dry run these are the additions to all its
 /// changes.
 #[derive(Default)]
 struct Made {

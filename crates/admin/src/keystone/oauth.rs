@@ -147,7 +147,7 @@ pub fn approve_request_token(
         let given = |said: &String| {
             let id = said.parse::<RoleId>();
             let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
-            let why = || format!("the user has no role {said} on the project of the request token, so it cannot be delegated");
+            let why = || format!("the user has no role {said} on the project of the request token, so this role cannot be delegated");
             held.iter().find(is_it).map(|held| held.id).ok_or_else(|| Error::Refused(why()))
         };
         let roles: Vec<RoleId> = roles.iter().map(given).collect::<Result<_, _>>()?;

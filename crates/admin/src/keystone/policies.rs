@@ -95,7 +95,8 @@ fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> 
     }
 }
 
-/// The policy of an endpoint: its own; otherwise that of its service in its region or the nearest region around it; otherwise that of its service.
+/// The policy that applies to an endpoint. It is the policy of the endpoint itself, if there is one. Otherwise it is the policy of the service in the
+/// endpoint's region, or in the nearest region above. If there is none either, it is the policy of the service.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -356,7 +356,7 @@ pub fn bind_datastore(
     Ok(at)
 }
 
-/// Sets the default project of a user: the project of logins that name no scope.
+/// Sets the default project of a user: the project of logins without a scope.
 ///
 /// # Errors
 /// When the user or the project does not exist, or the facts cannot be changed.

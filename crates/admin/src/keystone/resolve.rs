@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_facts::{MemoSeed, Read, Source, View};
 
-/// A domain, as clients name it.
+/// A domain, as clients identify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainRef {
     /// By id.
@@ -18,7 +18,7 @@ pub enum DomainRef {
     Name(String),
 }
 
-/// A user or a project, as clients name it.
+/// A user or a project, as clients identify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceRef {
     /// By id.
@@ -27,7 +27,7 @@ pub enum ResourceRef {
     Named(String, DomainRef),
 }
 
-/// An application credential, as clients name it.
+/// An application credential, as clients identify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialRef {
     /// By id.

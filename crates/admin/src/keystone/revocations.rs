@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 pub struct RevocationSummary {
     /// The mark.
     pub mark: Revoked,
-    /// The stored record: when the mark was set, and up to which second issued sessions are revoked.
+    /// The stored record: when the mark was set, and the latest issue time of the revoked sessions.
     pub revocation: Revocation,
 }
 

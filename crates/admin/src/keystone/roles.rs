@@ -39,7 +39,7 @@ impl StoredResource for NamedRole {
             let roles = at.view.list::<NamedRole>(&[])?;
             if let Some((_, prior)) = roles.iter().find(|(_, row)| row.implies.contains(at.id)) {
                 return Err(Error::Refused(format!(
-                    "the role cannot get the name {NEVER_IMPLIED}, because the role {} implies it: remove this implication first",
+                    "the role cannot get the name {NEVER_IMPLIED}, because the role {} implies this role: first remove the implication",
                     prior.name
                 )));
             }
@@ -79,7 +79,7 @@ pub(super) fn check_implied(
     (implied, other): (&RoleId, &NamedRole),
 ) -> Result<(), Error> {
     if other.name == NEVER_IMPLIED {
-        let why = format!("{NEVER_IMPLIED} cannot be an implied role; assign the role itself");
+        let why = format!("{NEVER_IMPLIED} cannot be an implied role; assign the role directly");
         return Err(Error::Refused(why));
     }
     match prior == implied || other.domain.is_some() && row.domain.is_none() {

@@ -110,8 +110,8 @@ pub(super) fn redelegate(from: &Trust, trust: &mut Trust) -> Result<(), Error> {
         && (from.impersonation || !trust.impersonation)
         && trust.roles.iter().all(|role| from.roles.contains(role));
     if !is_less {
-        let why = "a redelegated trust must have the trustor and the project of the trust it comes from, fewer redelegations, \
-                   no further roles and no added impersonation";
+        let why = "a redelegated trust must have the trustor and the project of its parent trust, fewer redelegations, no \
+                   additional roles, and no impersonation that the parent trust does not allow";
         return Err(Error::Refused(why.to_owned()));
     }
     let ends = [from.expires, trust.expires].into_iter().filter(|end| *end != 0);

@@ -22,7 +22,7 @@ const UNLIMITED: i32 = -1;
 /// A record with its id.
 pub type Made<R> = Saved<<R as enfilade_facts::tables::Row>::Key, R>;
 
-/// The error for a field of a limit that names a record which does not exist.
+/// The error if a field of a limit contains the id of a record that does not exist.
 fn wrong(what: &str, field: &str, id: impl std::fmt::Display) -> Error {
     Error::Invalid(format!("Invalid input for field/attribute {field} of {what}: there is no `{id}`."))
 }
@@ -62,10 +62,10 @@ fn unless_used(
 ) -> Result<(), Error> {
     if view.any::<Reverse>(&ReverseKey::limits_from(id))? {
         return Err(Error::Refused(format!(
-            "the registered limit {id} cannot be changed or deleted: projects or domains have limits of it; delete those first"
+            "the registered limit {id} cannot be changed or deleted: limits of projects or domains belong to it; delete these limits first"
         )));
     }
-    // If a limit of it is created at the same time, that change claims the registered limit, too, so the changes conflict.
+    // If a limit that belongs to it is created at the same time, that change claims the registered limit, too, so the changes conflict.
     claim(view, change, id, row)
 }
 
@@ -85,7 +85,7 @@ fn expect_new(row: &RegisteredLimit, view: &View<'_>, change: &mut Change) -> Re
 }
 
 fn taken(row: &RegisteredLimit) -> Error {
-    let hint = "change that one, or choose another service, region or resource name";
+    let hint = "change the existing one, or choose another service, region or resource name";
     Error::Exists { what: "registered limit", name: row.resource.clone(), hint }
 }
 
@@ -106,7 +106,7 @@ fn resource_of(row: &RegisteredLimit) -> Resource {
     (row.service, row.region.clone(), row.resource.clone())
 }
 
-/// Every registered limit, by its resource. The table is read only once, even if a request names many resources.
+/// Every registered limit, by its resource. The table is read only once, even if a request contains many resources.
 fn registered(view: &View<'_>) -> Result<BTreeMap<Resource, (RegisteredLimitId, RegisteredLimit)>, Error> {
     let all = view.list::<RegisteredLimit>(&[])?;
     Ok(all.into_iter().map(|(id, row)| (resource_of(&row), (id, row))).collect())
@@ -146,7 +146,7 @@ pub(super) fn unless_limited(
 ) -> Result<(), Error> {
     match view.list::<RegisteredLimit>(&[])?.iter().find(|(_, row)| is_of_it(row)) {
         Some((id, _)) => Err(Error::Refused(format!(
-            "{what} cannot be deleted: the registered limit {id} is for it; delete that one first"
+            "{what} cannot be deleted: the registered limit {id} refers to it; delete the registered limit first"
         ))),
         None => Ok(()),
     }
@@ -260,8 +260,8 @@ pub(super) fn remove_limits_of(
 /// Creates limits: all or none.
 ///
 /// # Errors
-/// When a record that a limit names does not exist, no registered limit is for its resource, the project or domain has a limit of this resource, the
-/// limit does not fit those of other projects or domains, or the facts cannot be changed.
+/// When a record to which a limit refers does not exist, the resource has no registered limit, the project or domain already has a limit of this
+/// resource, the limit does not fit the limits of other projects or domains, or the facts cannot be changed.
 pub fn create_limits(ctx: &ChangeContext<'_>, new: &[NewLimit]) -> Result<Vec<Made<Limit>>, Error> {
     let (made, _) = ctx.commit("limit create", |view, change| {
         let (resources, mut known) = (registered(view)?, Known::new(view));
@@ -323,7 +323,7 @@ fn expect_named(view: &View<'_>, change: &mut Change, new: &NewLimit) -> Result<
 /// Changes the value or the description of a limit.
 ///
 /// # Errors
-/// When the limit does not exist or does not fit those of other projects or domains, or the facts cannot be changed.
+/// When the limit does not exist or does not fit the limits of other projects or domains, or the facts cannot be changed.
 pub fn update_limit(
     ctx: &ChangeContext<'_>,
     id: &LimitId,
@@ -370,7 +370,7 @@ impl<'v, 'd> Known<'v, 'd> {
     }
 
     /// Records a limit of the change. Returns the limit that the project or domain had for this resource. The caller records all limits of the change
-    /// before it calls [`Known::fits`] for the first.
+    /// before it calls [`Known::fits`] for the first limit.
     fn set(&mut self, row: &Limit) -> Result<Option<i32>, Error> {
         Ok(self.own(row.owner)?.insert(row.registered, row.value))
     }
@@ -413,7 +413,7 @@ impl<'v, 'd> Known<'v, 'd> {
     }
 
     /// Checks a limit, unless the model is flat. It must not be larger than the limits of the parent and of the domain, nor smaller than a limit of a
-    /// project below. If the parent or the domain has no limit of its own, the default of the registered limit counts.
+    /// project below. If the parent or the domain has no limit for the resource, the default of the registered limit counts instead.
     fn fits(&mut self, model: LimitModel, registered: &RegisteredLimit, row: &Limit) -> Result<(), Error> {
         if model == LimitModel::Flat {
             return Ok(());

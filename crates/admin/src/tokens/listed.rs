@@ -49,7 +49,7 @@ pub struct TokenSummary {
 /// When the facts cannot be read.
 pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Error> {
     source.read(|view| {
-        // There are many tokens and few bad hashes: names are read only for the bad ones.
+        // There are many tokens and few bad hashes, so names are read only for tokens with a bad hash.
         let mut bad = Vec::new();
         view.scan::<Credential>(&[], |id, token| {
             let why = match &token.verifier {

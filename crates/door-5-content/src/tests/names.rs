@@ -65,7 +65,7 @@ fn tick(scratch: &Scratch) {
     }
 }
 
-/// Whether names are remembered here at all, so that there is something to test.
+/// Whether names are remembered on the file system of the test. If not, there is nothing to test.
 fn is_remembered(scratch: &Scratch, memo: &NamesMemo) -> bool {
     let listed = || listed(listing(&scratch.node("d")).unwrap(), 100, long_after(memo)).1;
     let is_remembered = [listed(), listed()] == [false, true];
@@ -275,7 +275,7 @@ fn directories_of_the_same_moment_are_told_apart() {
     println!("not asserted: no two directories were changed at the same moment");
 }
 
-/// The names in an encrypted directory change when a key is added or removed, and its time stamp does not.
+/// The names in an encrypted directory change when a key is added or removed, but the time stamp of the directory does not change.
 #[test]
 fn an_encrypted_directory_is_not_remembered() {
     let (scratch, memo, _alone) = (Scratch::new(), memo(), HEARING.lock());

@@ -103,8 +103,8 @@ fn proof(name: &str, digest: &[u8]) -> anyhow::Result<ServerConfig> {
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let key = provider.key_provider.load_private_key(key.into())?;
-    // The certificate has a critical extension that rustls does not know, so a check of certificate and key by rustls would fail. Here there is no
-    // check.
+    // The certificate has a critical extension that rustls does not know, so its check of certificate and key would fail. `SingleCertAndKey::from`
+    // makes no such check.
     let certified = SingleCertAndKey::from(CertifiedKey::new(vec![certificate.der().clone()], key));
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -199,7 +199,7 @@ pub(crate) fn directory(installation: &Installation) -> Option<PathBuf> {
 fn refuse_vanished(record: &Record, directory: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         record.last_in(Some(directory)).is_none() || directory.exists(),
-        "`{}`, which had the earlier backups, does not exist any more: mount its disk, or make the directory with `mkdir -p '{}'`",
+        "the directory of the earlier backups, `{}`, does not exist any more: mount its disk, or make the directory with `mkdir -p '{}'`",
         directory.display(),
         directory.display()
     );

@@ -35,7 +35,7 @@ pub(crate) struct Served {
 struct Faults {
     /// The problem of each bad file, by its path.
     files: BTreeMap<String, String>,
-    /// Whether the directory or the list was refused, so that the earlier certificates are served.
+    /// Whether the directory or the crt-list was refused, so that the earlier certificates are served.
     is_place_refused: bool,
     /// Whether the last reload refused the configuration.
     is_configuration_refused: bool,
@@ -116,7 +116,7 @@ impl Served {
         let (before, after) = (default(&self.exchange.borrow().certificates), default(&certificates));
         if let Some(file) = after.filter(|after| before.as_ref() != Some(after)) {
             output::note(&format!(
-                "certificate `{file}` is the default certificate from now on: it is sent for names that no certificate has"
+                "certificate `{file}` is the default certificate from now on: the server sends it for server names that no certificate contains"
             ));
         }
         self.exchange.send_replace(Tls { certificates: Arc::new(certificates), keeper });
@@ -134,7 +134,7 @@ impl Served {
         self.measure(faults);
     }
 
-    /// Reads the whole directory or list again. Returns how many certificates are served, and how many files cannot be used.
+    /// Reads the whole directory or crt-list again. Returns how many certificates are served, and how many files cannot be used.
     pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<[usize; 2]> {
         self.look(&mut self.faults(), rules, None)?;
         self.watch();
@@ -147,8 +147,8 @@ impl Served {
         [self.exchange.borrow().certificates.count(), bad]
     }
 
-    /// Reads the changed files (all files if `changed` is `None`), and serves the certificates that were found. If the directory or list cannot be
-    /// used, or no certificate is left, the earlier certificates stay. Returns how many certificates are served, and a list of the changes.
+    /// Reads the changed files (all files if `changed` is `None`), and serves the certificates that were found. If the directory or crt-list cannot
+    /// be used, or no certificate is left, the earlier certificates stay. Returns how many certificates are served, and a list of the changes.
     fn look(
         &self,
         faults: &mut Faults,

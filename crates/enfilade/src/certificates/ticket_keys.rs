@@ -16,7 +16,7 @@ const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
 /// How often the keys are read. A key is in the repository for hours before it seals tickets, so every server reads it in time.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Reads the keys now, and then periodically in a thread of its own. Rotates the keys when one key has sealed tickets for [`SEALS_SECONDS`].
+/// Reads the keys now, and then periodically in a separate thread. Rotates the keys when one key has sealed tickets for [`SEALS_SECONDS`].
 pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
     // Only servers make these keys and the directory of operations. If that directory does not exist, no server has run yet, and no key is missing.

@@ -23,7 +23,7 @@ pub(crate) fn how_to_add(place: &CertificatePlace) -> &'static str {
             "add one with `enfilade certs add FILE`, or make one with `enfilade certs self-signed NAME`"
         }
         CertificatePlace::List(_) => {
-            "write a PEM file with certificate, intermediates and key, and add a line with its path to the list"
+            "write a PEM file with certificate, intermediates and key, and add a line with the path of this file to the crt-list"
         }
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
     let names = Some(names.join(" ")).filter(|names| !names.is_empty())?;
     match tls.place(data) {
         CertificatePlace::List(_) => Some(
-            "`tls.names` has no effect, because `tls.crt_list` names the certificates: remove one of the two"
+            "`tls.names` has no effect, because the certificates come from `tls.crt_list`: remove one of the two"
                 .to_owned(),
         ),
         CertificatePlace::Directory(directory) => {
@@ -43,8 +43,8 @@ pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
             let is_own = || std::fs::read(&place).is_ok_and(|pem| self_made::is_self_made(&place, &pem));
             (directory.exists() && !is_own()).then(|| {
                 format!(
-                    "`tls.names` has no effect: the server renews only its own certificate `{}`, and this certificate does not exist: run `enfilade \
-                     certs self-signed {names}`, or remove the setting",
+                    "`tls.names` has no effect: the server renews only certificates that Enfilade made, and `{}` does not exist or was not made by \
+                     Enfilade. Run `enfilade certs self-signed {names}`, or remove the setting",
                     place.display()
                 )
             })

@@ -24,7 +24,7 @@ pub(crate) enum Acl {
         protected\n  \
         allow @staff read,write inherit=files,dirs\n  \
         deny everyone delete\n\n\
-        For each right, the first entry that applies to the user and contains the right decides.\n\
+        For each right, the server uses the first entry that applies to the user and contains this right.\n\
         Rights: read, write, modify, full, or single ones (list, add-file, add-subdirectory, delete, read-acl, write-acl, …).\n\
         Who: USER@REALM, @GROUP, everyone, authenticated, creator-owner, or a SID. `protected`: the ACL inherits nothing.")]
     Set {
@@ -55,7 +55,7 @@ pub(crate) enum Acl {
         #[arg(default_value = "/")]
         path: String,
     },
-    /// Read ACLs that `acl save` wrote from standard input, and restore them; paths that no longer exist are reported
+    /// Restore ACLs: read the output of `acl save` from standard input; paths that no longer exist are reported
     Restore {
         /// The datastore
         datastore: DatastoreName,
@@ -81,7 +81,7 @@ pub(crate) enum Acl {
         #[arg(long)]
         csv: bool,
     },
-    /// Map a foreign SID, such as a SID of the domain that the files came from, to a user or group of this server
+    /// Map a foreign SID, for example of a Windows domain, to a user or group of this server
     Map {
         /// The foreign SID in the ACL entries
         sid: Sid,

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
-    /// The backup to write. A name that ends in .tar or .age is one file; any other name is a new directory. Backups are not compressed, and do not
-    /// contain the content of datastores: copy the content with its ACLs (`rsync -aX`, as root)
+    /// The backup to write: one file if the name ends in .tar or .age, otherwise a new directory. Backups are not compressed, and do not contain the
+    /// content of datastores: copy the content with its ACLs (`rsync -aX`, as root)
     pub(crate) target: PathBuf,
     /// Include the ACLs of the files of all datastores, as `enfilade acl save` writes them
     #[arg(long)]
@@ -21,7 +21,7 @@ pub(crate) struct Backup {
     /// Encrypt with the passphrase in the first line of standard input. The name must end in .age
     #[arg(long, conflicts_with = "recipients")]
     pub(crate) passphrase_stdin: bool,
-    /// Replace an existing file when the new one is complete
+    /// Replace an existing file when the new file is complete
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -30,8 +30,8 @@ pub(crate) struct Backup {
 pub(crate) struct Restore {
     /// The directory or file that `enfilade backup` wrote
     pub(crate) backup: PathBuf,
-    /// If the data directory is not empty, move it aside, but keep the content of its datastores in place; no enfilade process may use the data
-    /// directory
+    /// If the data directory is not empty, rename it, and put the restored directory in its place. The content of its datastores is kept if the
+    /// backup is of the same server. No enfilade process may use the data directory
     #[arg(long)]
     pub(crate) force: bool,
     /// Decrypt with the private key in this file, as `age-keygen` writes it

@@ -10,7 +10,7 @@ pub(crate) enum Certs {
         /// Show only certificates that expire within this time: a number and s, m, h or d, such as 30d
         #[arg(long, value_name = "TIME", value_parser = super::seconds)]
         expiring: Option<i64>,
-        /// The directory of certificates [default: the server's]
+        /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
@@ -21,14 +21,14 @@ pub(crate) enum Certs {
         /// Act as a client that does not support ECDSA keys
         #[arg(long)]
         rsa_only: bool,
-        /// Print the certificate and its chain in PEM, without the key, and nothing else; fails if no certificate has the name
+        /// Print only the certificate and its chain in PEM, without the key; fails if no certificate has the name
         #[arg(long)]
         pem: bool,
-        /// The directory of certificates [default: the server's]
+        /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Add a certificate, or renew one: its files are first joined and verified; a running server then loads the new certificate
+    /// Add or renew a certificate: its files are verified and joined to one bundle, which a running server then loads
     Add {
         /// The certificate, its private key and its chain, in any order: PEM, DER or PKCS #12 (.p12, .pfx), also encrypted
         #[arg(required = true, value_name = "FILE")]
@@ -39,11 +39,11 @@ pub(crate) enum Certs {
         /// Read the passphrase of encrypted files from the first line of standard input [default: ask on a terminal]
         #[arg(long)]
         passphrase_stdin: bool,
-        /// The directory of certificates [default: the server's]
+        /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Make a certificate for host names and IP addresses, signed by the local CA if there is one, else by itself
+    /// Make a certificate for host names and IP addresses, signed by the local CA if there is one, otherwise self-signed
     SelfSigned {
         /// Host names and IP addresses, such as nas.lan 192.168.1.2 [default: those of `[tls] names`]
         #[arg(value_parser = crate::self_made::name, value_name = "NAME")]
@@ -51,11 +51,11 @@ pub(crate) enum Certs {
         /// The file name in the directory [default: the first name, with .pem]
         #[arg(long)]
         name: Option<String>,
-        /// The directory of certificates [default: the server's]
+        /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Make a small CA of your own, once: a client that trusts this CA trusts every certificate of `certs self-signed`
+    /// Make a local CA; a client that trusts this CA trusts every certificate that `certs self-signed` makes afterwards
     Ca {
         /// Only print the certificate of the CA in PEM, for clients; do not make a CA
         #[arg(long)]
@@ -68,19 +68,19 @@ pub(crate) enum Certs {
     Remove {
         /// The file name in the directory
         name: String,
-        /// The directory of certificates [default: the server's]
+        /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
     /// Report each certificate when it is added, renewed, removed or becomes unusable
     Watch {
-        /// The directory of certificates [default: the server's]
+        /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Read every key as a handshake would; exits with 1 if a certificate is unusable, or if there is no certificate
+    /// Check that every certificate can be used in a handshake with its key; exits with 1 if one is unusable, or if there is no certificate
     Check {
-        /// The directory of certificates [default: the server's]
+        /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },

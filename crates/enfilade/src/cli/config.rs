@@ -8,18 +8,18 @@ pub(crate) enum Config {
     /// Check the configuration: unknown keys, invalid values, certificates that keep a server from starting, settings without effect; exits with 1 on
     /// an error
     Check {
-        /// The file [default: that of --config, else enfilade.toml in the data directory]
+        /// The file to check [default: the file of --config, else enfilade.toml in the data directory]
         file: Option<PathBuf>,
     },
-    /// Show the value of each key, and whether it is from the file, the environment or the default
+    /// Show the value of each key, and where the value comes from: the file, the environment or the default
     Show {
-        /// Only keys that are not at their default
+        /// Show only keys whose value is not the default
         #[arg(long)]
         changed: bool,
     },
     /// Show the reference of all keys
     Reference {
-        /// Only keys whose name contains this word, such as `tls.`
+        /// Show only keys whose name contains this word, such as `tls.`
         word: Option<String>,
     },
     /// Print an enfilade.toml with every key, its meaning and its default, as comments

@@ -91,7 +91,7 @@ pub(crate) enum Datastore {
     },
     /// Show the active operations of each datastore, in every server of the machine
     Operations {
-        /// Only this datastore
+        /// Show only this datastore
         name: Option<DatastoreName>,
     },
     /// Remove all WebDAV locks that cover a path, for all owners

@@ -20,7 +20,7 @@ pub(crate) enum Facts {
     Backup {
         /// The backup file, outside of the data directory; it may be a device or a pipe. `-` is standard output
         file: PathBuf,
-        /// Replace an existing file when the new one is complete
+        /// Replace an existing file when the new file is complete
         #[arg(long)]
         force: bool,
     },
@@ -40,7 +40,7 @@ pub(crate) enum Facts {
         #[arg(long)]
         set_aside: bool,
     },
-    /// Upgrade a store of an older version to the format of this version; first a backup is written next to the store
+    /// Upgrade a store of an older version to the format of this version; before the upgrade, a backup is written next to the store
     Upgrade {
         /// Only check that every record can be upgraded, and print what would be done; nothing is changed
         #[arg(long)]
@@ -48,7 +48,7 @@ pub(crate) enum Facts {
     },
     /// Make the file of the store as short as its records allow; no other process may have the store open
     Compact {
-        /// Read everything and say how much shorter the file would be; nothing is changed, and servers can run at the same time
+        /// Only estimate how much disk space would be freed; nothing is changed, and servers can run at the same time
         #[arg(long)]
         dry_run: bool,
     },
@@ -59,7 +59,7 @@ pub(crate) enum Facts {
         /// Include the hashes of passwords and secrets; otherwise they are written as `redacted`
         #[arg(long)]
         secrets: bool,
-        /// Replace an existing file when the new one is complete
+        /// Replace an existing file when the new file is complete
         #[arg(long)]
         force: bool,
     },

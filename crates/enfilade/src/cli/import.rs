@@ -7,8 +7,8 @@ use std::path::PathBuf;
 pub(crate) enum Import {
     /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing records do
     /// not change. Roles that would also apply to other datastores or users of this server are left out. A datastore that is a chunk store becomes
-    /// read-only. To keep editing the files, put them into the data directory and import from the data directory: such an import reads only passwords
-    /// and realms
+    /// read-only. To keep editing the files, put them into the data directory, and import from the data directory: this import reads only passwords
+    /// and realms, because the server itself reads the other files
     Proxmox {
         /// The directory of the files, for instance a copy of /etc/proxmox-backup
         directory: PathBuf,
@@ -19,9 +19,9 @@ pub(crate) enum Import {
         /// users get no password
         #[arg(long)]
         without_second_factor: bool,
-        /// Declare that an earlier import was from the same source: users, tokens and datastores with the same name here and in the source are the
-        /// same. Users without a password here get their password from the source, and new roles and tokens are imported. Without this option, this
-        /// happens only for records that have the same hash of a password or secret here and in the source
+        /// Declare that an earlier import was from the same source, so that users, tokens and datastores on this server are identical with those of
+        /// the same name in the source. Users without a password on this server get their password from the source, and new roles and tokens are
+        /// imported. Without this option, this happens only for records with the same hash of a password or secret on this server and in the source
         #[arg(long)]
         same_source: bool,
     },
@@ -36,11 +36,11 @@ pub(crate) enum Import {
         /// A dump of Keystone's database (mysqldump, or sqlite3 .dump), from which the hashes of passwords and the secrets are imported
         #[arg(long, value_name = "FILE")]
         passwords: Option<PathBuf>,
-        /// Leave out each domain, role or project whose name another record of this server already has, and every assignment that needs a record that
-        /// was left out
+        /// Leave out each domain, role or project if another record of this server already has its name. Also leave out every assignment that needs
+        /// one of the records that were left out
         #[arg(long)]
         leave_out_taken: bool,
-        /// Also import records, passwords and secrets that an earlier import added and that were deleted, removed or revoked on this server since.
+        /// Also import records, passwords and secrets of an earlier import that were deleted, removed or revoked on this server after that import.
         /// Without this option, they are left out
         #[arg(long)]
         restore_deleted: bool,

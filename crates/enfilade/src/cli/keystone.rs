@@ -16,7 +16,7 @@ pub(crate) struct Bootstrap {
     /// The administrator's project
     #[arg(long, default_value = "admin", value_name = "NAME")]
     pub(crate) project: String,
-    /// The role that may do everything
+    /// The role of the administrator, which has all rights
     #[arg(long, default_value = "admin", value_name = "NAME")]
     pub(crate) role: String,
     /// The name of the identity service

@@ -82,7 +82,7 @@ pub(crate) struct Extent {
     pub(crate) everything: bool,
 }
 
-/// Parses the name of a user. If the text is the name of an API token, the error names the command that revokes the token.
+/// Parses the name of a user. If the text is the name of an API token, the error contains the command that revokes the token.
 fn user(text: &str) -> Result<Userid, String> {
     text.parse::<Userid>().map_err(|why| match text.parse::<Authid>() {
         Ok(token) => format!(

@@ -13,7 +13,7 @@ use review::Form;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
-/// The maximum number of unchanged objects that the output names.
+/// The maximum number of unchanged objects that the output lists.
 const NAMED_MAX: usize = 20;
 /// The maximum number of entries of a directory that are counted.
 const COUNTED_MAX: u64 = 1_000;
@@ -190,7 +190,7 @@ fn propagate(
         text.push_str(&format!("\nnot changed: {path}: {why}"));
     }
     if left.len() > NAMED_MAX {
-        text.push_str(&format!("\nand {} more; --json names all", left.len() - NAMED_MAX));
+        text.push_str(&format!("\nand {} more; --json lists all", left.len() - NAMED_MAX));
     }
     output::done(json, &value, &text);
     anyhow::ensure!(left.is_empty(), "{} objects could not be changed; see the messages above", left.len());

@@ -78,7 +78,7 @@ fn look_past(installation: &Installation, files: &CertificateFiles) -> anyhow::R
         return Err(why);
     };
     output::note(&format!(
-        "warning: {why:#}; no server starts with this crt-list, and a running one keeps the earlier list"
+        "warning: {why:#}; no server starts with this crt-list, and a running server keeps the earlier list"
     ));
     Ok((looked, true))
 }
@@ -178,8 +178,8 @@ fn show(
         Err(_) => ask,
     };
     let permit = serves(installation, files, &mut looked, &ask)?;
-    // The server may choose this certificate only because one of the bad files is unusable now. If the list was refused, the error has named these
-    // files already.
+    // The server may choose this certificate only because one of the bad files is unusable now. If the list was refused, the error already contained
+    // these files.
     for BadCertificate { file, why } in looked.bad.iter().filter(|_| !is_refused) {
         output::note(&format!(
             "warning: `{file}` cannot be used: {why}; a running server that loaded this file earlier may still send the earlier certificate"
@@ -249,8 +249,9 @@ fn show(
     Ok(ended)
 }
 
-/// The certificate that a client gets. A server stops serving a certificate whose key it cannot use, unless it reads keys only at handshakes; then
-/// another certificate answers. This function does the same, and adds the removed certificates to `looked.bad`.
+/// The certificate that a client gets. If a server cannot use the key of a certificate, it removes this certificate, and the client gets another
+/// one. A server that reads keys only at handshakes removes no certificate. This function does the same, and adds the removed certificates to
+/// `looked.bad`.
 fn serves(
     installation: &Installation,
     files: &CertificateFiles,
@@ -286,7 +287,7 @@ fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
     let directory = directory_of(files)?;
     if !is_plain || !is_certificate(directory, OsStr::new(name)) {
-        bail!("`{name}` is not a name for a bundle: choose one such as `www.example.com.pem`");
+        bail!("`{name}` is not a valid file name of a bundle: choose a name such as `www.example.com.pem`");
     }
     Ok(directory.join(name))
 }
@@ -296,7 +297,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     match files.place() {
         CertificatePlace::Directory(directory) => Ok(directory),
         CertificatePlace::List(list) => bail!(
-            "this command does not change certificates of the crt-list `{}`: edit the list and the certificate files by hand, new files first; a running server loads the changes",
+            "this command does not change certificates of the crt-list `{}`: first write the new certificate files by hand, then edit the list; a running server loads the changes",
             list.display()
         ),
     }
@@ -307,7 +308,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
 struct OfLines {
     /// The line by which the name is served, as written.
     line: Option<String>,
-    /// Whether this line has names of its own, which replace those of the certificate.
+    /// Whether this line contains names, which replace those of the certificate.
     has_names: bool,
     /// The lines that exclude the name.
     excluding: Option<String>,
@@ -387,8 +388,8 @@ fn remove(
     output::done(json, &value, &format!("`{name}` removed{with}{dropped}"));
     if !is_left {
         output::note(&format!(
-            "warning: no certificate is left{kept}; without a certificate, the server cannot start: `enfilade certs self-signed NAME` makes one, \
-             `enfilade certs add FILE` adds one"
+            "warning: no certificate is left{kept}. Without a certificate, the server cannot start. To make a certificate: enfilade certs \
+             self-signed NAME; to add an existing certificate: enfilade certs add FILE"
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -412,7 +413,7 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     tell_bad(&bad, json);
     if all == 0 && bad.is_empty() {
         bail!(
-            "there is no certificate in {}, and without one the server does not start: {}",
+            "there is no certificate in {}, and without a certificate the server does not start: {}",
             certificates::described(files.place()),
             certificates::how_to_add(files.place())
         );
@@ -435,7 +436,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     }
     loop {
         let changes = Watched::new(files).with_context(|| unread(files))?;
-        // First everything is examined, to find changes that were made before the watch began.
+        // The first pass examines everything, to find changes that were made before the watch began.
         let mut changed = Changed::Everything;
         loop {
             let looked = match changed {

@@ -242,8 +242,8 @@ fn place(said: &Path) -> anyhow::Result<(String, String)> {
     Ok((path, from.unwrap_or_default() + &needs.unwrap_or_default()))
 }
 
-/// Waits until all writes have ended that began before the datastore was closed. Unless `reads_go_on`, also waits until all reads have ended, and no
-/// server has a file of the datastore open.
+/// Waits until all writes that began before the datastore was closed have ended. Unless `reads_go_on` is set, also waits until all reads have ended,
+/// and until no server has a file of the datastore open.
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {

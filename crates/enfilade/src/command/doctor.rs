@@ -109,8 +109,8 @@ fn tell(findings: &[Finding], json: bool) {
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
 }
 
-/// Whether a server can start with the configuration; `certificates` are the findings about its certificates. `enfilade config check` checks the
-/// same.
+/// Whether a server can start with the configuration; `certificates` are the findings about its certificates. `enfilade config check` makes the
+/// same checks.
 fn configuration(installation: &Installation, certificates: &[Finding]) -> Finding {
     let what = "configuration";
     let Installation { data, config, had_config_file, .. } = installation;
@@ -146,7 +146,7 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
             warning(what, format!("{state}; its renewal failed at {}: {why}", output::time(at)))
         }
         (None, Some(until)) if until <= clock::now().unix_seconds => {
-            error(what, format!("{state}, which has passed: start the server, which renews the certificate"))
+            error(what, format!("{state}, so it has expired: start the server, which renews the certificate"))
         }
         (Some((at, why)), _) => {
             error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))
@@ -182,7 +182,7 @@ fn backups(installation: &Installation) -> Finding {
     match record.last_in(directory.as_deref()) {
         None => warning(
             what,
-            "no backup was made in `[backup] directory` yet: a server makes the first one at its start; restart a server that was started before `[backup]` was set",
+            "no backup was made in `[backup] directory` yet. A server makes the first backup when it starts: if the server was started before `[backup]` was set, restart the server",
         ),
         Some(last) if schedule::is_gone(&last.file) => error(
             what,
@@ -256,7 +256,7 @@ fn synchronised() -> Finding {
             "clock",
             "not synchronised: run a time service (`systemctl enable --now systemd-timesyncd`, or chrony); expiry dates and sessions depend on the clock",
         ),
-        None => warning("clock", "the kernel does not tell whether the clock is synchronised"),
+        None => warning("clock", "the kernel does not report whether the clock is synchronised"),
     }
 }
 

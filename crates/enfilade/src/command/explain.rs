@@ -18,7 +18,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The exit code for a refused access, so that scripts can tell it from a failed command, which exits with 1.
+/// The exit code for a refused access, so that scripts can distinguish it from a failed command, which exits with 1.
 const REFUSED: u8 = 3;
 
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {

@@ -124,7 +124,7 @@ fn run_check(lmdb: &Lmdb, was_refused: bool, json: bool) -> anyhow::Result<ExitC
         output::line(advice);
         if was_refused {
             output::line(
-                "no page of the store is damaged, so servers and commands, which refused the store after a fault, can open it again",
+                "no page of the store is damaged. Servers and commands refused the store after a fault, and can open it again now",
             );
         }
     }
@@ -413,7 +413,7 @@ fn compact(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Re
     let (done, at) = run_compact(installation).map_err(|why| match why {
         CompactError::Open(why @ (OpenError::InUse(_) | OpenError::Taken(_))) => anyhow::Error::from(why)
             .context(
-                "the facts were not compacted, and nothing was changed: no other process may use them; stop \
+                "the facts were not compacted, and nothing was changed, because another process uses the facts: stop \
                 every enfilade process on this data directory, then run this command again",
             ),
         why => why.into(),

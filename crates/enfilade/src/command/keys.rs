@@ -92,7 +92,7 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
         Some(names) => {
             let count = names.len();
             text.push_str(&format!(
-                "\n`{}` is the key of API tokens from now on: {} refused until a new secret is made with `enfilade token regenerate`; `enfilade doctor` lists them:",
+                "\n`{}` is the key of API tokens from now on. {} refused until a new secret is made with `enfilade token regenerate` (`enfilade doctor` also lists these tokens):",
                 token_key::path(&home.data).display(),
                 output::counted(count, "API token is", "API tokens are")
             ));

@@ -178,7 +178,7 @@ fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&st
     given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())
 }
 
-/// Tells which URLs an earlier bootstrap gave, for this region or for another one.
+/// Prints which URLs of an earlier bootstrap are used again: those of this region or of another one.
 fn tell_kept_urls(kept: &[String], region: &str, of_region: Option<String>) {
     if kept.is_empty() {
         return;
@@ -199,8 +199,8 @@ fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
     let Some(other) = others.first() else { return };
     let (name, realm) = (output::word(user.name()), output::word(user.realm().as_str()));
     output::line(&format!(
-        "another user has the name {}: {}; so `openstack user show {name}` says \"more than one\". Name the domain, or use one administrator for \
-         both purposes:\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
+        "another user has the name {}: {}; so `openstack user show {name}` says \"more than one\". Give the domain, or use one administrator for \
+         the cloud and for this server:\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
         user.name(),
         others.join(", "),
         example::command(
@@ -281,7 +281,7 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
     Ok(())
 }
 
-/// Refuses a domain that does not exist, and names the most similar one.
+/// Refuses a domain that does not exist. The error contains the most similar name.
 pub(super) fn require_domain(home: &Home, name: &Realm) -> anyhow::Result<()> {
     let domains = admin::list_domains(home.source())?;
     if domains.iter().any(|row| row.name == *name) {

@@ -241,9 +241,8 @@ impl Subject {
         Ok(Subject { kind, name, deletes, users, owner, ..Subject::default() })
     }
 
-    /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. The
-    /// list of sessions may not contain the session of such a token, because a server with another list issued it: then the session is added to
-    /// `known`.
+    /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. If
+    /// a server with another list of sessions issued the token, its session is not in the list: then the session is added to `known`.
     fn session(
         home: &Home,
         text: &str,
@@ -307,7 +306,7 @@ impl Subject {
         match (&self.owner, self.kind) {
             (Some(owner), "session" | "chain") => {
                 let owner = output::word(&owner.to_string());
-                format!("enfilade user passwd {owner} replaces the password and ends all sessions, {delete}")
+                format!("enfilade user passwd {owner} replaces the password and ends all sessions; {delete}")
             }
             _ => delete,
         }
@@ -355,8 +354,8 @@ impl Subject {
 }
 
 /// The line under the list of revocations.
-const UP_TO: &str = "sessions with an issue time up to ISSUED UP TO are refused; this time can be up to one minute in the future; new sessions get \
-    a later issue time, so new sessions work";
+const UP_TO: &str = "sessions that were issued up to the time in the column ISSUED UP TO are refused. This time can be up to one minute in the \
+    future. New sessions work, because the server gives them a later issue time";
 
 /// The maximum number of revocation marks in one change.
 const MARKS_AT_ONCE: usize = 256;
@@ -421,7 +420,7 @@ impl Outcome {
                 "session {name} of {} ended; its running transfers stop at their next check",
                 subject.whose()
             )),
-            // The sessions for a trust are sessions of the trustee, not of the owner, so the text names no user.
+            // The sessions for a trust are sessions of the trustee, not of the owner, so the text contains no user.
             (count, "EC2 key" | "trust" | "OAuth access token") => Some(format!(
                 "ended at least {} that {} issued for {kind} {name}; their running transfers stop at their next check",
                 counted(count, "session", "sessions"),

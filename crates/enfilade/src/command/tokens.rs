@@ -152,7 +152,7 @@ fn create_of_certificate(
     });
     let text = match &without_effect {
         None => format!(
-            "`{}` authenticates as token {token} from now on, {}",
+            "a client with the certificate `{}` acts as token {token} from now on, {}",
             file.display(),
             client_certificates::ONLY_WHERE
         ),

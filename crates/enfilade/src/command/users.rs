@@ -152,8 +152,8 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a new user in a realm that does not exist, for example if an e-mail address was given as the name. The error names both commands that can
-/// be meant.
+/// Refuses a new user in a realm that does not exist, for example if an e-mail address was given as the name. The error contains both commands
+/// that can be meant.
 fn require_realm(home: &Home, user: &Userid) -> anyhow::Result<()> {
     let realms = enfilade_admin::list_realms(home.source())?;
     if realms.iter().any(|realm| realm == user.realm().as_str()) {

@@ -132,17 +132,19 @@ keys! {
         certificates: Option<PathBuf>, "`tls` in the data directory", Reload;
         /// The host names and IP addresses in the certificate that the server makes for itself, in addition to localhost.
         names: Option<Names>, "localhost only", Restart;
-        /// A crt-list in HAProxy's format, used instead of `certificates`: each line names a certificate file, and its options and server names.
+        /// A crt-list in HAProxy's format, used instead of `certificates`: each line has the path of a certificate file, its options and its server
+        /// names.
         crt_list: Option<PathBuf>, "off", Reload;
         /// A directory of CA certificates. If a bundle has no chain, the server adds the chain from this directory.
         issuers: Option<PathBuf>, "off", Reload;
-        /// Whether a start uses the stored index of certificates, and whether the server first checks the files for changes.
+        /// Whether a start uses the stored index of certificates, and whether the server checks the files for changes before or after it begins to
+        /// serve.
         index: UseOfIndex, Restart;
         /// When keys are verified.
         check: Check, Restart;
         /// Which of several certificates for a server name is served.
         r#match: Matching, Reload;
-        /// Refuse a server name without a certificate, instead of answering with the default certificate.
+        /// Refuse a TLS handshake for a server name that no certificate contains, instead of sending the default certificate.
         strict_sni: bool, Reload;
     }
     /// Proxies in front of the server.
@@ -194,7 +196,7 @@ keys! {
         keep_for: Option<Duration>, "off", Restart;
         /// The number of a user's last passwords, including the current one, that the user may not choose again; 0: no rule.
         unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
-        /// If another user set the password of a user, the user can only choose a new password with it, and not log in.
+        /// After another user has set the password of a user, the user cannot log in with this password, and can only choose a new password with it.
         change_given: bool, Restart;
     }
     /// Permissions on files.

@@ -12,8 +12,8 @@ pub(crate) const RECORD: &str = "enfilade.toml.required";
 const TEXT: &[u8] =
     b"This data directory has had an enfilade.toml: without that file, no server starts here.\n";
 
-/// Writes the record, if the configuration file is in the data directory. A file that the command line names is not recorded: without it, every start
-/// fails anyway.
+/// Writes the record, if the configuration file is in the data directory. A file given with `--config` is not recorded: if that file is missing,
+/// every start fails anyway.
 pub(crate) fn remember(data: &Path, file: Option<&Path>, group: Option<u32>) -> anyhow::Result<()> {
     let record = data.join(RECORD);
     if file.is_some() || record.exists() || !data.join(FILE).exists() {
@@ -61,7 +61,7 @@ mod tests {
         remember(data, None, None).unwrap();
         assert!(!had(data, None) && refuse_lost(data, None).is_ok(), "there never was one");
         std::fs::write(&toml, "[tls]\nstrict_sni = true\n").unwrap();
-        // A file that the command line names needs no record.
+        // A file given with `--config` needs no record.
         remember(data, Some(&toml), None).unwrap();
         assert!(!data.join(RECORD).exists());
         remember(data, None, None).unwrap();

@@ -64,7 +64,7 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
         ),
         (
             tls.acme.is_some() && tls.crt_list.is_some(),
-            "`tls.acme` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
+            "`tls.acme` has no effect, because the certificates come from `tls.crt_list`: remove one of the two",
         ),
         (
             tls.acme.is_none()
@@ -76,7 +76,7 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
         ),
         (
             tls.certificates.is_some() && tls.crt_list.is_some(),
-            "`tls.certificates` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
+            "`tls.certificates` has no effect, because the certificates come from `tls.crt_list`: remove one of the two",
         ),
         (
             config.identity.lockout_duration.is_some() && config.identity.lockout_failures.get() == 0,
@@ -161,7 +161,7 @@ fn bound_twice(config: &Config) -> Vec<String> {
 /// A configuration file in which every key is a comment: with its meaning, its values and its default.
 pub(crate) fn example() -> anyhow::Result<String> {
     let mut text = "# The configuration of enfilade. Each key is shown with its default. A key without a default is shown with an example, and its\n\
-                    # comment says what applies while it is unset. Remove the `#` before a key to change it; keep each [section] once.\n\
+                    # comment says what applies while it is unset. Remove the `#` before a key to change it. Write each [section] only once.\n\
                     # `enfilade config check` checks this file, `enfilade config show` prints the values that apply.\n"
         .to_owned();
     let mut section = "";

@@ -103,7 +103,7 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
         (
             "[tls]\ncheck = 'lazy'\n\n[tls]\nlisten = ':1'",
             None,
-            "line 4: the table [tls] appears twice: move its keys into the first one",
+            "line 4: the table [tls] appears twice: move the keys of the second one into the first one",
         ),
         (
             "[tls]\nlisten = ':1'\nlisten = ':1'",

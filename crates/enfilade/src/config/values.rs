@@ -126,10 +126,10 @@ choices! {
     UseOfIndex {
         /// every file is read at every start.
         Off = "off",
-        /// every file is checked for changes before its names are served.
+        /// the server checks every file for changes, and serves its certificate after this check.
         #[default]
         Checked = "checked",
-        /// files are checked for changes after their names are served.
+        /// the server begins to serve, and then checks the files for changes.
         Trusted = "trusted",
     }
     /// Whether the limit of a domain or project restricts the limits of the projects below it.
@@ -418,13 +418,13 @@ impl TryFrom<Spelled<String>> for PublicNames {
         for name in &names {
             if name.contains('*') {
                 return Err(format!(
-                    "`{name}` is a wildcard, which needs a challenge in DNS: list host names here, or obtain the certificate with certbot or \
+                    "`{name}` is a wildcard, which needs a challenge in DNS: list only host names, or obtain the certificate with certbot or \
                      lego, and install it with `enfilade certs add`"
                 ));
             }
             if name.parse::<std::net::IpAddr>().is_ok() {
                 return Err(format!(
-                    "`{name}` is an IP address: list host names here, and install a certificate for the address with `enfilade certs add`"
+                    "`{name}` is an IP address: list only host names, and install a certificate for the address with `enfilade certs add`"
                 ));
             }
             if !name.contains('.') {

@@ -145,7 +145,7 @@ async fn bind_text(text: &str, what: &str) -> anyhow::Result<Vec<TcpListener>> {
     bound.map_err(|why| {
         let look = match why.kind() {
             ErrorKind::AddrNotAvailable => {
-                "this machine does not have the address (`ip address` shows those that it has)"
+                "this machine does not have the address (`ip address` shows the addresses of this machine)"
             }
             _ => "`ss -ltnp` shows the programs that listen",
         };

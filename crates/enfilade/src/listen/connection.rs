@@ -100,7 +100,7 @@ async fn accept<F>(
 }
 
 /// Counts a connection of a load balancer that was closed because of its PROXY header. Logs only the 1st, 2nd, 4th, 8th … of these connections: if a
-/// load balancer sends no header, all of its connections end here.
+/// load balancer sends no header, all of its connections are closed.
 fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     // A load balancer that only checks whether the port is open sends nothing, and ends or resets the connection.
     if why.kind() == io::ErrorKind::ConnectionAborted {
@@ -109,8 +109,8 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     let count = faces.metrics().proxy_header_refused() + 1;
     if count.is_power_of_two() {
         output::note(&format!(
-            "warning: a connection from {} was closed: {why}; `[tls] proxy_from` contains this address, so each of its connections must begin with the \
-             header ({} so far)",
+            "warning: a connection from {} was closed: {why}; `[tls] proxy_from` contains this address, so each connection from it must begin with \
+             this header ({} so far)",
             peer.ip(),
             closed(count)
         ));
@@ -121,7 +121,7 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
 const HANDSHAKE_RECORD: u8 = 22;
 
 /// Counts a connection that began with a PROXY header, but did not come from an address in `[tls] proxy_from`. Logs only the 1st, 2nd, 4th, 8th … of
-/// these connections: until the address of a load balancer is configured, all of its connections end here.
+/// these connections: until the address of a load balancer is configured, all of its connections are closed.
 async fn tell_unexpected_header(stream: &TcpStream, proxies: &Networks, faces: &Faces) {
     let mut begin = [0; proxied::BEGIN_BYTES];
     let count = stream.peek(&mut begin).await.unwrap_or(0);

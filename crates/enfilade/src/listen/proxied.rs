@@ -1,4 +1,4 @@
-//! Connections from a load balancer: a header before all other bytes names the client (PROXY protocol, version 2).
+//! Connections from a load balancer: a header before all other bytes has the address of the client (PROXY protocol, version 2).
 //!
 //! Peers in `[tls] proxy_from` must send the header. From any other peer the header is refused, because neither a ClientHello nor a request begins
 //! with its bytes.

@@ -18,7 +18,7 @@ pub(crate) struct Trusted {
 }
 
 impl Trusted {
-    /// Whether a peer is trusted; one without an address is on a Unix socket.
+    /// Whether a peer is trusted. A peer without an address is connected over a Unix socket.
     pub(super) fn hold(&self, peer: Option<SocketAddr>) -> bool {
         peer.map_or(self.unix, |peer| self.networks.hold(peer.ip()))
     }

@@ -157,7 +157,7 @@ pub(super) fn options(groups: &Map<String, Value>, part: &Part) -> Result<Vec<Co
         for (name, value) in of_group.ok_or_else(expected)? {
             let (_, _, default) = known(group, name)?;
             if !part.contains(group, name) {
-                let why = format!("the path names another group or option than {group}.{name} in the body");
+                let why = format!("the path has another group or option than {group}.{name} in the body");
                 return Err(invalid(why));
             }
             options.push(ConfigOption {

@@ -477,7 +477,7 @@ fn what_is_written_down_is_the_table() {
 /// All routing rules of Keystone 30, as Keystone prints them.
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
-/// Rules of Keystone that answer 404 here: the prefix of their paths, and the reason.
+/// Rules of Keystone for which this server answers 404: the prefix of their paths, and the reason.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("/static/", "Keystone's own pages"),
     ("/v3/auth/tokens/OS-PKI", "PKI tokens are not supported"),

@@ -79,7 +79,7 @@ limits! {
     /// have 4 times as many, and a /48 16 times as many.
     connections_per_address = 256, 1, MANY, "connections", "a new connection is closed at once";
     /// Connections from one address that are served at the same time, without the connections on which a client has logged in.
-    unauthenticated_per_address = 64, 1, MANY, "connections", "further connections wait; a waiting connection takes the place of one that has made no progress for 1 second";
+    unauthenticated_per_address = 64, 1, MANY, "connections", "further connections wait; a waiting connection takes the place of a served connection that has made no progress for 1 second";
     /// Time until a new connection is served and its client sends the first byte.
     first_byte_seconds = 5, 1, HOUR, "seconds", "the connection is closed";
     /// Time for a TLS handshake.
@@ -88,12 +88,12 @@ limits! {
     head_seconds = 10, 1, HOUR, "seconds", "the connection is closed";
     /// Request line and headers together.
     head_bytes = 32 * 1024, 8192, MIB, "bytes", "431 (`HT05`)";
-    /// One header field. `Authorization: Basic` with the longest name of a token and its secret fits: percent-encoded, a character of a name has up
-    /// to 12 bytes, and base64 adds a third.
+    /// One header field. The default has room for `Authorization: Basic` with the longest name of a token and its secret: a percent-encoded character
+    /// of a name has up to 12 bytes, and base64 adds a third.
     header_bytes = 16 * 1024, 256, MIB, "bytes", "431 (`HT05`)";
     /// Header fields of one request.
     headers = 100, 10, 10_000, "header fields", "431 (`HT05`)";
-    /// The request target. A target with the longest names of a user and a token fits.
+    /// The request target. The default has room for the longest names of a user and a token.
     uri_bytes = 16 * 1024, 256, 65_000, "bytes", "414 (`HT04`)";
     /// A path inside a datastore.
     path_bytes = PATH_BYTES_MAX as u64, 1, PATH_BYTES_MAX as u64, "bytes", "400 (`HT02`)";
@@ -102,13 +102,13 @@ limits! {
     /// One name in a path inside a datastore.
     name_bytes = NAME_BYTES_MAX as u64, 1, NAME_BYTES_MAX as u64, "bytes", "400 (`HT02`)";
     /// Streams at the same time on an HTTP/2 connection.
-    streams = 100, 1, 10_000, "streams", "the client has to wait; a stream that it opens nevertheless is refused";
+    streams = 100, 1, 10_000, "streams", "the client has to wait until a stream ends; if the client opens a further stream nevertheless, the stream is refused";
     /// Requests of an HTTP/2 connection.
     requests_per_connection = 1000, 1, MANY, "requests", "the client is told to open another connection";
     /// Age of an HTTP/2 connection.
     connection_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "the client is told to open another connection";
     /// Streams of an HTTP/2 connection that its client resets within 30 seconds.
-    resets_per_connection = 200, 1, MANY, "streams", "the client is told to open another connection; at twice as many the connection is closed";
+    resets_per_connection = 200, 1, MANY, "streams", "the client is told to open another connection; after twice as many resets, the connection is closed";
     /// Longest wait for the body of a small request (XML, JSON).
     body_seconds = 60, 1, HOUR, "seconds", "408 (`HT25`)";
     /// Minimum speed of an upload, averaged over `progress_seconds`; 0 switches the check off.
@@ -145,7 +145,7 @@ limits! {
     deep_listing_entries = 10_000, 0, MANY, "entries", "the listing ends with a 507 element; if the limit is 0, every such PROPFIND on a directory gets 403 (`HT09`)";
     /// Time to work on one listing with `Depth: infinity` or without `Depth`.
     deep_listing_seconds = 2, 0, HOUR, "seconds", "the listing ends with a 507 element";
-    /// Entries that one COPY, MOVE or DELETE of a tree may touch. Only entries that the user may see count.
+    /// Entries that one COPY, MOVE or DELETE of a tree may touch. Entries that the user may not see do not count.
     tree_entries = 100_000, 1, MANY, "entries", "507 (`CT17`)";
     /// Time for one COPY, MOVE or DELETE of a tree.
     tree_seconds = 60, 1, 24 * HOUR, "seconds", "507 (`CT17`)";

@@ -220,8 +220,8 @@ mod tests {
         }
     }
 
-    /// A reader reads an entry while it is written over: in every order of every load and store the reader finds the value
-    /// of its key, or nothing.
+    /// A reader reads an entry while a writer overwrites the entry. In every order of the loads and stores, the reader finds the value of its key, or
+    /// nothing.
     #[test]
     fn no_order_of_loads_and_stores_gives_the_value_of_another_key() {
         loom::model(|| {
@@ -235,7 +235,7 @@ mod tests {
         });
     }
 
-    /// Two writers write one entry at the same time: afterwards it has the value of one of them, or none.
+    /// Two writers write one entry at the same time. Afterwards the entry has the value of one of the writers, or no value.
     #[test]
     fn no_order_of_two_writers_leaves_a_value_under_another_key() {
         loom::model(|| {
@@ -249,7 +249,7 @@ mod tests {
         });
     }
 
-    /// Without the mixing a reader finds the wrong value: this shows that the tests above can fail.
+    /// If the value is not mixed into the key, a reader finds the wrong value. So the tests above can fail.
     #[test]
     #[should_panic(expected = "the value of another key")]
     fn an_entry_whose_words_do_not_vouch_for_each_other_is_found_out() {

@@ -1,5 +1,5 @@
-//! Access rules of users. An access rule is a kind of request that an application credential may make. The rule is not deleted with the last
-//! application credential that names it.
+//! Access rules of users. An access rule is a kind of request that an application credential may make. When the last application credential that
+//! contains an access rule is deleted, the rule stays.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -15,7 +15,7 @@ const DIGEST_BYTES: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessRuleKey {
     user: UserId,
-    /// Not in dumps: it is computed from the record.
+    /// The digest. A dump does not contain it, because it can be computed from the record.
     #[serde(skip)]
     digest: [u8; DIGEST_BYTES],
 }
@@ -111,7 +111,7 @@ mod tests {
         assert!(others.iter().all(|other| *other != key));
     }
 
-    /// A dump has no digest.
+    /// A dump does not contain the digest of a key.
     #[test]
     fn the_key_from_a_dump_is_completed() {
         let id = AccessRuleId::from_bytes([7; 16]);

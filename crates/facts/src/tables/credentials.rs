@@ -130,7 +130,8 @@ pub struct Credential {
     pub created: i64,
     /// A description of the token.
     pub comment: Option<String>,
-    /// Whether the token has only the roles assigned to it, limited to those of its owner; otherwise it has all roles of its owner.
+    /// If true, the token has only the roles that are assigned to it, as far as its owner has them too. If false, the token has all roles of its
+    /// owner.
     #[serde(default)]
     pub own_roles: bool,
     /// The field is `Some` if files define the token. `user.cfg` defines its existence, `enabled`, expiry and comment; `token.shadow` defines its

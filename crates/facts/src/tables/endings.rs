@@ -5,10 +5,10 @@
 //! mark ([`Revoked`]) on a record on which the session depends. A session has ended if it depends on a record with a mark, and was issued no later
 //! than the second of the mark. [`ENDINGS`] lists the changes that end sessions.
 //!
-//! A session depends on its user and on the groups of the user. The session depends on the grants to the user and to these groups, if they are on the
-//! scope of the session or above it. For each grant, the session depends on the role of the grant and on all roles that this role implies. The set of
-//! these records is computed from the present facts, so a record can leave the set. An ended session stays ended: when a record leaves the set,
-//! another record that remains in the set always gets a mark:
+//! A session depends on its user and on the groups of the user. The session depends on the grants to the user and to these groups, if the grants are
+//! on the scope of the session or above it. For each grant, the session depends on the role of the grant and on all roles that this role implies. The
+//! set of these records is computed from the present facts, so a record can leave the set. But an ended session must stay ended. So when a record
+//! leaves the set, another record that remains in the set gets a mark:
 //! - When a user or group is removed from a group, the mark is on the removed user or group.
 //! - When a group is deleted, each member gets a mark.
 //! - When a role is taken from a user or group, the mark is on that user or group together with the scope.
@@ -120,7 +120,7 @@ pub const ENDINGS: [(&str, &str, &str); 29] = [
     ),
     (
         "a token is revoked (`revoke session`)",
-        "the session of the token; if the token is the first one of its login, a DELETE without `cascade=false` also ends the sessions of all later tokens of the login; `--chain` ends all sessions of the login",
+        "the session of the token; `--chain` ends all sessions of the login; in the API, a DELETE of the first token of a login also ends the sessions of all later tokens of the login, unless the request has `cascade=false`",
         "the same",
     ),
     (

@@ -27,8 +27,8 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
-    /// A record of another server that an import added here, or found here already. It is listed by kind and name. If it is removed here, no later
-    /// import adds it again.
+    /// A record of another server that an import added to this server, or found on this server already. The list of imports contains its kind and
+    /// name. If the record is removed from this server, no later import adds it again.
     Imported = 9,
     /// A registered limit.
     RegisteredLimit = 10,

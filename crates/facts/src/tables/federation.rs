@@ -1,5 +1,5 @@
-//! Federation: the servers that prove users to this server (identity providers), and the servers to which this server proves its users (service
-//! providers). No decision of this server depends on these records yet.
+//! Federation: the servers that authenticate users for this server (identity providers), and the servers for which this server authenticates its
+//! users (service providers). No decision of this server depends on these records yet.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -41,18 +41,18 @@ chosen! {
     RemoteId;
 }
 
-/// A server that proves users.
+/// A server that authenticates users for this server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityProvider {
-    /// The domain of the users that the provider proves.
+    /// The domain of the users that the provider authenticates.
     pub domain: DomainId,
-    /// Whether the provider may prove users.
+    /// Whether the provider may authenticate users.
     pub enabled: bool,
     /// A description of the provider.
     pub description: Option<String>,
-    /// The names that the provider gives itself, in order. Each also has a record of its own ([`RemoteIdOwner`]).
+    /// The names that the provider gives itself, in order. Each name also has a separate record ([`RemoteIdOwner`]).
     pub remote_ids: Vec<String>,
-    /// How long the groups of a user count after the provider named them, in minutes.
+    /// How long a user stays in the groups that the provider reported for the user, in minutes.
     pub authorization_ttl: Option<u32>,
 }
 
@@ -141,7 +141,7 @@ impl Key for ProtocolKey {
 /// How users of an identity provider sign in by a protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// The mapping that turns the provider's answer into a user. As in Keystone, the mapping may have been deleted since.
+    /// The mapping that turns the provider's answer into a user. As in Keystone, the mapping can be deleted while the protocol exists.
     pub mapping: MappingId,
     /// The attribute of an answer that contains the remote id of the provider.
     pub remote_id_attribute: Option<String>,
@@ -182,12 +182,12 @@ impl Row for Mapping {
     }
 }
 
-/// A server to which this server proves its users.
+/// A server for which this server authenticates its users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceProvider {
     /// The URL at which a client signs in.
     pub auth_url: String,
-    /// The URL that receives the proof.
+    /// The URL that receives the SAML assertion about a user.
     pub sp_url: String,
     /// Whether answers that describe a token list the provider.
     pub enabled: bool,

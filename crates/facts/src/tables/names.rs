@@ -41,7 +41,7 @@ const DIGEST_BYTES: usize = 20;
 pub struct NameKey {
     kind: NameKind,
     within: IdBytes,
-    /// Not in dumps: it is computed from the name in the record.
+    /// The digest. A dump does not contain it, because it can be computed from the name in the record.
     #[serde(skip)]
     digest: [u8; DIGEST_BYTES],
 }
@@ -106,7 +106,7 @@ impl NameKey {
         [[kind as u8].as_slice(), within].concat()
     }
 
-    /// The key that a record of format 5 or older gets, and the name: the old key contained the name itself.
+    /// The new key of a record of format 5 or older, and the name. The old key contains the name itself.
     pub(crate) fn of_format_5(key: &[u8]) -> Option<(Self, String)> {
         let (kind, within, name) = parts(key)?;
         let name = String::from_utf8(name.to_vec()).ok()?;
@@ -199,8 +199,8 @@ impl Row for Name {
     }
 }
 
-/// The name in a record of the table of names. An error shows it after the key of the record, because the key is a digest, which tells a person
-/// nothing. Empty for a record of another table, and for a record that cannot be read.
+/// The name in a record of the table of names. An error message shows the name after the key of the record, because the key is a digest that people
+/// cannot read. Empty for a record of another table, and for a record that cannot be read.
 pub fn called(table: Table, value: &[u8]) -> String {
     let name = (table == Table::Names).then(|| Name::decode(&mut Reader::new(value))).flatten();
     name.map(|name| format!(" (`{}`)", name.text)).unwrap_or_default()

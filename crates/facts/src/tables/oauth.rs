@@ -21,7 +21,8 @@ impl SharedSecret {
         SharedSecret(Some(bytes))
     }
 
-    /// The text of the secret; `None` if the secret was left out of the dump that this record comes from. Then no signature is accepted.
+    /// The text of the secret; `None` if this record comes from a dump from which the secret was left out. If there is no secret, no signature is
+    /// accepted.
     pub fn text(&self) -> Option<String> {
         self.0.map(|bytes| to_hex(&bytes))
     }

@@ -1,4 +1,4 @@
-//! Passcodes that were used. A passcode of a time step is accepted once.
+//! Passcodes that were used. The passcode of a time step is accepted only once.
 
 use super::{BlobId, Row, Table};
 use crate::codec::{Reader, Writer};

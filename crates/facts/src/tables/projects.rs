@@ -87,9 +87,9 @@ pub struct Delegation {
     /// more rights than that credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
-    /// The expiry in microseconds since the epoch, if the request for this credential gave a fraction of a second. The credential ends at the whole
-    /// second before, which is the expiry in the record of the token. The microseconds are only shown, and only as long as the expiry of the token is
-    /// still this second.
+    /// The expiry in microseconds since the epoch, if the client asked for an expiry with a fraction of a second. The record of the token contains
+    /// the same expiry, rounded down to a whole second, and the credential ends at that second. The microseconds are only shown to clients. They are
+    /// not shown after the token got another expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_micros: Option<i64>,
 }

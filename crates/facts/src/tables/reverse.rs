@@ -1,4 +1,4 @@
-//! Reverse lookups. The table of a record finds the record by the first part of its key. This table finds a record by the second part of the record's
+//! Reverse lookups. In its own table, a record is found by the first part of its key. In this table, the record is found by the second part of that
 //! key. If the type of a record defines [`Row::reverse`], each change that puts or deletes the record also writes the row of this table. Some records
 //! are found by a part of their value, not of their key. For these, the function that changes the value also writes the row of this table.
 
@@ -162,15 +162,15 @@ impl ReverseKey {
         vec![ENDS]
     }
 
-    /// Whether this is the key of a [`ReverseKey::Ends`]. Such a key only repeats the end that the record of the mark contains, so a reader of the marks
-    /// can ignore it.
+    /// Whether this is the key of a [`ReverseKey::Ends`]. Such a key only repeats a time that the record of the mark contains. So a reader of the
+    /// marks can ignore the key.
     pub fn is_beside_a_mark(key: &[u8]) -> bool {
         key.first() == Some(&ENDS)
     }
 
     /// The length of the key prefix that the records of one group share.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
-        // A scope may have many grantees, but each of them has few roles on it: a group is one grantee on one scope.
+        // A scope may have many grantees, but each grantee has few roles on the scope. So a group contains the roles of one grantee on one scope.
         prefix_bytes(key, |from| match from.u8()? {
             GRANTED => GrantScope::read(from).and(Grantee::read(from)),
             _ => None,

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     /// Checks that both forms of a record can be read: `without` as older programs wrote it, without a field for an application credential, and
-    /// `with`, which names one.
+    /// `with`, which contains one.
     fn reads_both<R: Row + PartialEq + std::fmt::Debug>(without: &R, with: &R) {
         let written = |row: &R| {
             let mut to = Writer::default();

@@ -73,7 +73,7 @@ impl LimitOwner {
 /// What one project or domain may use, instead of the default of the registered limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// The registered limit, which names the service, the region and the resource.
+    /// The registered limit. It contains the service, the region and the resource.
     pub registered: RegisteredLimitId,
     /// The project or domain.
     pub owner: LimitOwner,

@@ -86,10 +86,10 @@ impl FromStr for Userid {
         let (name, realm) =
             text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`, such as `alice@local`"))?;
         if realm.contains('!') {
-            return Err(wrong("expected a user, `user@realm`; `!` begins the name of an API token"));
+            return Err(wrong("expected a user, `user@realm`, but `!` begins the name of an API token"));
         }
         if name.is_empty() {
-            return Err(wrong("expected a user, `user@realm`; `@` begins the name of a group"));
+            return Err(wrong("expected a user, `user@realm`, but `@` begins the name of a group"));
         }
         if let Some(realm) = realm.strip_prefix('%') {
             let (name, realm) = decoded(name).zip(decoded(realm)).ok_or_else(|| wrong(ENCODED))?;
@@ -150,7 +150,7 @@ impl FromStr for Authid {
 
 /// Why a name is refused in a file of Proxmox.
 const NOT_PROXMOX: &str =
-    "expected a name that Proxmox Backup Server allows; its files cannot contain other names";
+    "expected a name that Proxmox Backup Server allows, because its files cannot contain other names";
 
 impl Realm {
     /// A realm in a file of Proxmox.

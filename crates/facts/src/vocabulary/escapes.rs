@@ -1,5 +1,5 @@
-//! Percent-encoding (RFC 3986 §2.1) and hexadecimal digits. Libraries decode them. Where callers need it, the functions of this file are stricter
-//! than the libraries.
+//! Percent-encoding (RFC 3986 §2.1) and hexadecimal digits. Libraries decode the texts. Some functions of this file refuse texts that the libraries
+//! accept.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use percent_encoding::percent_decode;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// An id of a record.
 pub trait Id: Sized {
-    /// The id with this stored form; `None` if it is not the stored form of an id of this type.
+    /// The id with this stored form; `None` if the bytes are not the stored form of an id of this type.
     fn from_stored(bytes: &[u8]) -> Option<Self>;
     /// The stored form of the id.
     fn stored(&self) -> IdBytes;
@@ -61,7 +61,7 @@ impl IdBytes {
         }
     }
 
-    /// The stored form, with zeros after a short one.
+    /// The stored form. A short one is padded with zeros.
     pub const fn padded(&self) -> [u8; 48] {
         self.bytes
     }
@@ -88,7 +88,7 @@ impl IdBytes {
     }
 }
 
-/// The hash is that of the slice, so that a map with these keys can be searched by a slice.
+/// The hash of an id is the hash of its slice, so that a map with these keys can be searched by a slice.
 impl Hash for IdBytes {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_slice().hash(state);

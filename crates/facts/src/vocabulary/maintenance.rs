@@ -38,7 +38,7 @@ impl fmt::Display for OperationKind {
 pub enum MaintenanceMode {
     /// No writes.
     ReadOnly,
-    /// Nothing but lookups.
+    /// Only lookups.
     Offline,
     /// The datastore will be unmounted: nothing but lookups.
     Unmount,

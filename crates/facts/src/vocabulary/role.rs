@@ -24,25 +24,25 @@ pub enum Role {
     DatastoreAudit = 7,
     /// See the state of everything.
     Audit = 8,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     RemoteAudit = 9,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     RemoteAdmin = 10,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     RemoteSyncOperator = 11,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     RemoteSyncPushOperator = 12,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     RemoteDatastorePowerUser = 13,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     RemoteDatastoreAdmin = 14,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     TapeAudit = 15,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     TapeAdmin = 16,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     TapeOperator = 17,
-    /// A role of Proxmox Backup Server that is stored and grants nothing here.
+    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     TapeReader = 18,
 }
 
@@ -93,7 +93,7 @@ impl Role {
         }
     }
 
-    /// Whether the role counts for datastores. The roles for remotes and tapes do not: they grant nothing here.
+    /// Whether the role counts for datastores. The roles for remotes and tapes do not count: this server stores them, but they grant nothing.
     pub fn speaks_of_datastores(self) -> bool {
         self as u8 <= Role::Audit as u8
     }

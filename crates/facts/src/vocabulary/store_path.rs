@@ -1,5 +1,5 @@
-//! A path inside a datastore. Only this file turns texts into paths, so every [`StorePath`] is safe. A text that would have to be repaired is
-//! refused, because two programs could repair it in different ways, so that one checks another path than the other uses.
+//! A path inside a datastore. Only this file turns texts into paths, so every [`StorePath`] is safe. A text that is no valid path is refused and not
+//! repaired. Two programs could repair the text in different ways, so that one program checks another path than the other program uses.
 
 use super::percent_decoded;
 use crate::limits::{self, Limits};
@@ -22,10 +22,10 @@ pub enum PathRefused {
     #[error("the path is not UTF-8")]
     Encoding,
     /// A slash, backslash, NUL or other control character inside a name.
-    #[error("a name in the path holds a slash, a backslash or a control character")]
+    #[error("a name in the path contains a slash, a backslash or a control character")]
     Character,
     /// `.`, `..` or an empty name.
-    #[error("the path holds `.`, `..` or an empty name")]
+    #[error("the path contains `.`, `..` or an empty name")]
     Dots,
     /// Too long or too deep.
     #[error("the path is too long, too deep, or a name in it is too long")]
@@ -44,7 +44,7 @@ impl StorePath {
     /// The path for the percent-encoded rest of a URL's path. One trailing slash is allowed, as in the URLs of collections.
     ///
     /// # Errors
-    /// [`PathRefused`] for a text that would have to be repaired.
+    /// [`PathRefused`] for a text that is no valid path.
     pub fn from_url(encoded: &str) -> Result<Self, PathRefused> {
         let encoded = encoded.strip_suffix('/').unwrap_or(encoded);
         if encoded.is_empty() {

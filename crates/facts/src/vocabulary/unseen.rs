@@ -41,9 +41,10 @@ pub fn is_unseen(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(c)))
 }
 
-/// The text on one line for a person, with an escape such as `\u{202e}` for each control character and each invisible character. A name could
-/// otherwise look like another name. Backslashes directly before an escape, or before a `u{` in the text, are doubled, so that different texts are
-/// always shown in different forms. Call this function only once, where the text is printed, because a second call doubles the backslashes again.
+/// The text on one line for a person, with an escape such as `\u{202e}` for each control character and each invisible character. Without these
+/// escapes, a name could look like another name. Backslashes directly before an escape, or before a `u{` in the text, are doubled, so that different
+/// texts are always shown in different forms. Call this function only once, where the text is printed, because a second call doubles the backslashes
+/// again.
 pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, is_unseen)
 }
@@ -76,7 +77,7 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool + Copy) -> Cow<'_, str> 
     Cow::Owned(shown)
 }
 
-/// The text, or its beginning and `…` if it is longer than `max` bytes. The beginning of a name can be another name, so `…` marks the cut. No
+/// The text, or its beginning and `…` if it is longer than `max` bytes. `…` marks the cut, because the beginning of a name can be another name. No
 /// spelling of a user, group or token ends with `…`.
 pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
     match text.floor_char_boundary(max) {

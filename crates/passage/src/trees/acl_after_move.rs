@@ -30,7 +30,7 @@ impl Propagator<StorePath> for Mover<'_> {
                 self.failed.push(FailedMember::at(path, why));
             }
             Outcome::Refused(why) => self.failed.push(FailedMember::at(path, why)),
-            // Door 4 was not asked whether the visitor may know this path. So the answer names the directory, and not the path.
+            // Door 4 was not asked whether the visitor may know this path. So the answer contains the path of the directory instead.
             Outcome::Unopened(why) => {
                 let directory = path.split().map(|(directory, _)| directory).unwrap_or_default();
                 self.failed.push(FailedMember::at(directory, why));

@@ -1,6 +1,6 @@
 //! The record of the members that a copy met in its source. Other clients can rename members while the copy runs. If a member moves from a directory
 //! that is not yet read to a directory that is already read, the copy misses the member. If a member moves from a directory that is already read to a
-//! directory that is not yet read, the copy finds the member twice. So each directory is read a second time at the end. The answer names the members
+//! directory that is not yet read, the copy finds the member twice. So each directory is read a second time at the end. The answer lists the members
 //! that this second reading finds and that were not copied.
 
 use super::{FailedMember, is_hidden};
@@ -109,7 +109,8 @@ impl Stay {
                     }
                     Met::TooLong(_) | Met::Unserved => {}
                     Met::Failed { what: Failed::Budget, why, .. } => return Err(why.into()),
-                    // Door 4 was not asked whether the visitor may know the entry. So the answer names the directory, and not the entry.
+                    // Door 4 was not asked whether the visitor may know the entry. So the answer contains the path of the directory, and not the path
+                    // of the entry.
                     Met::Failed { why, .. } => failed.push(FailedMember::at(directory.path.clone(), why)),
                     Met::Leave(listing) => self.name_unspelled(&listing, path, budget, failed)?,
                 }

@@ -1,4 +1,4 @@
-//! COPY: a copy is invisible until all of it is complete. The answer names every member that was not copied, except members that the visitor may not
+//! COPY: a copy is invisible until all of it is complete. The answer lists every member that was not copied, except members that the visitor may not
 //! see.
 
 use super::copy_record::CopyRecord;
@@ -143,7 +143,7 @@ impl Stay {
         taken: &mut Taken,
     ) -> Result<(), Refusal> {
         let mut offset = 0;
-        // A file that does not fit is refused before it is copied.
+        // A file that does not fit into the quota is refused before it is copied.
         taken.room_for(reader.bytes())?;
         loop {
             match upload.copy_from(reader, offset, super::PIECE_BYTES)? {
@@ -183,7 +183,7 @@ impl Stay {
             let member = match met {
                 Met::Member(member) => member,
                 Met::TooLong(name) => {
-                    // The path of the member would be too long, so the answer names its directory.
+                    // The path of the member would be too long, so the answer contains the path of its directory.
                     failed.push(FailedMember::at(directory.path.clone(), Content::TooLong(name.to_string())));
                     continue;
                 }

@@ -182,7 +182,8 @@ impl Stay {
             }
             return Ok(true);
         }
-        // The members that were not deleted are in `failed` already. If `failed` names no member of this directory, the answer names the directory.
+        // The members that were not deleted are in `failed` already. If `failed` contains no member of this directory, the directory is added to the
+        // answer.
         let is_told = failed.iter().any(|failed| is_within(&failed.path, path));
         if !is_told {
             failed.push(FailedMember::at(path.clone(), Content::NotEmpty(path.to_string())));

@@ -1,6 +1,6 @@
 //! MOVE, and the steps that COPY shares with it. The tree at the destination gets its final name only when the tree is complete. A replaced tree
-//! first gets a reserved name, which no client can request. While it has this name, door 4 judges all its members once more. Only then is the
-//! replaced tree removed.
+//! first gets a reserved name, which no client can request. While it has this name, door 4 judges all its members once more. After that, the replaced
+//! tree is removed.
 
 use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;

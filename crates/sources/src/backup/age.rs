@@ -446,7 +446,7 @@ fn find_key(stanzas: &Stanzas, key: &Key) -> Result<FileKey, AgeError> {
                 return Err(AgeError::TooExpensive(work));
             }
             if stanzas.len() != 1 || body.len() != WRAPPED {
-                return Err(AgeError::Header("expected exactly one key, that of the passphrase"));
+                return Err(AgeError::Header("expected exactly one encrypted key, for the passphrase"));
             }
             unwrap(&*stretched(passphrase.reveal(), &decoded(salt)?, work)?, body)
                 .ok_or(AgeError::WrongPassphrase)

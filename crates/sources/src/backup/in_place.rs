@@ -145,7 +145,7 @@ fn locked(directory: &Path) -> io::Result<File> {
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     match rustix::fs::chmod(path, Mode::from_raw_mode(mode)) {
-        // The file of the manifest may be missing: the file with the facts was removed after the facts were loaded into the store.
+        // One file of the manifest may be missing: the file with the facts is removed after the facts were loaded into the store.
         Err(Errno::NOENT) | Ok(()) => Ok(()),
         Err(why) => Err(why.into()),
     }

@@ -49,7 +49,7 @@ impl<R: Read> Body<R> {
             let end = Tally { count, digest: u128::from_be_bytes(self.fixed()?) };
             return match end == self.tally {
                 true => Ok(None),
-                false => Err(damaged("records are missing or are not those that were written")),
+                false => Err(damaged("records are missing, or were changed after they were written")),
             };
         }
         let table = Table::of_facts().find(|table| *table as u8 == number);

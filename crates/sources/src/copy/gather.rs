@@ -101,7 +101,7 @@ impl Gathered {
             }
             return Ok(Gathered { origin, spool });
         }
-        let why = "the facts change faster than they can be copied; try again when less is written";
+        let why = "the facts change faster than they can be copied; try again when fewer facts are changed";
         Err(CopyError::Malformed(why.into()))
     }
 

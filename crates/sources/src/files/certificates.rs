@@ -79,8 +79,8 @@ pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| !is_passed_over(name))
 }
 
-/// The `.crt` files that contain a private key, but are not served, because a `.crt` file is only served if its `.key` file exists. If there is a
-/// `.pem` file of the same name, the `.crt` file is left out: it contains the certificate of the authority.
+/// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. A `.crt` file next to a
+/// `.pem` file of the same name is not in the result, because such a `.crt` file contains the certificate of the authority.
 ///
 /// # Errors
 /// When the directory cannot be read.

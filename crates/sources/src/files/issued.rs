@@ -69,7 +69,7 @@ pub struct IssuedSession {
     pub methods: u64,
     /// The second at which the token was issued, since the epoch.
     pub issued_at: i64,
-    /// The second at which the token expires, since the epoch. A revocation can end the session before.
+    /// The second at which the token expires, since the epoch. A revocation can end the session earlier.
     pub expires_at: i64,
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 /// The greatest number of bytes that are read from a key file. The limit is far greater than the length of a key, so that the error for a file of a
-/// wrong length can name the length.
+/// wrong length can contain the length.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The bytes of the key. They are overwritten with zeros when they are dropped, and are never printed.

@@ -84,8 +84,8 @@ pub struct Mirror {
     /// The value that `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the first second, since the epoch, at which last good facts exceed the stale limit. From this second
-    /// on, each look reads a file with problems again. A look also reads a file with problems that has no entry here.
+    /// For each file that this process compared, the time at which last good facts exceed the stale limit, in seconds since the epoch. From this time
+    /// on, each look reads the file again if it has problems. A look also reads a file with problems that has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -477,7 +477,7 @@ fn audit(news: &[News], by: Option<Editor<'_>>, now: Clocks) -> AuditRecord {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    // After a restore, the facts can differ from the files although no file was changed. In this case, all compared files are named.
+    // After a restore, the facts can differ from the files although no file was changed. In this case, the description lists all compared files.
     let names = match named(|news| !news.is_known()) {
         changed if changed.is_empty() => named(|_| true),
         changed => changed,

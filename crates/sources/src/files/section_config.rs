@@ -172,7 +172,7 @@ fn read_line(line: &[u8]) -> Line {
 
 /// Adds an error to sections with the same id. Proxmox silently uses the last section with the id, but it is unknown which section the author wants.
 fn mark_duplicates(sections: &mut [Section]) {
-    // For each id, the lines of its first two sections. The error of a section names the line of the other section.
+    // For each id, the lines of its first two sections. The error of a section contains the line of the other section.
     let mut places: HashMap<&str, (u32, Option<u32>)> = HashMap::with_capacity(sections.len());
     for section in sections.iter() {
         let place = places.entry(&section.id).or_insert((section.line, None));

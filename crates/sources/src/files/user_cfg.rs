@@ -160,7 +160,7 @@ pub fn change(
         // The administrator root@pam exists without a section.
         None if authid.token.is_none() && authid.user == Userid::root_pam() => Entry::default(),
         None => {
-            // The header of the section may be in a line that cannot be read, so the message also names such a line.
+            // The header of the section may be in a line that cannot be read, so the message also contains the number of such a line.
             let broken = sections.iter().find_map(|section| section.error.as_ref());
             let broken = broken.map(|why| {
                 format!("; line {} cannot be read, and may belong to this section: {}", why.line, why.reason)

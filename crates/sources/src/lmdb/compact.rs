@@ -196,7 +196,7 @@ fn has_room(environment: &Environment) -> Result<(), CompactError> {
 /// Sets the owner, group and mode of the new file to those of the old file, because the server may run as another user than this process.
 ///
 /// # Errors
-/// When a user who could open the old file could not open the new one.
+/// When a user can open the old file, but not the new file.
 fn give(file: &File, old: &Metadata) -> io::Result<()> {
     // The owner is set last, because after that this process may not be allowed to change the file any more.
     let group = fchown(file, None, Some(old.gid()));

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const RESERVE_BYTES: u64 = 16 << 20;
 /// On a small file system, the reserve is at most the size of the file system divided by this number.
 const PARTS_OF_FILE_SYSTEM: u64 = 32;
-/// A new reserve is larger than needed, by its size divided by this number. So the next reserve is made only when the file has grown by this extra
-/// space, and not at every commit.
+/// A new reserve is larger than needed: the extra space is the usual size of the reserve divided by this number. So the next reserve is made only
+/// when the file has grown by this extra space, and not at every commit.
 const PARTS_AHEAD: u64 = 16;
 /// An upper bound of the number of pages that LMDB writes for its own trees, besides the lists of free pages.
 const PAGES_OF_LMDB: u64 = 32;
@@ -77,7 +77,7 @@ struct Space {
     free: u64,
 }
 
-/// The space of the file system of a file. If the file system does not tell its size, it counts as unlimited.
+/// The space of the file system of a file. If the file system does not report its size, the space counts as unlimited.
 fn space_of(file: &File) -> Result<Space, Errno> {
     match fstatvfs(file) {
         Ok(found) if found.f_blocks > 0 => Ok(Space {
@@ -141,13 +141,13 @@ impl DiskReserve {
         }
     }
 
-    /// The end of a new reserve, as an offset, if the file has the length `file_bytes`. The file never becomes longer than the map, so the reserve
-    /// ends there at the latest.
+    /// The end of a new reserve, as an offset, for a file of the length `file_bytes`. The file never becomes longer than the map, so the reserve ends
+    /// at the end of the map at the latest.
     fn renewed(&self, file_bytes: u64) -> u64 {
         file_bytes.saturating_add(self.bytes + self.bytes / PARTS_AHEAD).min(self.map_bytes)
     }
 
-    /// Whether the file, if it has the length `file_bytes`, has as much disk space behind its end as the bound demands. This needs no system call.
+    /// Whether a file of the length `file_bytes` has as much disk space behind its end as the bound demands. This needs no system call.
     fn is_left(&self, file_bytes: u64, bound: Bound) -> bool {
         let least = file_bytes.saturating_add(self.bytes * bound.halves / 2);
         least.min(self.map_bytes) <= self.until.load(Ordering::Relaxed)
@@ -189,7 +189,7 @@ impl<'r> DiskSpace<'r> {
         DiskSpace { reserve, page_bytes, file_bytes, bound: None }
     }
 
-    /// Adds a change. With this change, the file has at most the length `file_bytes`. Returns an error if the reserve that the change must leave was
+    /// Adds a change. After this change, the file has at most the length `file_bytes`. Returns an error if the reserve that the change must leave was
     /// missing already before the transaction, and cannot be made.
     pub(super) fn take(
         &mut self,
@@ -207,7 +207,7 @@ impl<'r> DiskSpace<'r> {
         Ok(())
     }
 
-    /// Returns an error if the reserve would be missing after the transaction, and cannot be made. With the transaction, the file has at most the
+    /// Returns an error if the reserve would be missing after the transaction, and cannot be made. After the transaction, the file has at most the
     /// length `file_bytes`.
     pub(super) fn check(
         &self,
@@ -218,7 +218,7 @@ impl<'r> DiskSpace<'r> {
         self.keep_after(file_bytes, used_bytes().map_err(unavailable)?, bound)
     }
 
-    /// Returns an error if the reserve that this bound demands would be missing after a transaction, and cannot be made. With the transaction, the
+    /// Returns an error if the reserve that this bound demands would be missing after a transaction, and cannot be made. After the transaction, the
     /// file has at most the length `file_bytes`, and `used_bytes` of it are in use.
     pub(super) fn keep_after(
         &self,

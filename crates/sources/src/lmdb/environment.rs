@@ -125,7 +125,7 @@ impl Environment {
         Reading::of(&self.tables, txn, self.at(Revision(0)), commit)
     }
 
-    /// The records of a transaction, with a revision that the caller knows.
+    /// The records of a transaction, with the revision that the caller passes.
     pub(super) fn reading_at<'t>(&'t self, txn: &'t RoTxn<'t>, at: At, commit: u64) -> Reading<'t> {
         Reading { tables: &self.tables, txn, at, commit }
     }
@@ -367,7 +367,7 @@ fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>
         Some(why) => {
             let mark = place::HIGH_WATER;
             let why =
-                format!("{why} (and `{mark}`, which records the newest revision of the store, is missing)");
+                format!("{why} (and the file `{mark}` with the newest revision of the store is missing)");
             Err(OpenError::Damaged { path: path.to_owned(), why })
         }
     }

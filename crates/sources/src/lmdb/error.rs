@@ -32,7 +32,7 @@ pub enum OpenError {
     Faulted(PathBuf),
     /// Another process uses the store exclusively.
     #[error(
-        "facts in `{0}` cannot be opened: another process is restoring, upgrading or compacting them; try again when that is done"
+        "facts in `{0}` cannot be opened: another process is restoring, upgrading or compacting them; try again when that process has ended"
     )]
     Taken(PathBuf),
     /// The operation needs the store exclusively, and other processes have it open.
@@ -42,7 +42,7 @@ pub enum OpenError {
     InUse(PathBuf),
     /// A restore was killed before it could rename the new store to the path of the store.
     #[error(
-        "`{path}` is missing, and `{new}` is there: a restore was interrupted. Move the restored store to its place with \
+        "`{path}` is missing, but `{new}` exists: a restore was interrupted. Move the restored store to its place with \
         `mv -T '{new}' '{path}'`. Only if you want to begin with an empty store, remove `{new}` instead"
     )]
     Unmoved {
@@ -119,7 +119,7 @@ pub enum OpenError {
     },
     /// The files of the store were replaced by those of another store.
     #[error(
-        "facts in `{0}` belong to another store than the one that was in this directory before; put the former store back, or accept this one as it is with `enfilade facts restore --accept-rollback`"
+        "facts in `{0}` belong to another store than the one that was in this directory before; put the previous store back, or accept the present store with `enfilade facts restore --accept-rollback`"
     )]
     Replaced(PathBuf),
 }
@@ -206,7 +206,8 @@ pub(super) fn unwritten(path: &Path, why: heed::Error) -> SourceError {
     unavailable(if is_full_disk(path, &why) { no_space() } else { why })
 }
 
-/// The error for a change that was refused, because it would use reserved disk space. `kept_for` names the changes for which the space is reserved.
+/// The error for a change that was refused, because it would use reserved disk space. `kept_for` describes the changes for which the space is
+/// reserved.
 pub(super) fn no_disk_space(why: std::io::Error, kept_for: &str) -> SourceError {
     let why = heed::Error::Io(why);
     SourceError::Unavailable(format!("{why}{}; the reserve of disk space is kept for {kept_for}", hint(&why)))

@@ -61,7 +61,7 @@ impl Environment {
         DiskSpace::new(&self.disk_reserve, space.file_bytes, space.page_bytes)
     }
 
-    /// Returns an error if a transaction that writes the whole store anew would leave no disk reserve.
+    /// Returns an error if a transaction that rewrites the whole store would leave no disk reserve.
     pub(super) fn leaves_disk_reserve(&self, txn: &RoTxn<'_>) -> Result<(), CommitError> {
         let space = self.map_space(txn).map_err(unavailable)?;
         let used_bytes = self.used_in(txn).map_err(unavailable)?;

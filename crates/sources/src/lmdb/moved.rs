@@ -45,7 +45,7 @@ impl Moved<'_> {
             OpenError::io(
                 path,
                 &format!(
-                    "the restored store cannot take the place of the old one ({why}), and cannot be renamed ({other}). The old store was not changed: remove the restored store `{aside}`, then restore again"
+                    "the restored store cannot replace the old store ({why}), and cannot be moved back to its temporary path ({other}). The old store was not changed: remove the restored store `{aside}`, then restore again"
                 ),
             )
         })?;

@@ -75,8 +75,8 @@ mod tests {
     const PLACE: &str = "ENFILADE_OPEN_PLACE";
     const IS_OPEN: &str = "the store is open";
 
-    /// Opens the store that an environment variable names, and keeps it open until the standard input ends. The test below starts this test in a
-    /// process of its own.
+    /// Opens the store whose path is in an environment variable, and keeps it open until the standard input ends. The test below starts this test in
+    /// a process of its own.
     #[test]
     fn another_process() {
         let Ok(place) = std::env::var(PLACE) else { return };

@@ -54,8 +54,8 @@ impl Lmdb {
                 environment.reading_of(&txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
             let newest = acknowledged.max(there.unwrap_or(Revision(0)));
             let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
-            // The change log is kept, because the audit log may still lack some of its entries. But if the copy is newer than the store, the change
-            // log would have a gap, so it is cleared.
+            // The change log is kept, because some of its entries may not be in the audit log yet. But if the copy is newer than the store, the
+            // change log would have a gap, so it is cleared.
             let keeps_log = revision <= newest;
             let rewrite = environment.rewrite();
             for table in Table::ALL.into_iter().filter(|table| !(keeps_log && *table == Table::Log)) {
@@ -235,7 +235,10 @@ mod tests {
         let backup = back_up(&lmdb);
         let before = remove_something(&lmdb);
         let why = restore(&lmdb, &backup, false).unwrap_err();
-        assert!(why.to_string().contains("are of revision 1, but revision 2 was acknowledged"), "{why}");
+        assert!(
+            why.to_string().contains("have revision 1, but the store has already acknowledged revision 2"),
+            "{why}"
+        );
         assert_eq!((stores(&lmdb), lmdb.at()), (0, before));
         let after = restore(&lmdb, &backup, true).unwrap();
         assert!(after.store != before.store && before.revision < after.revision);

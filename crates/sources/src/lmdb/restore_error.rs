@@ -5,12 +5,12 @@ use crate::copy::CopyError;
 use enfilade_facts::{CommitError, Revision};
 use std::path::PathBuf;
 
-/// The reason why facts were not replaced. The store is unchanged.
+/// The reason why facts were not replaced. The store is unchanged, except after [`RestoreError::Halfway`].
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The copy is older than the store, so a restore would undo later revocations.
     #[error(
-        "these facts are of revision {found}, but revision {expected} was acknowledged. A restore would undo all later revocations and removals; to accept this, add --accept-rollback"
+        "the facts to restore have revision {found}, but the store has already acknowledged revision {expected}. A restore would undo all later revocations and removals; to accept this, add --accept-rollback"
     )]
     GoesBack {
         /// The revision of the facts in the copy.
@@ -20,7 +20,7 @@ pub enum RestoreError {
     },
     /// It is unknown whether the copy is older than the store, so a restore might undo later revocations.
     #[error(
-        "`{path}`, which contains the newest acknowledged revision, cannot be read: {why}. So the backup may be older than the current facts, and the restore may undo later revocations and removals; to accept this risk, add --accept-rollback"
+        "`{path}` cannot be read: {why}. This file contains the newest acknowledged revision. Without it, the backup may be older than the current facts, and the restore may undo later revocations and removals; to accept this risk, add --accept-rollback"
     )]
     UnknownAge {
         /// The file of the high-water mark.

@@ -1,8 +1,8 @@
 //! Ensures that only one thread of all processes of the machine writes at a time. Changes that arrive during a commit are written together in the
 //! next commit, so that many changes share one fsync.
 //!
-//! The wait for LMDB's own lock has no time limit, and LMDB does not tell which process holds the lock. So a writer first takes a lock on a separate
-//! file. The wait for this lock has a time limit, and the error names the process that holds the lock.
+//! The wait for LMDB's own lock has no time limit, and LMDB does not report which process holds the lock. So a writer first takes a lock on a
+//! separate file. The wait for this lock has a time limit, and the error identifies the process that holds the lock.
 
 use crate::turn::{Held, NoTurn, WAIT, locked};
 use enfilade_facts::{At, Change, CommitError, SourceError};
@@ -60,7 +60,7 @@ impl Writers {
             }
             let place = queue.waiting.iter().position(|waiting| Arc::ptr_eq(waiting, &mine));
             let gone = || {
-                SourceError::Unavailable("the thread that wrote this change failed, so it is unknown whether the change was made. Check this, and repeat the change only if it was not made".into())
+                SourceError::Unavailable("the thread that wrote this change failed, so it is unknown whether the change was made. Check whether it was made, and repeat it only if it was not".into())
             };
             queue.waiting.remove(place.ok_or_else(gone)?);
         }

@@ -69,7 +69,7 @@ impl<'f> Trees<'f> {
         // LMDB reserves address space for all pages up to the last one. If this number is damaged, the pages could exceed the address space.
         if self.pages.saturating_mul(2).saturating_add(1 << 24) < self.meta.last_page {
             return Err(Stop::Damaged(
-                "the meta page contains a number of the last page that is too large for the file".into(),
+                "the number of the last page, as stored in the meta page, is too large for the file".into(),
             ));
         }
         let (free, main) = (self.meta.free, self.meta.main);

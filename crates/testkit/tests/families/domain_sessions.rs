@@ -1,4 +1,4 @@
-//! Sessions for a domain: even an administrator's does not reach records of the whole cloud.
+//! Sessions for a domain: even an administrator's session for a domain does not reach records of the whole cloud.
 
 use crate::world::{Row, World, none};
 use enfilade_admin::LimitModel;

@@ -4,8 +4,8 @@
 //! between any two system calls of the first. Every acknowledged change must exist, or a user with the right must have deleted it. The answer must be
 //! right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved name.
 //!
-//! The actors are two threads of a worker, which is this program again. The worker is traced: each of its threads stops at every system call,
-//! and the scheduler lets one of them continue.
+//! The actors are two threads of a worker, which is a second process of this program. The worker is traced: each of its threads stops at every system
+//! call, and the scheduler lets one of them continue.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a campaign says how far it is")]

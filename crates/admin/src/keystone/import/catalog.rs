@@ -42,7 +42,7 @@ impl Taking<'_, '_> {
         }
     }
 
-    /// Why a record cannot be in this region, if it cannot.
+    /// Why a record cannot be in this region. `None` if it can.
     pub(super) fn lacking_region(&self, region: Option<&RegionId>) -> Result<Option<String>, Error> {
         Ok(match region {
             Some(region) if !self.has::<Region>(region)? => {

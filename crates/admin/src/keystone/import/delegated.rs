@@ -48,7 +48,7 @@ impl Taking<'_, '_> {
         Ok(roles)
     }
 
-    /// Why these roles cannot be delegated, if they cannot: there are none, or the user does not have them.
+    /// Why these roles cannot be delegated: there are none, or the user does not have one of them. `None` if they can be delegated.
     fn lacking_role(
         &self,
         user: &UserId,
@@ -61,7 +61,7 @@ impl Taking<'_, '_> {
         let held = self.roles_on(user, project)?;
         Ok(roles.iter().find(|role| !held.contains(role)).map(|role| {
             format!(
-                "{} does not have the role {} on its project in this store, so it could not delegate the role",
+                "{} does not have the role {} on the project of this record in this store, so the user cannot delegate the role",
                 self.called(user),
                 self.called(role)
             )

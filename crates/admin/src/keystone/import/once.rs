@@ -1,5 +1,5 @@
-//! A record that an import added and that was deleted on this server since is not imported again. The list of the imported records is the one of
-//! `import/earlier.rs`, and it is written in the same change as the records.
+//! A record that an import added and that was deleted on this server since is not imported again. The imported records are in the list of imports
+//! (`import/earlier.rs`). The list is written in the same change as the records.
 
 use super::{Left, Taking, mark};
 use crate::error::Error;
@@ -13,10 +13,10 @@ use enfilade_facts::{Change, SourceError, View};
 /// The value in the list for an application credential that was imported without its secret.
 const WITHOUT_SECRET: &str = "{\"without_secret\":true}";
 
-/// The value in the list for the password of a user whose sessions were revoked before an import could give the password.
+/// The value in the list for the password of a user whose sessions were revoked before an import gave the user the password.
 const NEVER_HERE: &str = "{\"revoked\":true}";
 
-/// Adds the password of a user to the list of imports, if the user is in the list. So no later import gives the user the password of the source.
+/// Adds the password of a user to the list of imports, if the user is in the list. Then no later import gives the user the password of the source.
 /// `was_here` means that the password was removed here; otherwise the sessions of the user were revoked. The mark of a revocation is purged later,
 /// but the list is kept.
 pub(crate) fn keep_password_out(

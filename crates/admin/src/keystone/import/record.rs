@@ -112,7 +112,7 @@ pub struct CloudCredential {
     pub verifier: Verifier,
 }
 
-/// A record that only services and the catalog of a project depend on. The records that it names come earlier in the list of records.
+/// A record that only services and the catalog of a project depend on. The records to which it refers come earlier in the list of records.
 #[derive(Clone, Debug)]
 pub enum ServiceRecord {
     /// A registered limit.

@@ -1,5 +1,5 @@
-//! How users of a Keystone server have roles on projects: by groups, role assignments and implied roles. The import checks with it whether the users
-//! still have the roles that they delegated.
+//! How users of a Keystone server have roles on projects: by groups, role assignments and implied roles. With this information, the import checks
+//! whether the users still have the roles that they delegated.
 
 use super::CloudRecord;
 use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Member, MembershipKey};

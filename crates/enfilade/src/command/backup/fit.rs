@@ -96,8 +96,8 @@ fn moved(data: &Path, part: &str, path: &Path) -> String {
             "`[facts] files` is `{path}`, but the restored files are in `{data}`: copy {data}/*.cfg, {data}/token.shadow and, if they are there, {data}/shadow.json and {data}/tfa.json to `{path}`, or remove `[facts] files`"
         ),
         part => format!(
-            "the configuration names `{path}`, but the restored files are in `{data}/{part}`: copy the files to `{path}`, or change the path in \
-             `{data}/enfilade.toml`"
+            "the configuration contains the path `{path}`, but the restored files are in `{data}/{part}`: copy the files to `{path}`, or change the \
+             path in `{data}/enfilade.toml`"
         ),
     }
 }
@@ -119,11 +119,13 @@ fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {
         return vec![
-            "check the certificates when they are in their place: run `enfilade certs check`".into(),
+            "when the files of `[tls] crt_list` are in place, check the certificates: run `enfilade certs check`".into(),
         ];
     }
     if !directory.exists() {
-        return vec!["there are no certificates: the first start makes one for localhost".into()];
+        return vec![
+            "there are no certificates: the first start of the server makes a certificate for localhost".into(),
+        ];
     }
     let look = || {
         let terms = CertificateTerms::new(Tickets::default(), None)?;
@@ -151,9 +153,9 @@ pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
         let path = data.join(CERTIFICATE);
         let now = if path.exists() { "another local CA" } else { "no local CA" };
         format!(
-            "the old data directory had a local CA, and the backup has {now}: clients that trust the old CA refuse certificates that it did not \
-             issue. Give these clients the new CA certificate (`enfilade --data '{}' certs ca --show`), or copy `{}` and its key from the old data \
-             directory",
+            "the old data directory had a local CA, and the backup has {now}: clients that trust the old CA refuse certificates that the old \
+             CA did not issue. Give these clients the new CA certificate (`enfilade --data '{}' certs ca --show`), or copy `{}` and its key from the \
+             old data directory",
             data.display(),
             old.join(CERTIFICATE).display()
         )

@@ -65,8 +65,8 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
         missing(followed, manifest.files.iter()).iter().map(|file| format!("`{file}`")).collect();
     ensure!(
         missing.is_empty(),
-        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records from there. Use another backup. `enfilade \
-         restore` also restores an incomplete backup, and then shows the next steps for the missing file",
+        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records that were read from there. Use another \
+         backup. `enfilade restore` also restores an incomplete backup, and then shows the next steps for each missing file",
         about(&manifest),
         missing.join(", ")
     );
@@ -167,8 +167,8 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
             Ok(Content::Kept) => kept = Some(to),
             Ok(Content::None) => {}
             Ok(Content::OfAnother) => steps.push(format!(
-                "the backup is of another server. So that users of that server cannot read the content of the old datastores, the content stays in \
-                 `{}`; to serve it, run mv '{}' '{}'",
+                "the backup is of another server, whose users must not read the content of the old datastores. So the content stays in `{}`. To \
+                 serve the content, run mv '{}' '{}'",
                 from.display(),
                 from.display(),
                 to.display()

@@ -87,7 +87,7 @@ fn effects(
     [before, after]: [&Certificates; 2],
 ) -> Vec<String> {
     let own = place.to_string_lossy();
-    // The question is that of a client that supports only this kind of key. A certificate with the other kind may be the right one for other clients.
+    // Asks as a client that supports only this kind of key: other clients may get a certificate with the other kind of key, and that is no problem.
     let (takes_rsa, takes_ecdsa) = (new.algorithm != Algorithm::Ecdsa, new.algorithm != Algorithm::Rsa);
     let served = |name: &String| {
         let ask = match name.parse() {
@@ -114,8 +114,9 @@ fn effects(
     }
     if before.fallback().is_some() && !is_default(before) && is_default(after) {
         warnings.push(
-            "this certificate is now the default certificate, which the server sends for names that no certificate has. The default is the first \
-             file by name: to keep the earlier default, remove this file and add this certificate with a --name that sorts later"
+            "this certificate is now the default certificate, which the server sends for names that no certificate contains. The default is the \
+             certificate in the file whose name sorts first. To keep the earlier default, remove this file, and add the certificate again with a \
+             --name that sorts later"
                 .to_owned(),
         );
     }
@@ -127,7 +128,7 @@ fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
     let (before, after) = (kind(replaced.algorithm), kind(new.algorithm));
     (before != after).then(|| {
         format!(
-            "the kind of key changed from {before} to {after}; to serve both kinds, add each certificate with a --name of its own"
+            "the kind of key changed from {before} to {after}; to serve both kinds, add each certificate with another --name"
         )
     })
 }
@@ -138,7 +139,7 @@ fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<(Joined, Opt
     for file in files {
         add(&mut pieces, file, &read(file)?, given.as_ref())?;
     }
-    // The user need not name the key file if it is next to the certificate: the server would find it, too.
+    // A key file next to the certificate need not be given as an argument: a server also finds it.
     let key_file = match (files, pieces.has_key()) {
         ([file], false) => key_file_of(file),
         _ => None,

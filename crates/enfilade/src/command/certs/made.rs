@@ -55,11 +55,11 @@ pub(super) fn self_signed(
     let until = output::time(made.leaf.not_after);
     let mut how = match &authority {
         Some(_) => {
-            "signed by the local CA: clients trust it if they trust the CA (`enfilade certs ca --show`)"
+            "signed by the local CA: clients that trust this CA trust the certificate (`enfilade certs ca --show` prints the CA)"
                 .to_owned()
         }
         None => format!(
-            "signed by itself: give the clients `{trust}`, or print it with `enfilade certs show {first} --pem`"
+            "self-signed: so that clients trust the certificate, give them `{trust}`, or the output of `enfilade certs show {first} --pem`"
         ),
     };
     if before.is_some() {
@@ -77,8 +77,8 @@ pub(super) fn self_signed(
     let listen = &installation.config.tls.listen;
     if listen.is_local() {
         how.push_str(&format!(
-            "\nother machines cannot connect to the server: `[tls] listen = \"{listen}\"`; to accept them: set \
-             `[tls] listen = \":8443\"`, or give `--listen`, and restart"
+            "\nother machines cannot connect to the server, because `[tls] listen = \"{listen}\"`. To accept their connections, set \
+             `[tls] listen = \":8443\"`, or give `--listen`, and restart the server"
         ));
     }
     output::done(json, &value, &format!("`{file}` made: {}, valid until {until}\n{how}", names.join(" ")));

@@ -1,4 +1,4 @@
-//! Advice for the operator: what to do about a refusal, with the names of the question.
+//! Advice for the operator: what to do about a refusal, with the names of the user, datastore and project in question.
 
 use crate::cli::Explain;
 use crate::command::client_certificates;
@@ -18,14 +18,15 @@ pub(super) struct Asked<'a> {
     pub(super) project: Option<String>,
     /// The full name of the project of the remedy.
     pub(super) of_remedy: Option<String>,
-    /// The ACL of the object that the remedy names.
+    /// The ACL of the object of the remedy.
     pub(super) acl: Option<AclLines>,
     /// Advice if an entry on the path is never served, or is a file although the path continues below it.
     pub(super) obstacle: Option<String>,
 }
 
 impl Asked<'_> {
-    /// What to do about a refusal: advice with the names of this question if possible, else the general advice in the table of refusals.
+    /// What to do about a refusal: if possible, advice with the names of the user, datastore and project in question; else the general advice in the
+    /// table of refusals.
     pub(super) fn next(&self, why: &Refusal, remedy: &Remedy) -> String {
         let concrete = match why.parts().1 {
             Refusal::Identity(why) => self.about_login(why),
@@ -149,9 +150,9 @@ impl Asked<'_> {
                  only one project"
             ),
             Remedy::OfProject(_) => format!(
-                "the datastore is bound to the project {project}, and {user} has a role on it: create an application credential for the project \
-                 (enfilade token create {new} --project {project}), or use a session for the project (to explain such a request, add --project \
-                 {project})"
+                "the datastore is bound to the project {project}, and {user} has a role on this project: create an application credential for the \
+                 project (enfilade token create {new} --project {project}), or use a session for the project (to explain a request in such a \
+                 session, add --project {project})"
             ),
             Remedy::Binding(_) => {
                 format!(
@@ -173,7 +174,7 @@ impl Asked<'_> {
                 };
                 let commands: Vec<String> = names.iter().map(remove).collect();
                 format!(
-                    "remove NoAccess: {}; NoAccess overrides all other roles on the path; then explain again",
+                    "NoAccess overrides all other roles on the path: to remove NoAccess, run {}; then run `enfilade explain` again",
                     commands.join("; ")
                 )
             }
@@ -207,20 +208,20 @@ impl Asked<'_> {
                     false => "",
                 };
                 format!(
-                    "add a line to the ACL: enfilade acl set {datastore} {path} {entry}{lines}{inherit}; the role allows the access, but the ACL \
-                     does not"
+                    "the role allows the access, but the ACL does not. To add a line to the ACL: enfilade acl set {datastore} {path} \
+                     {entry}{lines}{inherit}"
                 )
             }
             Some(AclLines { mode, uid, gid, .. }) => format!(
-                "the role allows the access, but there is no ACL, and the mode bits {:o} (owner {uid}, group {gid}) do not allow the access: change \
-                 the mode bits or the owner with chmod or chown, or give {user} a uid: enfilade user set {} --uid NUMBER; an ACL would replace the \
-                 mode bits, so an ACL needs a line for each user who must have access",
+                "the role allows the access, but there is no ACL, and the mode bits {:o} (owner {uid}, group {gid}) do not allow the access. Change \
+                 the mode bits with chmod, or the owner with chown, or give {user} a uid: enfilade user set {} --uid NUMBER. An ACL also works. It \
+                 replaces the mode bits, so it needs a line for each user who must have access",
                 mode & 0o7777,
                 word(&user.to_string())
             ),
             None => format!(
-                "show the ACL: enfilade acl get {datastore} {path}; add the line {entry} before the other lines; the role allows the access, but \
-                 the ACL does not"
+                "the role allows the access, but the ACL does not. To show the ACL: enfilade acl get {datastore} {path}; then set the ACL with the \
+                 line {entry} before the other lines"
             ),
         }
     }

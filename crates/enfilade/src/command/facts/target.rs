@@ -32,7 +32,7 @@ pub(in crate::command) fn refuse_existing(file: &Path, force: bool) -> anyhow::R
 }
 
 impl<'a> Target<'a> {
-    /// The target that a command names. No name, and `-`, mean standard output.
+    /// The target of a command. It is standard output if no file is given, and for `-`.
     pub(super) fn of(file: Option<&'a Path>, force: bool) -> anyhow::Result<Self> {
         let Some(file) = file.filter(|file| *file != Path::new("-")) else { return Target::stdout() };
         // Links are followed: `/dev/stdout` is a link to a pipe, a terminal or a file.
@@ -55,7 +55,7 @@ impl<'a> Target<'a> {
         refuse_existing(file, force)?;
         ensure!(
             !is_link_to_opened(file),
-            "`{}` leads to a file that is already open: give the name of that file, or `-` for standard output",
+            "`{}` is a link to a file that is already open: give the name of that file, or `-` for standard output",
             file.display()
         );
         Ok(Target::File(file))
@@ -79,7 +79,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The directory in which the facts are gathered: the directory of the target file, which needs room for them anyway, or else the data directory.
+    /// The directory for a temporary copy of the facts: the directory of the target file, whose disk needs the space anyway; without a target file,
+    /// the data directory.
     pub(super) fn spool<'s>(&'s self, data: &'s Path) -> &'s Path {
         match self {
             Target::File(file) => directory_of(file),

@@ -53,24 +53,25 @@ impl Before {
 }
 
 /// The warning if the copy is of another store, or of a copy of this store that was changed elsewhere; `None` if the copy is of this store. Each
-/// store counts its own revisions, so they do not show which changes the copy lacks.
+/// store counts its own revisions, so they do not show which changes are missing in the copy.
 fn of_another(before: At, origin: &Origin) -> Option<String> {
     let is_same = before.store.to_string() == origin.store;
     let whose = match is_same {
         true if origin.revision <= before.revision.0 => return None,
         true => format!(
-            "the copy is of this store, but has revision {}, and the newest revision here was {}. So it is from a copy of this store that was \
-             changed elsewhere",
+            "the copy is of this store, but has revision {}, and the newest revision before the restore was {}. So the copy was made \
+             from a copy of this store that was changed elsewhere",
             origin.revision, before.revision
         ),
         false => {
-            format!("the copy is of the store {}, and the store here was {}", origin.store, before.store)
+            format!("the copy is of the store {}, and the replaced store was {}", origin.store, before.store)
         }
     };
     Some(format!(
-        "{whose}. Revocations, deletions, disabling and removals of rights (also by NoAccess) that were made here after {} are not in the copy. \
-         Earlier ones are in the copy only if they were made before one store was copied from the other. Changes that are not in the copy have no \
-         effect any more, so make them again. The log of the server lists them in its lines with \"event\":\"change\"",
+        "{whose}. Revocations, deletions, disabling and removals of rights (also by NoAccess) that were made in the replaced store after {} are not \
+         in the copy. Earlier changes of these kinds are in the copy only if they were made before one store was copied from the other. Changes that \
+         are not in the copy have no effect any more, so make them again. To find these changes, see the lines with \"event\":\"change\" in the log \
+         of the server",
         output::time(origin.unix_seconds)
     ))
 }
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_copy_of_another_store_is_not_said_to_have_all_revocations_of_this_one() {
-        const OF_BOTH: &str = "that were made here after 1970-01-01T00:00:10Z are not in the copy";
+        const OF_BOTH: &str =
+            "that were made in the replaced store after 1970-01-01T00:00:10Z are not in the copy";
         assert_eq!(said(here(1, 5), (1, 5)), None);
         assert_eq!(said(Before::Nothing, (2, 5)), None);
         let older = said(here(1, 7), (1, 5)).unwrap();
@@ -158,11 +160,11 @@ mod tests {
             older.starts_with("the 2 changes after revision 5 are undone: ") && !older.contains(OF_BOTH),
             "{older}"
         );
-        // Another installation, whose revisions are later.
+        // A copy of another installation, with a later revision.
         let other = said(here(1, 5), (2, 50)).unwrap();
         assert!(other.starts_with("the copy is of the store ") && other.contains(OF_BOTH), "{other}");
         assert!(!other.contains("are undone"), "{other}");
-        // A backup from before an earlier restore, or of another installation whose revisions are earlier.
+        // A backup from before an earlier restore, or a copy of another installation with an earlier revision.
         let both = said(here(1, 7), (2, 6)).unwrap();
         assert!(
             both.starts_with("the change after revision 6 is undone: ") && both.contains(OF_BOTH),

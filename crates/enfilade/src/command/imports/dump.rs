@@ -33,7 +33,7 @@ impl Table {
         self.rows.iter().filter_map(pair).collect()
     }
 
-    /// Refuses a table that lacks a needed column: for example, a record without its expiry would be valid for ever. Also refuses two rows with the
+    /// Refuses a table without a needed column: for example, a record without its expiry would be valid for ever. Also refuses two rows with the
     /// same key, because one row would replace the other.
     fn check(&self, described: &Described) -> anyhow::Result<()> {
         let Described { name, columns, keys } = described;
@@ -184,7 +184,7 @@ fn read(text: &str) -> anyhow::Result<Dump> {
     understood(text).map_err(|why| {
         anyhow!(
             "{why}; make the dump again, on the database server of Keystone: `mysqldump keystone {}` (MySQL, MariaDB; also named `mariadb-dump`) or \
-             `sqlite3 keystone.db .dump` (SQLite); a dump of PostgreSQL cannot be read: import without --passwords",
+             `sqlite3 keystone.db .dump` (SQLite); a dump of PostgreSQL cannot be read, so with PostgreSQL import without --passwords",
             names_of_tables()
         )
     })
@@ -242,7 +242,7 @@ fn tables(text: &str) -> anyhow::Result<HashMap<&str, Table>> {
             let table = Table { columns: columns(&mut reader)?, rows: Vec::new() };
             if tables.insert(name, table).is_some() {
                 bail!(here.wrong(&format!(
-                    "each table once, but `{name}` is here again: dump only the database of Keystone"
+                    "each table once, but `{name}` comes a second time: dump only the database of Keystone"
                 )));
             }
         } else {

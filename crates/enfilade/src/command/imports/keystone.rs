@@ -41,7 +41,7 @@ pub(super) struct Terms<'a> {
     pub(super) passwords: Option<&'a Path>,
     /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
-    /// Whether to import records again that were deleted here after an earlier import.
+    /// Whether to import records again that were deleted on this server after an earlier import.
     pub(super) restore_deleted: bool,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// Refuses an import if one of its records has the same name as a record here, but another id.
+/// Refuses an import if one of its records has the same name as a record of this server, but another id.
 fn refuse_taken(home: &Home, things: &[CloudRecord], restore_deleted: bool) -> anyhow::Result<()> {
     let taken = taken_names(home.source(), things, restore_deleted)?;
     let names: Vec<&str> = taken.iter().map(String::as_str).collect();
@@ -102,7 +102,7 @@ fn refuse_taken(home: &Home, things: &[CloudRecord], restore_deleted: bool) -> a
     Ok(())
 }
 
-/// A note if the source has records in a domain `local`. They are left out, because this server has a domain `local` of its own.
+/// A note if the source has records in a domain `local`. They are left out, because this server has another domain `local`.
 fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<String> {
     let local = things.iter().find_map(|thing| match thing {
         CloudRecord::Domain(id, row)
@@ -122,8 +122,8 @@ fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<Str
     let count = things.iter().filter(is_in_it).count();
     (count > 0).then(|| {
         format!(
-            "The domain `local` of the source was left out with {} in it, because this server has a domain `local` of its own. To import them, \
-             rename the domain of the source first, and import again.",
+            "The domain `local` of the source was left out with {} in it, because this server has another domain `local`. To import the records, \
+             rename the domain in the source, and import again.",
             counted(count, "user, group, project or role", "users, groups, projects and roles")
         )
     })
@@ -261,7 +261,7 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
 }
 
 /// Gives the users or groups of all domains to `take`. If domains have directories of their own, Keystone lists only one domain at a time. A domain
-/// whose directory does not answer does not stop the import: the report names the domain.
+/// whose directory does not answer does not stop the import: the report contains the domain.
 async fn of_domains(
     api: &mut Api,
     asked: &mut Asked,
@@ -384,9 +384,9 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// Why the password or secret of the login method `method` is not imported; `None` if nothing is against it. The reason is that the user's rules need
-/// further methods that this server does not have, so that here the rules would accept `method` alone. `then` says what the operator does after a
-/// change of the rules.
+/// Why the password or secret of the login method `method` is not imported; `None` if the import is possible. The reason is that the user's rules
+/// need further methods that this server does not have, so that on this server the rules would accept `method` alone. `then` says what the operator
+/// does after a change of the rules.
 fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let rules = rules(user);
     let is_alone = [method.to_owned()];
@@ -402,8 +402,8 @@ fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     // An access token is accepted together with a receipt, which proves the method `password`.
     let example = if method == "oauth1" { "password,oauth1".to_owned() } else { format!("{method},totp") };
     Some(format!(
-        "the rules of the user for multi-factor authentication name methods that this server does not have ({}), so `{method}` alone would be enough \
-         here: change the rules, for example to `{example}`, then {then}",
+        "the rules of the user for multi-factor authentication contain methods that this server does not have ({}), so `{method}` alone would be \
+         enough on this server: change the rules, for example to `{example}`, then {then}",
         some(&unknown)
     ))
 }

@@ -55,7 +55,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     let passwd = |name: &str| command(&format!("user passwd {}", output::word(name)));
     let root = Userid::root_pam().to_string();
     let without = report.names("user", |item| item.differs.is_some());
-    // If the password of a user was taken away here on purpose, no step is needed.
+    // If an operator took the password of a user away on this server, no step is needed.
     let passwords = |is_so: fn(&Imported) -> bool| report.names("password", is_so);
     let taken_away = passwords(Imported::was_taken_away);
     let left_out =
@@ -75,8 +75,8 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
             some(&factors)
         );
         let mut commands = vec![passwd(first)];
-        // If records here may be others than those of the source, this command is not proposed: it would give them the passwords, roles and tokens of
-        // the source.
+        // If records of this server may differ from those of the same name in the source, this command is not proposed: it would give them the
+        // passwords, roles and tokens of the source.
         if !report.has_doubts() && !passwords(Imported::needs_second_factor).is_empty() {
             why.push_str(", or import their old passwords, which are then enough without a second factor");
             let all = format!("import proxmox {directory} --without-second-factor --same-source");
@@ -95,7 +95,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     let roles = report.names("roles", |item| item.left_out.is_some() && !item.exists_here());
     if !roles.is_empty() {
         let why = format!(
-            "{}: {}; the table shows the reason; to assign the roles on this server",
+            "{}: {}. The table shows the reason. To assign the roles on this server",
             counted(roles.len(), "entry with roles was left out", "entries with roles were left out"),
             some(&roles)
         );
@@ -103,8 +103,8 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     }
     let open = writable_chunk_stores(home.source())?;
     if !open.is_empty() {
-        let why = "the datastores below are chunk stores of Proxmox Backup Server and writable here: a client with a write role can damage their \
-                   backups; make them read-only as long as a Proxmox Backup Server uses them";
+        let why = "the datastores below are chunk stores of Proxmox Backup Server, and writable on this server: a client with a write role can \
+                   damage their backups; make them read-only as long as a Proxmox Backup Server uses them";
         let shut = |name: &_| command(&format!("datastore maintenance {name} read-only"));
         next.push(Step { why: why.to_owned(), commands: open.iter().take(5).map(shut).collect() });
     }

@@ -141,7 +141,7 @@ impl Report {
         found.map(|item| item.name.as_str()).collect()
     }
 
-    /// Whether users, tokens or datastores existed here before the import. They may be others than those with the same names in the source.
+    /// Whether users, tokens or datastores existed here before the import. They may differ from those with the same names in the source.
     pub(super) fn has_doubts(&self) -> bool {
         let kinds = ["user", "token", "datastore"];
         self.items.iter().any(|item| kinds.contains(&item.kind) && item.exists_here())

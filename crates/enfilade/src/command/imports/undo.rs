@@ -58,7 +58,7 @@ mod tests {
     use enfilade_facts::vocabulary::DomainId;
     use enfilade_facts::{AuditRecord, Change, Source as _};
 
-    /// Makes what an import makes first: keys, and a store with one change.
+    /// Makes what an import makes before it imports records: keys, and a store with one change.
     fn create(data: &Path) -> Revision {
         std::fs::create_dir_all(data.join("keys")).unwrap();
         let store = Lmdb::open(&data.join(FACTS)).unwrap();

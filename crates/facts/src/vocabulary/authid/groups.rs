@@ -119,7 +119,7 @@ impl fmt::Display for NameInDomain {
     }
 }
 
-/// The grantee of a line of `acl.cfg`: a user, a token, or with `@` in front all members of a group of the realm `local`.
+/// The grantee of a line of `acl.cfg`: a user, a token, or all members of a group of the realm `local`. A group is written with `@` in front.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ugid {
     /// A user or token.

@@ -1,4 +1,4 @@
-//! Makes the assignments in the facts follow `acl.cfg`.
+//! Changes the assignments in the facts to match `acl.cfg`.
 
 use super::draft::Draft;
 use crate::files::acl_cfg::{AclCfg, Roles, root_pam};
@@ -45,7 +45,7 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
             continue;
         }
         let reason =
-            "its line is missing; correct the other errors of the file, before this counts as a deletion";
+            "its line is missing; the assignment is removed after the other errors of the file are corrected";
         let means = mark(draft, entry, Some(before), (0, reason));
         draft.problem(FILE, format!("{} on {}: {reason}; {means}", entry.1, entry.0));
     }

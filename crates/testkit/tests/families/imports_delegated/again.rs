@@ -1,4 +1,4 @@
-//! Imports that are repeated: what was deleted or lost its secret here stays so.
+//! Repeated imports: a record that was deleted on this server stays deleted, and a secret that was removed on this server stays removed.
 
 use super::*;
 use crate::imports::import_with;

@@ -22,7 +22,7 @@ pub(super) async fn blobs(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()
         match blob(&row).map(|(id, blob)| (id, enfilade_keystone::with_key(blob))) {
             Some((id, Ok(blob))) => asked.things.push(CloudRecord::Blob(id, Box::new(blob))),
             Some((_, Err(why))) => asked.left.push(Imported::left(kind, called, why.to_string())),
-            // The report names the record only by its ids, never with its secret.
+            // The report identifies the record only by its ids, and never contains its secret.
             None => asked.each(kind, &[json!({ "id": called, "user_id": row.get("user_id") })], |_| None),
         }
     }
@@ -31,7 +31,7 @@ pub(super) async fn blobs(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()
 
 fn blob(row: &Value) -> Option<(BlobId, Blob)> {
     let (kind, blob, said) = (text(row, "type")?, text(row, "blob")?, text(row, "id")?);
-    // In Keystone, an id has half as many digits as here, except the id of an EC2 key.
+    // In Keystone, an id has half as many digits as on this server, except the id of an EC2 key.
     let id_here = said.parse().or_else(|_| format!("{said}{said}").parse()).ok()?;
     let project = term(row, "project_id", |project| project.as_str()?.parse().ok())?;
     Some((id_here, Blob { user: id(row, "user_id")?, project, kind, blob, ec2: None }))

@@ -66,7 +66,7 @@ pub(super) fn steps(
     let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
     let why = format!(
         "tokens that Keystone issued stay valid only if this server has the keys of Keystone: copy /etc/keystone/fernet-keys of the server of \
-         Keystone to `{}` while no server runs here{now}, then check the keys",
+         Keystone to `{}` while no server uses this data directory{now}, then check the keys",
         home.fernet_keys().directory().display()
     );
     let commands = vec![command("keys check")];
@@ -81,7 +81,7 @@ fn of_directories(things: &[CloudRecord]) -> String {
     match things.iter().filter(is_of_directory).count() {
         0 => String::new(),
         count => format!(
-            "; {} of LDAP directories or identity providers: set their passwords here, because no dump contains them",
+            "; {} of LDAP directories or identity providers: set their passwords on this server, because no dump contains the passwords",
             counted(count, "of the source's users is", "of the source's users are")
         ),
     }
