@@ -50,7 +50,10 @@ fn without_a_script_it_is_listed_and_downloaded() {
     assert_eq!((status, &told["granted"]), (200, &json!(false)));
     assert!(told["walk"].to_string().contains("allow authenticated read"), "{told}");
     let says = |told: &Value| told["says"].as_str().unwrap().to_owned();
-    assert!(says(&told).starts_with("Your role includes this right, but the access control list (ACL)"), "{told}");
+    assert!(
+        says(&told).starts_with("Your role includes this right, but the access control list (ACL)"),
+        "{told}"
+    );
     // The name of the visitor's own group replaces its SID; a user who is not in the group does not learn the name.
     server.cli(&["group", "add", "family"]);
     server.cli(&[

@@ -90,7 +90,9 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyCh
             }
             _ => {
                 if changes.len() as u64 >= limits.xml_properties {
-                    return Err(RequestError::Xml("the body has too many properties (limit `xml_properties`)"));
+                    return Err(RequestError::Xml(
+                        "the body has too many properties (limit `xml_properties`)",
+                    ));
                 }
                 let own = language_of(&element);
                 let Name { namespace, local } = element.name.clone();

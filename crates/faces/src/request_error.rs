@@ -82,7 +82,9 @@ pub enum RequestError {
     #[error("this connection was opened for another host: open a new connection for this host")]
     Misdirected,
     /// The destination is on another server, or in another datastore.
-    #[error("the destination is on another server or in another datastore: let the client read the source and write the destination")]
+    #[error(
+        "the destination is on another server or in another datastore: let the client read the source and write the destination"
+    )]
     Elsewhere,
     /// The content does not match the digest in the request.
     #[error("the content does not match its digest: send it again")]

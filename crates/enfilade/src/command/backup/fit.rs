@@ -124,7 +124,8 @@ fn certificates(new: &Path, config: &Config) -> Vec<String> {
     }
     if !directory.exists() {
         return vec![
-            "there are no certificates: the first start of the server makes a certificate for localhost".into(),
+            "there are no certificates: the first start of the server makes a certificate for localhost"
+                .into(),
         ];
     }
     let look = || {
@@ -150,14 +151,17 @@ pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
     let before = std::fs::read(old.join(CERTIFICATE)).ok()?;
     let is_same = std::fs::read(data.join(CERTIFICATE)).is_ok_and(|now| now == before);
     (!is_same).then(|| {
-        let path = data.join(CERTIFICATE);
-        let now = if path.exists() { "another local CA" } else { "no local CA" };
+        let old = old.join(CERTIFICATE);
+        let (now, step) = if data.join(CERTIFICATE).exists() {
+            let show = format!("enfilade --data '{}' certs ca --show", data.display());
+            ("another local CA", format!("Give these clients the new CA certificate (`{show}`), or copy"))
+        } else {
+            ("no local CA", "Copy".to_owned())
+        };
         format!(
             "the old data directory had a local CA, and the backup has {now}: clients that trust the old CA refuse certificates that the old \
-             CA did not issue. Give these clients the new CA certificate (`enfilade --data '{}' certs ca --show`), or copy `{}` and its key from the \
-             old data directory",
-            data.display(),
-            old.join(CERTIFICATE).display()
+             CA did not issue. {step} `{}` and its key from the old data directory",
+            old.display()
         )
     })
 }

@@ -34,8 +34,7 @@ pub(super) fn decoded(part: &str) -> Option<String> {
 }
 
 /// Why an encoded spelling is refused.
-pub(super) const ENCODED: &str =
-    "expected only letters, digits, `-`, `_`, `.` and percent-encoded bytes, because `@%` marks a percent-encoded name";
+pub(super) const ENCODED: &str = "expected only letters, digits, `-`, `_`, `.` and percent-encoded bytes, because `@%` marks a percent-encoded name";
 
 /// The ASCII word for a text that a client sent as an id. It never contains `@` or `!`, so it is not the word of an authid.
 pub fn word_of_id(text: &str) -> Word {
