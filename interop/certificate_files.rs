@@ -218,7 +218,10 @@ fn a_name_that_no_certificate_has_and_an_empty_place_are_errors() {
     std::fs::write(place.join("list"), "# nothing\n").unwrap();
     let toml = place.join("data/enfilade.toml");
     std::fs::write(&toml, "[tls]\ncrt_list = '../list'\n").unwrap();
-    fails(&["certs", "check"], &["there is no certificate in crt-list `", "add a line with its path"]);
+    fails(
+        &["certs", "check"],
+        &["there is no certificate in crt-list `", "add a line with the path of this file"],
+    );
     // A line with names of its own answers by them, not by the names of its certificate.
     std::fs::write(place.join("list"), "data/tls/localhost.pem *.box.example !no.box.example\n").unwrap();
     let mut shown = Command::new(BINARY);

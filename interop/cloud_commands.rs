@@ -231,7 +231,7 @@ fn an_endpoint_that_leads_to_a_port_without_a_server_is_told() {
         let log = server.log();
         log.contains(
             "gives clients https://127.0.0.1:1/v3 for the identity service, but this server listens on",
-        ) && log.contains("logins work, but every later call fails")
+        ) && log.contains("A login at this server works, but every later call fails")
     });
     // An address of another machine is not judged, and the right port is well.
     for url in ["https://cloud.example:1/v3".to_owned(), server.url("/v3")] {

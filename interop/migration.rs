@@ -338,7 +338,7 @@ fn the_printed_request_works_and_names_who_may_make_it() {
     // While a server runs, the report does not say to start one.
     let (why, line) = try_it(&server.cli(&["import", "proxmox", from]));
     assert!(
-        why.contains("the server that runs here")
+        why.contains("the running server")
             && line.contains(&format!("https://{}/dav/plain/", server.address)),
         "{why} {line}"
     );

@@ -77,7 +77,7 @@ impl KeyRing {
         self.receipts.as_deref()
     }
 
-    /// The number of the key that signs.
+    /// The number of the primary key, which signs new tokens.
     pub fn primary(&self) -> Option<u32> {
         self.keys.first().map(|key| key.index)
     }

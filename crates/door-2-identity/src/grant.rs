@@ -21,7 +21,7 @@ use std::iter;
 use std::sync::Arc;
 
 /// The verdict on a proven credential. If the credential is a password and the user needs further methods, the verdict is unfinished. The user's
-/// rules for multi-factor authentication do not concern API tokens.
+/// rules for multi-factor authentication are checked here only for passwords, not for API tokens.
 pub(crate) fn grant(
     view: &View<'_>,
     now: Clocks,

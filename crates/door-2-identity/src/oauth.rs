@@ -170,7 +170,7 @@ pub(crate) fn judge(
         audit: Audit { own, chain: None },
     };
     let (account, mut session) = judge_claim(view, now, &claim, revocations)?;
-    // As in Keystone, the user's rules for multi-factor authentication concern the login of a consumer, too.
+    // As in Keystone, the user's rules for multi-factor authentication also apply when a consumer gets a session of the user.
     mfa::check(view, &account.authid, claim.user, claim.methods)?;
     let last_second = account.last_second().min(session.lent_until());
     session.claim.expires_at = claim.expires_at.min(last_second.saturating_add(1));

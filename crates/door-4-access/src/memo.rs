@@ -170,7 +170,7 @@ impl AccessMemo {
         Ok(sights)
     }
 
-    /// Remembers which ACLs objects have in their present states.
+    /// Remembers the id of the ACL of each object, with the present state of the object as the key (docs/internals.md says what a state is).
     pub(crate) fn remember_acls(&self, read: &[(&Subject, AclId)]) {
         let mut states = States::new(self.states.key("acl of"));
         let each = read.iter().filter_map(|(subject, id)| Some((states.each(subject)?, *id)));

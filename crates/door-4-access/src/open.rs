@@ -223,7 +223,7 @@ impl AccessCheck<'_> {
         self.granted_by(&roles, path, target)
     }
 
-    /// Everything granted on a target to a principal with these roles on it.
+    /// All rights on a target of a principal that has these roles on the target.
     pub(crate) fn granted_by(
         &self,
         roles: &Resolved,

@@ -17,7 +17,8 @@ const ENDS_MAX: usize = 1_000;
 /// The objects to which ways lead from a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// The paths on which roles let the principal in, in the order of the paths. A path below another of these paths is left out.
+    /// The paths on which roles let the principal in, in the order of the paths. If one of these paths is below another one, only the upper path is
+    /// in the list.
     pub ends: Vec<StorePath>,
     /// Whether there are more such paths below the directory, which `ends` does not contain.
     pub is_cut: bool,

@@ -115,7 +115,9 @@ fn bind(directory: &Path, group: Option<u32>) -> io::Result<UnixListener> {
         directory::share_file(&path, group)?;
         return Ok(listener);
     }
-    Err(io::Error::other(format!("{PROCESSES_MAX} servers already listen in this directory")))
+    Err(io::Error::other(format!(
+        "{PROCESSES_MAX} servers already have a socket in this directory, which is the maximum"
+    )))
 }
 
 /// A path of a socket through `/proc/self/fd`. It is short enough for a socket address even if the path of the directory is long.

@@ -48,7 +48,7 @@ pub(super) fn named(call: &Call) -> Result<Option<Record<Domain>>, ApiError> {
     })
 }
 
-/// As in Keystone, such a project is in no domain. So readers and managers of the domain do not see it.
+/// As in Keystone, such a project is in no domain. So users with the role `reader` or `manager` on the domain do not see it.
 pub(super) fn show(call: &mut Call, domain: Record<Domain>) -> Outcome {
     call.allow(&About::default())?;
     Ok(answer(call, StatusCode::OK, domain))

@@ -99,8 +99,10 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyCh
                 let (namespace, name) = (namespace.as_deref().unwrap_or_default().to_owned(), local);
                 let change = match is_set {
                     Some(true) => {
-                        let value =
-                            pieces.inner_xml(room, "the properties are together longer than 64 KiB")?;
+                        let value = pieces.inner_xml(
+                            room,
+                            "the values of the properties are longer than 64 KiB in total",
+                        )?;
                         room -= value.len();
                         let language = own.or_else(|| language.iter().flatten().next_back().cloned());
                         PropertyChange::Set(Property { namespace, name, language, value })

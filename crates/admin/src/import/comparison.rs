@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The maximum number of records in the text.
 const NAMED_MAX: usize = 10;
 
-/// The property of a datastore that takes rights away.
+/// The only property of a datastore that takes rights away from users.
 const MAINTENANCE: &str = "maintenance-mode";
 /// The properties of a datastore that have an effect on this server.
 const PROPERTIES: [&str; 3] = ["path", "backing-device", MAINTENANCE];

@@ -71,7 +71,7 @@ pub(super) fn judged(
             let needs_login = way.kind == WayKind::TrustFromAnother && !has_session(&way.user, sessions);
             let why_not = match way.check(view, now, &context) {
                 Ok(()) if needs_login && check_secret(view, now, way.user, None).is_err() => {
-                    Some("to use a trust, the user needs a working password, or a session from a login without a lent credential".to_owned())
+                    Some("to use a trust, the trustee needs a working password, or a session from a login in person (without an application credential, trust or other lent credential)".to_owned())
                 }
                 Ok(()) => None,
                 Err(Refusal::Facts(why)) => return Err(why.into()),

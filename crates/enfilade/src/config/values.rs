@@ -308,7 +308,7 @@ impl From<Expression> for String {
     }
 }
 
-/// Public keys that backups are encrypted for, as a list, or in one string with `,` between them.
+/// Public keys that backups are encrypted for, as a list, or in one string, separated by commas or spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Spelled<String>", into = "String")]
 pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
@@ -381,7 +381,7 @@ impl From<TransportSecurity> for String {
 #[serde(try_from = "Spelled<PathBuf>", into = "Vec<PathBuf>")]
 pub(crate) struct Roots(pub(crate) Vec<PathBuf>);
 
-/// Host names and IP addresses, as a list, or in one string with `,` between them.
+/// Host names and IP addresses, as a list, or in one string, separated by commas or spaces.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Spelled<String>", into = "Vec<String>")]
 pub(crate) struct Names(pub(crate) Vec<String>);
@@ -406,7 +406,7 @@ impl From<Names> for Vec<String> {
     }
 }
 
-/// Host names that a public authority can validate, as a list, or in one string with `,` between them.
+/// Host names that a public authority can validate, as a list, or in one string, separated by commas or spaces.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Spelled<String>", into = "Vec<String>")]
 pub(crate) struct PublicNames(pub(crate) Vec<String>);

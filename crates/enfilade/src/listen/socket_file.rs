@@ -62,7 +62,9 @@ pub(super) async fn bind(path: &Path) -> io::Result<(SocketFile, UnixListener)> 
 async fn turn(directory: &Path) -> io::Result<File> {
     let opened = File::open(directory).map_err(|why| {
         let advice = match why.kind() {
-            ErrorKind::NotFound => "; systemd creates it with `RuntimeDirectory=enfilade` in the unit",
+            ErrorKind::NotFound => {
+                "; systemd creates the directory if the unit has `RuntimeDirectory=enfilade`"
+            }
             _ => "",
         };
         Error::new(

@@ -120,7 +120,7 @@ pub const ENDINGS: [(&str, &str, &str); 29] = [
     ),
     (
         "a token is revoked (`revoke session`)",
-        "the session of the token; `--chain` ends all sessions of the login; in the API, a DELETE of the first token of a login also ends the sessions of all later tokens of the login, unless the request has `cascade=false`",
+        "the session of the token. With `--chain`: all sessions of the login. In the API, a DELETE of the first token of a login also ends the sessions of the tokens that were later issued in exchange for it, unless the request has `cascade=false`",
         "the same",
     ),
     (

@@ -185,8 +185,8 @@ fn archive_to<W: Write>(
     Ok(to)
 }
 
-/// Writes a backup as a directory, and reads it again. Returns the sum of the lengths of its files in bytes. The directory must not exist. The new
-/// directory gets its final name when all its files are complete.
+/// Writes a backup as a directory, then reads the directory again to verify the backup. Returns the sum of the lengths of its files in bytes. The
+/// directory must not exist. The new directory gets its final name when all its files are complete.
 ///
 /// # Errors
 /// [`BackupError`]. After an error, no new directory is left.

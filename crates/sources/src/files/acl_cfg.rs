@@ -1,10 +1,10 @@
 //! `acl.cfg`: roles on paths, one line each:
 //!
 //! ```text
-//! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, with commas>:<roles, with commas>
+//! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, separated by commas>:<roles, separated by commas>
 //! ```
-//! The file has no comments. Proxmox rejects the whole file if a line is malformed. This parser rejects only the assignments to the users and groups
-//! in the malformed line.
+//! Comments are not possible in this file. Proxmox rejects the whole file if a line is malformed. This parser rejects only the assignments to the
+//! users and groups in the malformed line.
 
 use super::section_config::LineError;
 use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid, excerpt};

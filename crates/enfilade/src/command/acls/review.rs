@@ -147,7 +147,7 @@ pub(super) fn changes(before: &Path, after: &Path, json: bool) -> anyhow::Result
         }
     }
     if !json {
-        output::note(&format!("{gained} gained, {lost} lost, {other} changed"));
+        output::note(&format!("access: {gained} gained, {lost} lost, {other} changed"));
     }
     Ok(())
 }
