@@ -151,7 +151,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         !output.status.success()
-            && said.contains("broken:2: `sigalgs`")
+            && said.contains("broken:2: this server does not support `sigalgs`")
             && said.contains("broken:3: `nonsense`"),
         "{said}"
     );
