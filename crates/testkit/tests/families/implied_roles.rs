@@ -47,7 +47,7 @@ async fn implied_roles() {
         ("admin", "PUT", implies("local", "help"), none(), 201, &[]),
         ("admin", "PUT", implies("admins", "help"), none(), 201, &[]),
         // An implied role does not get the name `admin` either.
-        ("admin", "PATCH", "/v3/roles/<local>", json!({ "role": { "name": "admin" } }), 403, &["far-one implies it"]),
+        ("admin", "PATCH", "/v3/roles/<local>", json!({ "role": { "name": "admin" } }), 403, &["far-one implies this role"]),
         ("admin", "PATCH", "/v3/roles/<far-one>", json!({ "role": { "name": "admin" } }), 200, &[]),
         ("admin", "PUT", implies("local", "far-one"), none(), 403, &["admin"]),
         ("admin", "DELETE", one, none(), 204, &[]),

@@ -197,7 +197,7 @@ fn trusts_are_imported_once_as_far_as_they_could_be_created_here() {
         (trust(24, |trust| trust.parent = Some(id(11))), Some("fewer redelegations")),
         (
             trust(25, |trust| (trust.parent, trust.roles) = (Some(id(12)), vec![WASHER])),
-            Some("no further roles"),
+            Some("no additional roles"),
         ),
     ];
     imported(&house, &rows);
