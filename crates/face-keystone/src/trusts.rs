@@ -12,7 +12,7 @@ use enfilade_passage::{About, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// The trust in the path, if the caller may see it. For an absent trust, the rule is checked as if the trust were the caller's, because the caller
+/// The trust with the id in the URL, if the caller may see it. For an absent trust, the rule is checked as if the trust were the caller's, because the caller
 /// may have deleted it. So only a session that could see no trust at all is refused.
 fn seen(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
     let id = call.parameter(0).parse::<TrustId>().ok();

@@ -13,7 +13,7 @@ pub(super) async fn blocking<R: Send + 'static>(
     blocking_failure(share, move || Ok(work()?)).await
 }
 
-/// As [`blocking`], for work that may also find an error of the request.
+/// As [`blocking`], but the work can also fail because the request itself is invalid (`Failure::Request`).
 pub(super) async fn blocking_failure<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,

@@ -41,7 +41,8 @@ impl StorePath {
         Self::default()
     }
 
-    /// The path for the percent-encoded rest of a URL's path. One trailing slash is allowed, as in the URLs of collections.
+    /// Decodes the percent-encoded part of a URL path that follows the name of the datastore. One trailing slash is allowed, as in the URLs of
+    /// collections.
     ///
     /// # Errors
     /// [`PathRefused`] for a text that is no valid path.

@@ -32,7 +32,7 @@ pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
     }
 }
 
-/// The number of changes without a line in the log. Revisions whose entries are not in the store, such as those before a backup was made, are not
+/// The number of changes that no server has written to the audit log yet. Revisions whose entries are not in the store, such as those before a backup was made, are not
 /// counted: no server writes them.
 fn waiting(lmdb: &Lmdb) -> Result<usize, SourceError> {
     let shipped = lmdb.status().shipped;
