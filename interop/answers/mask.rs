@@ -160,7 +160,11 @@ impl Masks {
         match rule.kind {
             Kind::Kept => value.to_owned(),
             Kind::Each => format!("<{}>", rule.name),
-            Kind::Minutes => format!("<{} minutes>", value.parse::<u64>().unwrap_or(0).div_ceil(60)),
+            // One second more counts as the same minute: the second may change while the server answers.
+            Kind::Minutes => {
+                let seconds = value.parse::<u64>().unwrap_or(0);
+                format!("<{} minutes>", seconds.saturating_sub(1).div_ceil(60).max(seconds.min(1)))
+            }
             Kind::Moment(form) => {
                 let time = seconds(value, form).unwrap_or_else(|| panic!("`{value}` is no time"));
                 let ahead = time - context.now;
