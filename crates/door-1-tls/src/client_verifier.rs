@@ -46,7 +46,7 @@ pub(crate) fn verifier(
             .map_err(|why| format!("the `crl-file` cannot be read: {}", pem_fault(&why)))?;
     let has_crls = !crls.is_empty();
     if revoked.is_some() && !has_crls {
-        return Err("the `crl-file` contains no revocation list in PEM form (`BEGIN X509 CRL`), so it revokes no certificate: install the list of the authority".into());
+        return Err("the `crl-file` contains no revocation list in PEM form (`BEGIN X509 CRL`), so it cannot be used: install the list of the authority (convert a DER file with `openssl crl -inform DER`)".into());
     }
     let trusted: Vec<_> =
         [named, silent].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem).flatten()).collect();

@@ -155,7 +155,7 @@ pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result
             io::retry_on_intr(|| fchown(node.fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))));
         given.map_err(|errno| {
             let why = format!(
-                "the owner and group of the new file or directory cannot be set to {uid}:{gid}: {errno}. Its NFSv4 ACL refers to this owner and group; give the process CAP_CHOWN"
+                "the owner and group of the new file or directory cannot be set to {uid}:{gid}: {errno}. Its NFSv4 ACL refers to this owner and group. If the operation is not permitted, give the process CAP_CHOWN"
             );
             Refusal::AclNotWritable { what: node.label(), why }
         })?;

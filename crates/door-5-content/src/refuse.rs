@@ -167,7 +167,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read the resource again and repeat the request"),
     RefusalRow::new("CT10", Fault::Source, "a bug of the server: the permit does not cover the operation", "report the bug, with the line of the log"),
     RefusalRow::new("CT11", Fault::Client, "the name is a link, a mount, a pipe, a socket or a device; these are never served", "replace the entry with a file or directory, or create a separate datastore for the mount"),
-    RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written", "the log contains the reason; the file system must support extended attributes"),
+    RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written", "the log contains the reason: for example, the file system has no extended attributes, or the server does not have a necessary capability"),
     RefusalRow::new("CT13", Fault::Client, "the name is too long for the file system", "choose a shorter name"),
     RefusalRow::new("CT14", Fault::Client, "the root of a datastore cannot be created, replaced or deleted", "use a path below the root"),
     RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer contains the reason; choose another name"),

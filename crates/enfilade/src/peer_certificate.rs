@@ -25,8 +25,8 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         ),
         CertificateError::BadEncoding => Some("the certificate of the server cannot be parsed"),
         CertificateError::BadSignature => Some(
-            "the certificate of the server names the trusted CA as its issuer, but was not signed with the key of that CA: install the \
-             current certificate of the CA on this machine",
+            "the certificate of the server names the trusted CA as its issuer, but was not signed with the key of that CA. If the CA \
+             has a new key, install its current certificate from a source that you trust; otherwise this may not be the right server",
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Some(
             "the certificate of the server is not for servers: its extended key usage lacks TLS server authentication (`serverAuth`)",

@@ -327,7 +327,7 @@ impl House {
         };
         (!ends.is_empty()).then(|| {
             format!(
-                "a listing of this directory shows only the names that lead to paths with a role ({}{more}); a path that does not exist, or that its ACL hides, adds no name to the listing",
+                "a listing of this directory shows only the names that lead to paths with a role ({}{more}); if such a path does not exist, or an ACL hides it, its name is missing",
                 shown.join(", ")
             )
         })

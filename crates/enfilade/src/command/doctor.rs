@@ -146,7 +146,11 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
             warning(what, format!("{state}; its renewal failed at {}: {why}", output::time(at)))
         }
         (None, Some(until)) if until <= clock::now().unix_seconds => {
-            error(what, format!("{state}, so it has expired: start the server, which renews the certificate"))
+            let expired = format!("the certificate for {names} expired at {}", output::time(until));
+            error(
+                what,
+                format!("{expired}: start the server if it is not running; it renews the certificate"),
+            )
         }
         (Some((at, why)), _) => {
             error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))

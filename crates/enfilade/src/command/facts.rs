@@ -124,7 +124,7 @@ fn run_check(lmdb: &Lmdb, was_refused: bool, json: bool) -> anyhow::Result<ExitC
         output::line(advice);
         if was_refused {
             output::line(
-                "no page of the store is damaged. Servers and commands refused the store after a fault, and can open it again now",
+                "the store was refused after a fault. No page of the store is damaged, so servers and commands can open the store again now",
             );
         }
     }

@@ -80,9 +80,7 @@ pub(super) fn invalid(why: String) -> Error {
 
 fn known(group: &str, option: &str) -> Result<&'static Known, Error> {
     let found = KNOWN.iter().find(|(of, name, _)| (*of, *name) == (group, option));
-    found.ok_or_else(|| {
-        invalid(format!("the option {option} in group {group} is not supported for single domains"))
-    })
+    found.ok_or_else(|| invalid(format!("the option {option} in group {group} cannot be set for one domain")))
 }
 
 impl Part {
@@ -96,7 +94,7 @@ impl Part {
     pub(super) fn check(&self) -> Result<(), Error> {
         let Some(group) = &self.group else { return Ok(()) };
         if !KNOWN.iter().any(|(known, ..)| known == group) {
-            return Err(invalid(format!("the group {group} is not supported for single domains")));
+            return Err(invalid(format!("the group {group} cannot be set for one domain")));
         }
         self.option.as_ref().map_or(Ok(()), |option| known(group, option).map(drop))
     }
@@ -157,7 +155,9 @@ pub(super) fn options(groups: &Map<String, Value>, part: &Part) -> Result<Vec<Co
         for (name, value) in of_group.ok_or_else(expected)? {
             let (_, _, default) = known(group, name)?;
             if !part.contains(group, name) {
-                let why = format!("the path has another group or option than {group}.{name} in the body");
+                let why = format!(
+                    "the body sets {group}.{name}, but the path of the request is for another group or option"
+                );
                 return Err(invalid(why));
             }
             options.push(ConfigOption {

@@ -366,8 +366,9 @@ fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>
         None => open_map(path, terms).map_err(|why| OpenError::heed(path, &why)),
         Some(why) => {
             let mark = place::HIGH_WATER;
-            let why =
-                format!("{why} (and the file `{mark}` with the newest revision of the store is missing)");
+            let why = format!(
+                "{why} (and the file `{mark}`, which contains the number of the newest acknowledged revision, is missing)"
+            );
             Err(OpenError::Damaged { path: path.to_owned(), why })
         }
     }

@@ -61,7 +61,7 @@ impl Taking<'_, '_> {
         let held = self.roles_on(user, project)?;
         Ok(roles.iter().find(|role| !held.contains(role)).map(|role| {
             format!(
-                "{} does not have the role {} on the project of this record in this store, so the user cannot delegate the role",
+                "on this server, {} does not have the role {} on the project of the record, so the user cannot delegate this role",
                 self.called(user),
                 self.called(role)
             )

@@ -106,10 +106,11 @@ fn fernet(new: &Path) -> Option<String> {
     match FernetKeys::new(new.join("keys/fernet")).read() {
         Ok(found) if found.primary().is_some() => None,
         Ok(_) => {
-            Some("there are no Fernet keys, so nobody can get a session: run `enfilade keys init`".into())
+            Some("there are no Fernet keys, so nobody can get a session: copy `keys/` from another backup. Run `enfilade keys init` only if the keys are lost".into())
         }
         Err(why) => Some(format!(
-            "the Fernet keys cannot be read ({why}), so nobody can get a session: run `enfilade keys init`"
+            "the Fernet keys cannot be read ({why}), so nobody can get a session: make `keys/` readable, or copy it from another backup. Run `enfilade keys \
+             init` only if the keys are lost"
         )),
     }
 }
@@ -124,7 +125,7 @@ fn certificates(new: &Path, config: &Config) -> Vec<String> {
     }
     if !directory.exists() {
         return vec![
-            "there are no certificates: the first start of the server makes a certificate for localhost"
+            "the backup has no certificates: the next start of the server makes a certificate for localhost and the names in `[tls] names`"
                 .into(),
         ];
     }
@@ -159,8 +160,8 @@ pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
             ("no local CA", "Copy".to_owned())
         };
         format!(
-            "the old data directory had a local CA, and the backup has {now}: clients that trust the old CA refuse certificates that the old \
-             CA did not issue. {step} `{}` and its key from the old data directory",
+            "the old data directory had a local CA, and the backup has {now}: clients that trust only the old CA refuse certificates that \
+             another CA issued. {step} `{}` and its key into the directory `ca` of the new data directory",
             old.display()
         )
     })

@@ -82,7 +82,7 @@ impl Datastores {
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
-            let reason = "its section is missing; the datastore is deleted after the other errors of the file are corrected";
+            let reason = "its section is missing: to keep the datastore, put the section back; to remove it, correct the other errors of the file";
             let means = mark(draft, name, Some(before), (0, reason));
             draft.problem(FILE, format!("datastore {name}: {reason}; {means}"));
         }

@@ -368,8 +368,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
-        let reason =
-            "its section is missing; the account is deleted after the other errors of the file are corrected";
+        let reason = "its section is missing: to keep the account, put the section back; to delete it, correct the other errors of the file";
         let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));

@@ -81,8 +81,8 @@ fn of_directories(things: &[CloudRecord]) -> String {
     match things.iter().filter(is_of_directory).count() {
         0 => String::new(),
         count => format!(
-            "; {} of LDAP directories or identity providers: set their passwords on this server, because no dump contains the passwords",
-            counted(count, "of the source's users is", "of the source's users are")
+            "; {} from LDAP directories or identity providers: set their passwords on this server, because no dump contains the passwords",
+            counted(count, "of the source's users comes", "of the source's users come")
         ),
     }
 }
