@@ -202,7 +202,7 @@ fn said_of(lack: &Lack, right: AccessMask) -> String {
     let of_administrators = AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER;
     let role = if (right & of_administrators).is_empty() { "DatastorePowerUser" } else { "DatastoreAdmin" };
     match lack {
-        Lack::Acl => "Your role includes this right, but the access control list (ACL) does not grant it to you. Ask the owner or the administrator of this server.".to_owned(),
+        Lack::Acl => "Your role includes this right, but the access control list (ACL) or the mode bits of this file do not grant it to you. Ask the owner or the administrator of this server.".to_owned(),
         Lack::Role(roles) if roles.is_empty() => {
             "You have no role here. Ask the administrator of this server for one.".to_owned()
         }

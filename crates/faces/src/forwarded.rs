@@ -114,7 +114,7 @@ const NO_CLIENT: RequestError = RequestError::Forwarded(
 );
 const TOO_MANY: RequestError = RequestError::Forwarded("a header has more than 64 values");
 const TWO_CLIENTS: RequestError = RequestError::Forwarded(
-    "`Forwarded` and `X-Forwarded-For` name different clients; let the proxy remove the header that it does not set",
+    "`Forwarded` and `X-Forwarded-For` contain different addresses of the client; let the proxy remove the header that it does not set",
 );
 
 /// Reads the hops from the right, up to the first peer that is not a trusted proxy. If several proxies report a scheme or a host, the proxy nearest

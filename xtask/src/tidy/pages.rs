@@ -18,7 +18,7 @@ const INVARIANTS: [&str; 19] = [
     "F1", "F2", "F3", "D1", "D2", "D3", "D4", "D5", "E1", "E2", "E3", "S1", "S2", "S3", "S4", "S5", "S6",
     "S7", "S8",
 ];
-const ARCHITECTURE_LINES_MAX: usize = 300;
+const ARCHITECTURE_LINES_MAX: usize = 250;
 
 pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>) {
     let pages = PAGES.into_iter().chain(WRITTEN.iter().map(|(page, _)| *page));

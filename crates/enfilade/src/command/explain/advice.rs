@@ -150,9 +150,9 @@ impl Asked<'_> {
                  only one project"
             ),
             Remedy::OfProject(_) => format!(
-                "the datastore is bound to the project {project}, and {user} has a role on this project: create an application credential for the \
-                 project (enfilade token create {new} --project {project}), or use a session for the project (to explain a request in such a \
-                 session, add --project {project})"
+                "the datastore is bound to the project {project}, and {user} has a role on this project. Use a session for the project (to explain a \
+                 request in such a session, add --project {project}), or create an application credential for the project: enfilade token create \
+                 {new} --project {project}"
             ),
             Remedy::Binding(_) => {
                 format!(
@@ -174,7 +174,7 @@ impl Asked<'_> {
                 };
                 let commands: Vec<String> = names.iter().map(remove).collect();
                 format!(
-                    "NoAccess overrides all other roles on the path: to remove NoAccess, run {}; then run `enfilade explain` again",
+                    "NoAccess overrides all other roles on the path. Remove NoAccess, then run `enfilade explain` again: {}",
                     commands.join("; ")
                 )
             }
@@ -182,11 +182,11 @@ impl Asked<'_> {
                 let path = RolePath::of(datastore, path);
                 let path = word(path.as_str());
                 let too = if *of_token {
-                    format!("; the owner {user} also needs the right")
+                    format!("the owner {user} also needs the right; ")
                 } else {
                     String::new()
                 };
-                format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{too}")
+                format!("{too}give a role: enfilade role assign --path {path} --auth-id {who} {role}")
             }
             Remedy::Acl(path, missing) => self.about_acl(path, *missing),
         })
@@ -203,25 +203,25 @@ impl Asked<'_> {
                 let lines: String = lines.iter().map(|line| format!(" {}", word(line))).collect();
                 let inherit = match lines.contains("inherit=") {
                     true => {
-                        "; to include files and directories that are created later, add inherit=files,dirs to the first line"
+                        " (with inherit=files,dirs at the end of the first line, also for files and directories that are created later)"
                     }
                     false => "",
                 };
                 format!(
-                    "the role allows the access, but the ACL does not. To add a line to the ACL: enfilade acl set {datastore} {path} \
-                     {entry}{lines}{inherit}"
+                    "the role allows the access, but the ACL does not. To add a line to the ACL{inherit}: enfilade acl set {datastore} {path} \
+                     {entry}{lines}"
                 )
             }
             Some(AclLines { mode, uid, gid, .. }) => format!(
                 "the role allows the access, but there is no ACL, and the mode bits {:o} (owner {uid}, group {gid}) do not allow the access. Change \
-                 the mode bits with chmod, or the owner with chown, or give {user} a uid: enfilade user set {} --uid NUMBER. An ACL also works. It \
-                 replaces the mode bits, so it needs a line for each user who must have access",
+                 the mode bits with chmod, or the owner with chown, or set an ACL; an ACL replaces the mode bits, so it needs a line for each user who \
+                 must have access. Or give {user} a uid: enfilade user set {} --uid NUMBER",
                 mode & 0o7777,
                 word(&user.to_string())
             ),
             None => format!(
-                "the role allows the access, but the ACL does not. To show the ACL: enfilade acl get {datastore} {path}; then set the ACL with the \
-                 line {entry} before the other lines"
+                "the role allows the access, but the ACL does not. Set the ACL with the line {entry} before its other lines (enfilade acl set). To \
+                 show the ACL: enfilade acl get {datastore} {path}"
             ),
         }
     }
