@@ -141,5 +141,5 @@ fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() 
     said(&foreign, &["backup", text(&path("h.tar"))]);
     let restored = said(&data, &["restore", text(&path("h.tar")), "--force"]);
     assert!(restored["kept"].is_null() && !content.exists(), "{restored}");
-    assert!(restored["next"].to_string().contains("the backup is of another server"), "{restored}");
+    assert!(restored["next"].to_string().contains("the backup is from another server"), "{restored}");
 }

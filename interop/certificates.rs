@@ -27,7 +27,7 @@ pub(crate) fn ecdsa() -> KeyPair {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap()
 }
 
-/// A bundle with these names; its common name identifies the file.
+/// A PEM file with a key and a certificate for these DNS names. The common name of the certificate shows which file the server sent.
 pub(crate) fn bundle(file: &str, names: &[&str], key: &KeyPair) -> String {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).unwrap();

@@ -108,7 +108,7 @@ impl Ways<'_> {
             }
             "the implication" => format!("/v3/roles/{lead}/implies/{role}"),
             "the role that implies it" => self.on_project("users", &self.user, lead),
-            "the role that implies it, of everybody" => format!("/v3/roles/{lead}"),
+            "the implying role itself" => format!("/v3/roles/{lead}"),
             _ => self.on_project("users", &self.user, role),
         };
         self.cloud.change("DELETE", &path, &NOTHING);
@@ -155,7 +155,7 @@ fn what_a_session_lost_does_not_come_back_another_way() {
         ("by a role that implies it", "the implication", "directly"),
         ("by a role that implies it", "the implication", "by another group"),
         ("by a role that implies it", "the role that implies it", "directly"),
-        ("by a role that implies it", "the role that implies it, of everybody", "directly"),
+        ("by a role that implies it", "the implying role itself", "directly"),
         ("by a group of another domain", "the group's domain", "directly"),
     ];
     assert!(ways.iter().all(|way| cases.iter().any(|(_, _, again)| again == way)));

@@ -40,81 +40,111 @@ pub(crate) const FULL: usize = 25_000;
 const MILLION: usize = 1_000_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
-    let of = |work: &str| {
+    let all = format!("{FULL} certificates as `cargo xtask certs` makes them");
+    let alternate = |starts: usize| {
         format!(
-            "{FULL} certificates of `cargo xtask certs`. {work}; divided by the start of HAProxy until it accepts a connection, warm"
+            "Enfilade and HAProxy are started alternately with these certificates, {starts} times each. The time ends when the server accepts a \
+             connection. Enfilade reads all certificate files, and verifies a key only at the first handshake that needs it (`index = \"off\"`, \
+             `check = \"lazy\"`). The value is the mean of the {starts} ratios"
         )
     };
-    let start = "the whole server in a process of its own, until it accepts a connection";
+    // One restart and one reload are measured in each round, after the start of both servers.
+    let in_process = |work: &str| {
+        format!(
+            "{all}, in the page cache. In process, {ROUNDS} times: {work}. Each of these times is divided by the time of a start of HAProxy in the \
+             same round, until HAProxy accepts a connection. The value is the mean of the {ROUNDS} ratios"
+        )
+    };
     let mut goals = vec![
         Goal::new(
             "warm",
             1.0 / 150.0,
             "times",
-            "start with all certificates, divided by HAProxy's, warm",
-            of(&format!("{ROUNDS} starts: {start}")),
+            "time of a start of Enfilade divided by time of a start of HAProxy (certificates in the page cache)",
+            format!("{all}, in the page cache. {}", alternate(ROUNDS)),
         ),
         Goal::new(
             "cold",
             1.0 / 45.0,
             "times",
-            "start with all certificates, divided by HAProxy's, cold",
-            format!(
-                "{FULL} certificates of `cargo xtask certs`, the page cache is dropped before each start. {COLD_ROUNDS} starts: {start}; divided by that of HAProxy"
-            ),
+            "time of a start of Enfilade divided by time of a start of HAProxy (empty page cache)",
+            format!("{all}. The page cache is dropped before each start. {}", alternate(COLD_ROUNDS)),
         ),
         Goal::new(
             "verified",
             1.0 / 8.0,
             "times",
-            "all keys verified, divided by HAProxy's start",
-            of("In process, on all cores, once"),
+            "time to verify the keys of all certificates divided by time of a start of HAProxy",
+            format!(
+                "{all}, in the page cache. In process, Enfilade verifies the private key of each certificate, on all cores, once. This time is \
+                 divided by the median time of {ROUNDS} starts of HAProxy, until HAProxy accepts a connection"
+            ),
         ),
         Goal::new(
             "restart",
             1.0 / 250.0,
             "times",
-            "restart with an index, divided by HAProxy's start",
-            of(&format!("In process, {ROUNDS} times: the index is read, the state of every file is asked")),
+            "time to load all certificates from the file `tls-index` divided by time of a start of HAProxy",
+            in_process(
+                "Enfilade reads the index of all certificates, and asks the kernel whether each file changed",
+            ),
         ),
         Goal::new(
             "reload",
             1.0 / 200.0,
             "times",
-            "reload after changed files, divided by HAProxy's start",
-            of(&format!("In process, {ROUNDS} times: {CHANGED} files were replaced")),
+            "time of a reload after changed files divided by time of a start of HAProxy",
+            in_process(&format!(
+                "{CHANGED} certificate files are replaced, then Enfilade checks all files and reads the changed ones. Only the time of the reload \
+                 counts"
+            )),
         ),
         Goal::new(
             "memory",
             1.0,
             "KiB",
-            "memory of a certificate while idle",
-            format!(
-                "{FULL} certificates of `cargo xtask certs`. {ROUNDS} starts; the resident memory minus that of a start with one certificate"
-            ),
-        ),
-        Goal::new(
-            "million",
-            6.0,
-            "s",
-            "start with a million certificates, warm",
-            format!("`--n {MILLION}`. {ROUNDS} starts: {start}"),
-        ),
-        Goal::new(
-            "million-memory",
-            1.0,
-            "GiB",
-            "memory of a million certificates while idle",
-            format!(
-                "`--n {MILLION}`. {ROUNDS} starts; the resident memory minus that of a start with one certificate"
-            ),
+            "resident memory of an idle server for each certificate",
+            format!("{all}. {}. The difference is divided by {FULL}", memory_of(FULL)),
         ),
     ];
+    goals.extend(goals_of_a_million());
     goals.extend(changed::goals());
     goals.extend(handshakes::goals());
     goals.extend(saturated::goals());
     goals.extend(spray::goals());
     goals
+}
+
+fn goals_of_a_million() -> [Goal; 2] {
+    let million =
+        format!("{MILLION} certificates as `cargo xtask certs` makes them (option `--n {MILLION}`)");
+    [
+        Goal::new(
+            "million",
+            6.0,
+            "s",
+            "time of a start with a million certificates, which are in the page cache",
+            format!(
+                "{million}, in the page cache. Enfilade is started {ROUNDS} times. The time ends when Enfilade accepts a connection. The value is \
+                 the median"
+            ),
+        ),
+        Goal::new(
+            "million-memory",
+            1.0,
+            "GiB",
+            "resident memory of an idle server for a million certificates",
+            format!("{million}. {}", memory_of(MILLION)),
+        ),
+    ]
+}
+
+/// How the memory of this number of certificates is measured.
+fn memory_of(count: usize) -> String {
+    format!(
+        "Enfilade is started {ROUNDS} times with {count} certificates, and {ROUNDS} times with one certificate. Its resident memory is read \
+         after each start. The median with one certificate is subtracted from the median with {count}"
+    )
 }
 
 /// The certificates of a run, and what is measured with them.

@@ -41,25 +41,31 @@ const SMALL: Size = Size { connections: [50, 300], seconds: 1, rounds: 2, rounds
 pub(crate) fn goals() -> Vec<Goal> {
     let Size { connections: [_, most], seconds, rounds, .. } = SIZE;
     let workload = format!(
-        "HTTP/1.1 without TLS: {most} open connections, each in its turn sends a GET of {FILE_BYTES} bytes, {EACH_SECOND} a second in all, at planned \
-         times. {rounds} rounds of {seconds} s to each server by turns: Enfilade, Apache with event workers, nginx"
+        "HTTP/1.1 without TLS. {most} connections are open. A client sends {EACH_SECOND} GET requests a second in all, for a file of {FILE_BYTES} \
+         bytes, at planned times; it uses the connections one after the other. There are {rounds} rounds. In each round Enfilade, Apache with event \
+         workers, and nginx are measured one after the other, each for {seconds} s"
     );
     vec![
         Goal::new(
             "p99-10000",
             1.0,
             "times",
-            "p99 of a GET on one of many connections, divided by that of the better one of Apache and nginx",
-            format!("{workload}. The mean of the quotients of a round"),
+            format!(
+                "p99 latency of Enfilade for a GET with {most} open connections divided by p99 latency of the better of Apache and nginx"
+            ),
+            format!(
+                "{workload}. A latency counts from the planned time of the request. Each measurement has a p99. The better one of Apache and nginx \
+                 has the lower median of its p99. The value is the mean of the {rounds} ratios"
+            ),
         ),
         Goal::new(
             "memory-10000",
             64.0,
             "KiB",
-            "resident memory of each of many connections",
+            format!("resident memory of Enfilade for each of {most} open connections"),
             format!(
-                "{workload}. Enfilade's resident memory at the end of a turn, the largest one of all turns, minus that before the first turn, divided by the \
-                 number of connections"
+                "{workload}. Enfilade's resident memory is read before its first measurement and at the end of each. The first value is subtracted \
+                 from the largest value, and the difference is divided by the number of connections"
             ),
         ),
     ]

@@ -43,9 +43,12 @@ const FIRSTS: usize = 10;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let Size { many, large, gets, rounds, .. } = SIZE;
-    let turns = format!("Without TLS, {rounds} pairs of turns with Apache's mod_dav and the same files");
+    let alternately = format!("are measured alternately, {rounds} times each");
+    let turns = format!("Enfilade and Apache's mod_dav serve the same files without TLS, and {alternately}");
+    let mean = format!("The value is the mean of the {rounds} ratios");
     let propfind = format!(
-        "PROPFIND of depth 1 without a body of a directory of {many} files that the server remembers, without TLS"
+        "PROPFIND requests of depth 1 without a body, without TLS, for a directory of {many} files. The server has listed the directory before, and \
+         remembers it"
     );
     let goal = |id, at_most, unit, what: &str, workload: String| Goal::new(id, at_most, unit, what, workload);
     let mut goals = vec![
@@ -53,44 +56,55 @@ pub(crate) fn goals() -> Vec<Goal> {
             "propfind",
             0.25,
             "times",
-            "CPU of a PROPFIND with all properties, divided by Apache's",
-            format!("{propfind}. {rounds} pairs of turns of 5 requests with Apache's mod_dav"),
+            "CPU time of Enfilade for a PROPFIND of all properties divided by CPU time of Apache",
+            format!(
+                "{propfind}. Enfilade and Apache's mod_dav {alternately}; each time a client sends 5 requests. {mean}"
+            ),
         ),
         goal(
             "propfind-memory",
             16.0,
             "MiB",
-            "growth of memory by PROPFIND",
-            format!("{propfind}. {FIRSTS} requests, one after the other"),
+            "growth of the resident memory of the server by PROPFIND requests",
+            format!(
+                "{propfind}. {FIRSTS} requests, one after the other. The server's resident memory after them minus its resident memory before them"
+            ),
         ),
         goal(
             "propfind-first",
             10.0,
             "ms",
-            "first byte of a PROPFIND",
-            format!("{propfind}. {FIRSTS} requests, one after the other, each on its own connection"),
+            "time until the first byte of the response to a PROPFIND",
+            format!(
+                "{propfind}. {FIRSTS} requests, one after the other, each on its own connection. The value is the median of the {FIRSTS} times"
+            ),
         ),
         goal(
             "get",
             1.0,
             "times",
-            "CPU of a GET of a small file, divided by Apache's",
-            format!("{turns}: {gets} GET of {FILE_BYTES} bytes on {CONNECTIONS} connections"),
+            "CPU time of Enfilade for a GET of a small file divided by CPU time of Apache",
+            format!(
+                "{turns}. Each time, {CONNECTIONS} connections send {gets} GET requests in all for files of {FILE_BYTES} bytes. {mean}"
+            ),
         ),
         goal(
             "get-large",
             1.1,
             "times",
-            "CPU of a GET of a large file, divided by Apache's",
-            format!("{turns}: curl gets a file of {large} bytes ten times on one connection"),
+            "CPU time of Enfilade for a GET of a large file divided by CPU time of Apache",
+            format!(
+                "{turns}. Each time, curl gets a file of {large} bytes ten times on one connection. {mean}"
+            ),
         ),
         goal(
             "put-large",
             1.0,
             "times",
-            "time of a PUT of a large file until it is on the disk, divided by Apache's",
+            "time of a PUT to Enfilade until a large file is on the disk divided by time of a PUT to Apache",
             format!(
-                "{turns}: curl puts a file of {large} bytes; the time ends after a sync of the file system"
+                "{turns}. Each time, curl puts a file of {large} bytes. The time ends when the file is on the disk. Enfilade answers only then. \
+                 Apache answers earlier, so the benchmark syncs the file system after Apache's answer. {mean}"
             ),
         ),
     ];

@@ -33,34 +33,39 @@ const EACH: usize = 200_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let [few, middle, many] = SIZES;
-    let lookup = "A lookup of a datastore and its end, in process, the ledger in the memory of the process";
+    let lookup = "In process, Enfilade looks up a datastore by its name, and ends this operation. The ledger is in the memory of the process";
     let calls = work::CALLS;
-    let sizes = format!("{lookup}. {ROUNDS} turns of {EACH} lookups");
-    let goal = |id, at_most, unit, what: &str, workload: String| Goal::new(id, at_most, unit, what, workload);
+    let goal =
+        |id, at_most, unit, what: String, workload: String| Goal::new(id, at_most, unit, what, workload);
     let mut goals = vec![
         goal(
             "cells",
             1.0 / 200.0,
             "times",
-            "a lookup, divided by that of the rebuilt 4.2, the worst case",
+            "time of Enfilade for a lookup of a datastore divided by time of the rebuilt Proxmox Backup Server 4.2 (the worst case)".to_owned(),
             format!(
-                "{lookup}. {STORES} stores; cases (stores, lookups of each) {TABLE:?}, ended at once and together. {ROUNDS} pairs of turns"
+                "{lookup}. The rebuilt server does the same with its own files. There are {STORES} datastores. The cases, each as (number of \
+                 datastores that are looked up, lookups of each of them): {TABLE:?}. Each case is measured twice: first each operation ends before \
+                 the next lookup, then all operations end together after the last lookup. Each time, Enfilade and the rebuilt server are measured \
+                 alternately, {ROUNDS} times each, and the mean of the {ROUNDS} ratios is computed. The value is the worst of these means"
             ),
         ),
         goal(
             "calls",
             0.0,
             "calls",
-            "system calls of a known lookup",
-            format!("{lookup}. 10 stores: {calls}"),
+            "system calls of Enfilade for a lookup of a datastore that was looked up before".to_owned(),
+            format!("{lookup}. There are 10 datastores, and always the same one is looked up. {calls}"),
         ),
         goal(
             "probes",
             1.02,
             "times",
-            "instructions of a lookup with many stores, divided by those with few",
+            format!("CPU instructions of a lookup with {many} datastores divided by CPU instructions of a lookup with {few}"),
             format!(
-                "{lookup}. Random ones of {many} stores, and of {few}: {} lookups minus none under callgrind",
+                "{lookup}. There are {many} datastores in one case, {few} in the other. The lookups repeat 10 of them, which were chosen at random. \
+                 callgrind counts the instructions of a process with {0} lookups, and of a process without lookups. The difference is divided by \
+                 {0}",
                 sizes::PROBES
             ),
         ),
@@ -68,15 +73,22 @@ pub(crate) fn goals() -> Vec<Goal> {
             "threads",
             1.0 / 1.5,
             "times",
-            "time of a lookup on two threads in one store, divided by that on one thread",
-            format!("{sizes} on each thread; one of {middle} stores"),
+            "time of a lookup of one datastore with two threads at once divided by time of a lookup with one thread".to_owned(),
+            format!(
+                "{lookup}. There are {middle} datastores, and always the same one is looked up. {ROUNDS} rounds: in each round first one thread \
+                 makes {EACH} lookups, then two threads make {EACH} lookups each at the same time. The elapsed time is divided by the number of \
+                 lookups of all threads. The value is the mean of the {ROUNDS} ratios"
+            ),
         ),
         goal(
             "random",
             400.0,
             "ns",
-            "a random store of many: the time that it takes more than a random one of few",
-            format!("{sizes}: random ones of {many} stores, then of {few}, in turns"),
+            format!("time of a lookup of a random one of {many} datastores minus time of a lookup of a random one of {few}"),
+            format!(
+                "{lookup}. {ROUNDS} rounds: in each round one thread makes {EACH} lookups of random ones of {few} datastores, and {EACH} lookups of \
+                 random ones of {many} datastores. The value is the mean of the {ROUNDS} differences"
+            ),
         ),
     ];
     goals.extend(work::goals());

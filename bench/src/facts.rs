@@ -33,37 +33,43 @@ const CHANGES: u64 = 11;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let users = MANY / TOKENS_EACH;
-    let files = format!("`user.cfg` and `token.shadow` with {LINES} tokens, mirrored in process");
+    let files = format!("`user.cfg` and `token.shadow` have {LINES} tokens, and are mirrored already");
+    let look = "a look in process reads the files, and changes the facts to match them. The time of the look is measured";
     vec![
         Goal::new(
             "open",
             500.0,
             "ms",
-            "open a store",
-            format!("A store with {MANY} tokens of {users} users, opened once, in the page cache"),
+            "time to open a store",
+            format!(
+                "The store has {MANY} tokens of {users} users, and is in the page cache. It is opened once, in process"
+            ),
         ),
         Goal::new(
             "rss",
             150.0,
             "MiB",
-            "memory of its own of an idle server",
+            "anonymous memory of an idle server",
             format!(
-                "The real server with {MANY} tokens of {users} users, 2.5 s after its start, no requests"
+                "The server has {MANY} tokens of {users} users, and gets no requests. Its anonymous memory is read once, 2.5 s after its start"
             ),
         ),
         Goal::new(
             "mirror",
             2_000.0,
             "ms",
-            "a changed `token.shadow` is mirrored",
-            format!("{files}: every line changes, once"),
+            "time to mirror `token.shadow` after a change of every line",
+            format!("{files}. Every line of `token.shadow` is changed once. Then {look}"),
         ),
         Goal::new(
             "line",
             100.0,
             "ms",
-            "a changed line of `token.shadow` is mirrored",
-            format!("{files}: one line changes, {CHANGES} times"),
+            "time to mirror `token.shadow` after a change of one line",
+            format!(
+                "{files}. {CHANGES} times, one line of `token.shadow` is changed, and the line that was changed before is restored. Each time, \
+                 {look}. The value is the median"
+            ),
         ),
         starts::goal(),
     ]

@@ -45,26 +45,30 @@ pub(crate) fn goals() -> Vec<Goal> {
         KNOWN - 1
     );
     let mut goals = vec![
-        Goal::new("door", 1_000.0, "ns", "a session that is known", door),
+        Goal::new("door", 1_000.0, "ns", "time of door 2 to check a session that it remembers", door),
         Goal::new(
             "revocations",
             300.0,
             "ns",
-            "a session that is known: the time that revocations add",
+            format!("time that {most} revocations add to the check of a session that door 2 remembers"),
             added,
         ),
         Goal::new(
             "revocations-judged",
             300.0,
             "ns",
-            "a session judged anew: the time that revocations add",
+            format!(
+                "time that {most} revocations add to the check of a session that door 2 does not remember"
+            ),
             anew,
         ),
         Goal::new(
             "revocations-again",
             300.0,
             "ns",
-            "a session that is known, after a revocation elsewhere: the time that revocations add",
+            format!(
+                "time that {most} revocations add to the first check of a remembered session after another revocation"
+            ),
             again,
         ),
     ];

@@ -28,31 +28,39 @@ const KNOWN_EACH_SECOND: u64 = 1_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let flood = format!(
-        "The real server without TLS, penalties on, tokens with yescrypt hashes of cost 5. {SECONDS} s each: known clients alone, with the flood, the \
-         flood alone. The flood: wrong secrets from {FLOODING} addresses, ten times as many as all cores can hash, each on its own connection"
+        "The clients use no TLS. The server has penalties, and its tokens have yescrypt hashes of cost 5. A client is known if the server has \
+         verified its token before; other clients are new. The flood: {FLOODING} addresses send wrong secrets, each secret on its own connection, \
+         ten times as many as all cores can hash. There are three phases of {SECONDS} s: known and new clients without the flood; known and new \
+         clients with the flood; the flood alone. Known clients send {KNOWN_EACH_SECOND} requests a second on one connection. {COLD_EACH_SECOND} new \
+         clients a second begin to log in, each from its own address"
     );
     let new = format!(
-        "{flood}. {COLD_EACH_SECOND} new clients a second, each with its own address, ask until they are admitted"
+        "{flood}. A new client repeats its request until it is admitted, or until one second has passed"
     );
     let known = format!(
-        "{flood}. Known clients ask {KNOWN_EACH_SECOND} times a second on one connection. The CPU of the hash threads, and that of the flood alone, do not count"
+        "{flood}. The server's CPU time counts without the CPU time of the threads that compute hashes. The CPU time of the third phase is \
+         subtracted from that of the second phase. The CPU time of a phase is divided by the number of requests of known clients"
+    );
+    let memory = format!(
+        "{flood}. The server's resident memory is read at the end of each phase. The value is the larger one of the phases with the flood minus that \
+         of the first phase"
     );
     vec![
         Goal::new(
             "known",
             1.1,
             "times",
-            "CPU of a known client's request during the flood, divided by that without it",
+            "CPU time of the server for a request of a known client during the flood divided by CPU time without the flood",
             known,
         ),
         Goal::new(
             "cold",
             5.0,
             "%",
-            "new clients that are not admitted within a second during the flood",
+            "share of new clients that are not admitted within a second during the flood",
             new,
         ),
-        Goal::new("memory", 64.0, "MiB", "growth of resident memory by the flood", flood),
+        Goal::new("memory", 64.0, "MiB", "growth of the resident memory of the server by the flood", memory),
     ]
 }
 

@@ -26,25 +26,34 @@ const MEMORY_GOAL: f64 = 256.0;
 const GROWTH_GOAL: f64 = 64.0;
 const REVISION: u64 = 7;
 const USERS: u64 = 455_000;
-/// The commands whose memory is measured, as in the ids of their goals.
-const COMMANDS: [&str; 4] = ["load a dump", "restore a backup", "check", "back up while it is written"];
+const MEANWHILE: &str = "At the same time, one thread changes tokens as fast as it can";
+/// The commands whose memory is measured: the id of the goal, the command, and what happens at the same time.
+const COMMANDS: [(&str, &str, Option<&str>); 4] = [
+    ("load a dump", "load", None),
+    ("restore a backup", "restore", None),
+    ("check", "check", None),
+    ("back up while it is written", "backup", Some(MEANWHILE)),
+];
 
 pub(crate) fn goals() -> Vec<Goal> {
     let store = format!(
-        "A store of {USERS} users with {TOKENS_EACH} tokens each, {} records",
+        "The store has {USERS} users with {TOKENS_EACH} tokens each, which are {} records",
         2 + 2 * USERS * (1 + TOKENS_EACH)
     );
-    let meanwhile = "While one thread changes tokens as fast as it can";
-    let memory = |command: &'static str| {
-        let workload = format!("{store}. The command runs once, its memory is read every 2 ms");
-        Goal::new(command, MEMORY_GOAL, "MiB", format!("{command}: memory of its own"), workload)
+    let memory = |(id, command, meanwhile): (&'static str, &str, Option<&str>)| {
+        let meanwhile = meanwhile.map(|text| format!(". {text}")).unwrap_or_default();
+        let workload = format!(
+            "{store}. `enfilade facts {command}` runs once{meanwhile}. The anonymous memory of the command is read every 2 ms, and the largest value \
+             counts"
+        );
+        Goal::new(id, MEMORY_GOAL, "MiB", format!("anonymous memory of `enfilade facts {command}`"), workload)
     };
     let growth = Goal::new(
         "growth",
         GROWTH_GOAL,
         "MiB",
-        "growth of a store during a backup",
-        format!("{store}. {meanwhile}, one backup is made"),
+        "growth of the file of a store during a backup",
+        format!("{store}. `enfilade facts backup` makes one backup. {MEANWHILE}"),
     );
     COMMANDS.into_iter().map(memory).chain([growth]).collect()
 }

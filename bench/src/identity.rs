@@ -83,14 +83,17 @@ pub(crate) fn goals() -> Vec<Goal> {
         "probes",
         0.0,
         "requests",
-        "requests that read the store another number of times in the larger cloud",
+        "kinds of requests that read the store more often or less often in the large cloud than in the small cloud",
         probes,
     )];
     for (id, what, times, _) in ASKS {
         let workload = format!(
             "{clouds}. {TURNS} pairs of turns without TLS; in a turn one connection sends {times} requests"
         );
-        let what = format!("{what}: CPU with many users, divided by that with few");
+        let what = format!(
+            "{what}: CPU time of the server with {} users divided by CPU time with {} users",
+            MANY.users, FEW.users
+        );
         goals.push(Goal::new(id, GROWS, "times", what, workload));
     }
     goals.extend(comparison::goals());

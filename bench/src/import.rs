@@ -43,8 +43,20 @@ pub(crate) fn goals() -> Vec<Goal> {
         USERS * ASSIGNMENTS_EACH
     );
     vec![
-        Goal::new("memory", MEMORY_GOAL, "MiB", "memory of its own that an import takes", workload.clone()),
-        Goal::new("again", 0.0, "records", "records that the same import adds again", workload),
+        Goal::new(
+            "memory",
+            MEMORY_GOAL,
+            "MiB",
+            "largest anonymous memory of `enfilade import keystone`",
+            workload.clone(),
+        ),
+        Goal::new(
+            "again",
+            0.0,
+            "records",
+            "records that the same import adds when it runs a second time",
+            workload,
+        ),
     ]
 }
 

@@ -24,10 +24,10 @@ const PROCESS_MAX: i32 = 1 << 22;
 
 /// The CPU that a process has used so far, in nanoseconds: the process clock, which has also the CPU of threads that ended.
 pub(crate) fn cpu_nanos(process: u32) -> Result<f64, Failure> {
-    // The number that clock_getcpuclockid(3) gives. If there is no such process, the kernel refuses it. With a number that no process can have, another
-    // clock would be read.
+    // The clock id is computed as clock_getcpuclockid(3) does. If there is no such process, the kernel refuses the id. If the process id is out of range,
+    // the computed id would be that of another kind of clock.
     let process = i32::try_from(process).ok().filter(|process| (1..=PROCESS_MAX).contains(process));
-    let process = process.ok_or("expected the number of a process")?;
+    let process = process.ok_or("expected a process id")?;
     let spent = clock_gettime(ClockId::from_raw(!process << 3 | 2))
         .map_err(|why| format!("the CPU of process {process}: {why}"))?;
     Ok(spent.tv_sec() as f64 * 1e9 + spent.tv_nsec() as f64)

@@ -65,18 +65,23 @@ impl Case {
 pub(crate) fn goals() -> Vec<Goal> {
     let Size { files, rounds, .. } = SIZE;
     let work = |at_once: usize, what: &str| {
+        let (connections, threads) = match at_once {
+            1 => ("1 connection sends".to_owned(), "1 thread".to_owned()),
+            many => (format!("{many} connections send at the same time"), format!("{many} threads")),
+        };
         format!(
-            "Without TLS, {rounds} rounds, in each of them by turns: {files} PUT of {FILE_BYTES} bytes to new names in one directory, by {at_once} \
-             connections at once, to Enfilade and to Apache's mod_dav. Apache does not sync, so {what} of the syncs is added. A loop without a server \
-             measures it: the loop creates, writes, syncs and renames as many files on {at_once} threads, and syncs the directory after each; the same \
-             loop without syncs is subtracted"
+            "Without TLS. {rounds} rounds: in each round Enfilade and Apache's mod_dav are measured one after the other. To each of them, \
+             {connections} {files} PUT requests in all, of {FILE_BYTES} bytes each, to new names in one directory. Enfilade syncs each file, Apache \
+             does not. So {what} of the syncs is added to {what} of Apache. It is measured in each round by a loop without a server: on {threads}, \
+             the loop creates, writes, syncs and renames as many files, and syncs the directory after each file. Then the same loop runs without \
+             syncs. The difference between both loops is {what} of the syncs. The value is the mean of the {rounds} ratios"
         )
     };
     let cpu = |id, at_once| {
-        let what = "CPU of a PUT of a small file, divided by Apache's with the syncs";
-        Goal::new(id, 1.0, "times", what, work(at_once, "the CPU"))
+        let what = "CPU time of Enfilade for a PUT of a small file divided by CPU time of Apache plus CPU time of the missing syncs";
+        Goal::new(id, 1.0, "times", what, work(at_once, "the CPU time"))
     };
-    let time = "time of all PUT of small files, divided by Apache's with the syncs";
+    let time = "time of Enfilade for all PUTs of small files divided by time of Apache plus time of the missing syncs";
     vec![
         cpu("cpu-1", 1),
         cpu("cpu-32", 32),

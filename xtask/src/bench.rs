@@ -56,7 +56,11 @@ fn all(install: bool) -> Result<(), String> {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let benches: Vec<&str> = listed.lines().collect();
     let left = xtask::figures::not_measured(&xtask::root(), &benches)?;
-    println!("{} of {} benchmarks have a record of this source", benches.len() - left.len(), benches.len());
+    println!(
+        "{} of {} benchmarks have a record that was made with the current source code",
+        benches.len() - left.len(),
+        benches.len()
+    );
     let mut failed = Vec::new();
     for (n, bench) in left.iter().enumerate() {
         println!("\n==> {bench} ({} of {})", n + 1, left.len());

@@ -32,19 +32,34 @@ fn limits(groups: u64) -> [f64; 2] {
 pub(super) fn goals() -> Vec<Goal> {
     let mut goals = Vec::new();
     for ((acls, is_whole, groups), ids) in GOALS {
-        let part = if is_whole { "the visible part of the whole tree" } else { "its first directory" };
+        let (part, requests) = match is_whole {
+            true => ("tree", "the directory and all visible subdirectories, each by a PROPFIND of depth 1"),
+            false => (
+                "directory",
+                "the directory without the content of its subdirectories, by one PROPFIND of depth 1",
+            ),
+        };
         for ((id, most), when) in ids.into_iter().zip(limits(groups)).zip(["first", "again"]) {
-            let times = match when {
-                "first" => "the first listing after a start".to_owned(),
-                _ => format!("the mean of {AGAIN} listings after the first one"),
+            let (listing, times) = match when {
+                "first" => {
+                    ("the first listing", "the CPU time of the first listing after the start".to_owned())
+                }
+                _ => (
+                    "a repeated listing",
+                    format!("the mean CPU time of {AGAIN} listings after the first listing"),
+                ),
             };
             let workload = format!(
-                "`{LARGE}` with {} ACLs, {part}, by a user in {groups} groups who sees {} files; {STARTS} starts of the server: {times}, by PROPFIND of depth 1 \
-                 without TLS. Divided by one listing by Samba with its start of a session",
-                acls.name(),
+                "{}. A user in {groups} groups sees {} of the subdirectories. Without TLS, the user lists {requests}. Enfilade starts {STARTS} \
+                 times. Each time, {times} counts; connection and login do not count. The median of the {STARTS} starts is divided by the CPU time \
+                 of Samba, which serves the same files. There the same user lists the same {part} once, in a new SMB session. Samba's CPU time \
+                 includes the start of the session and the login",
+                super::large(acls),
                 trees::SEEN
             );
-            let what = format!("CPU of a listing ({when}), divided by Samba's");
+            let what = format!(
+                "CPU time of Enfilade for {listing} of a {part} divided by CPU time of Samba for a listing of the same {part}"
+            );
             goals.push(Goal::new(id, most, "times", what, workload));
         }
     }

@@ -46,6 +46,16 @@ impl Acls {
             Acls::Distinct => "distinct",
         }
     }
+
+    /// The ACLs of a tree, in the workloads of goals.
+    pub(super) fn told(self) -> String {
+        match self {
+            Acls::Few => {
+                format!("Visible objects have {FEW} different ACLs, hidden objects have {FEW} others")
+            }
+            Acls::Distinct => "Each object has a different ACL".to_owned(),
+        }
+    }
 }
 
 /// The number of groups that ACLs name and that have no members.

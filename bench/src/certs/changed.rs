@@ -30,16 +30,18 @@ const EACH: usize = 4;
 
 pub(super) fn goals() -> Vec<Goal> {
     let workload = format!(
-        "{FULL} certificates of `cargo xtask certs`. {ROUNDS} rounds, in each one certificate is renewed: the same names, another key. Enfilade: from \
-         the rename of the new file to its place, and SIGHUP. HAProxy: from `set ssl cert` and `commit ssl cert` on its socket. Both until a handshake \
-         gets the new certificate, with a try every {} ms",
+        "{FULL} certificates as `cargo xtask certs` makes them. {ROUNDS} rounds: in each round one certificate is renewed in both servers, one \
+         server after the other. The new certificate has the same names and another key. Enfilade's time begins just before the new file is renamed \
+         over the old one; then Enfilade gets SIGHUP. HAProxy's time begins just before the commands `set ssl cert` and `commit ssl cert` on its \
+         socket. The time ends when a client gets the new certificate in a handshake; the client pauses {} ms between two handshakes. The value is \
+         the mean of the {ROUNDS} ratios",
         ASK_EVERY.as_millis()
     );
     vec![Goal::new(
         "reload-one",
         1.0,
         "times",
-        "time until a renewed certificate is served, divided by HAProxy's",
+        "time until Enfilade serves a renewed certificate divided by time until HAProxy serves it",
         workload,
     )]
 }

@@ -26,14 +26,17 @@ const KINDS: [(usize, &str, &str, f64); 2] = [(0, "ECDSA P-256", "ecdsa", 0.6), 
 pub(super) fn goals() -> Vec<Goal> {
     let goal = |(_, what, id, most): (usize, &str, &'static str, f64)| {
         let workload = format!(
-            "{CERTIFICATES} certificates. {ROUNDS} pairs of turns of {EACH} full handshakes each, one after the other, for one name with {what}, TLS 1.3, \
-             X25519, accept and close included"
+            "Enfilade and HAProxy have the same {CERTIFICATES} certificates, and are measured alternately, {ROUNDS} times each. Each time, a client \
+             makes {EACH} full TLS handshakes one after the other, for one name whose certificate has a key of {what}, with TLS 1.3 and X25519. The \
+             server's CPU time counts, also for the accept and the close of each connection. The value is the mean of the {ROUNDS} ratios"
         );
         Goal::new(
             id,
             most,
             "times",
-            format!("CPU of a full handshake with {what}, divided by HAProxy's"),
+            format!(
+                "CPU time of Enfilade for a full TLS handshake with {what} divided by CPU time of HAProxy"
+            ),
             workload,
         )
     };

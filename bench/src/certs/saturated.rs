@@ -27,11 +27,13 @@ const IDLE: Duration = Duration::from_millis(50);
 
 pub(super) fn goals() -> Vec<Goal> {
     let workload = format!(
-        "1 certificate, and {FULL} certificates of `cargo xtask certs`. {ROUNDS} pairs of turns of {EACH} full handshakes each by {CLIENTS} clients: a \
-         client begins the next one when the last one has ended. TLS 1.3, X25519, ECDSA P-256, all names with this kind of key by turns, each was used \
-         before; accept and close included"
+        "Two cases: 1 certificate, and {FULL} certificates as `cargo xtask certs` makes them. In each case Enfilade and HAProxy are measured \
+         alternately, {ROUNDS} times each. Each time, {CLIENTS} clients make {EACH} full TLS handshakes in all; a client begins its next handshake \
+         when its last one has ended. The handshakes use TLS 1.3, X25519 and ECDSA P-256. For each certificate with such a key there is one name, \
+         and the handshakes use these names one after the other. Each name was used before the measurement. The server's CPU time counts, also for \
+         the accept and the close of each connection. The value of a case is the mean of the {ROUNDS} ratios"
     );
-    let what = "CPU of a full handshake while all cores are busy, divided by HAProxy's";
+    let what = "CPU time of Enfilade for a full TLS handshake while all cores are busy divided by CPU time of HAProxy";
     vec![Goal::new("handshake-cpu", 1.0, "times", what, workload)]
 }
 

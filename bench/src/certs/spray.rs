@@ -30,19 +30,22 @@ const PROBERS: usize = 4;
 
 pub(super) fn goals() -> Vec<Goal> {
     let workload = format!(
-        "{} certificates of `cargo xtask certs`. {ROUNDS_MIN} to {ROUNDS_MAX} rounds, until each name was used, of two turns of {} s. {SPRAYERS} clients \
-         make a handshake every {} ms, {PROBERS} others one every {} ms for {WARM} names whose keys are in memory: at planned times, and the latency \
-         counts from that time. In one turn of a round the first clients use {WARM} names, in the other each name once",
+        "The server has {} certificates as `cargo xtask certs` makes them. A name is known if the key of its certificate is in the server's memory: \
+         {WARM} names are known from the beginning. A first group of {SPRAYERS} clients makes a handshake every {} ms. A second group of {PROBERS} \
+         clients makes a handshake every {} ms for one of the {WARM} known names. All handshakes begin at planned times. The latency of each \
+         handshake of the second group is measured from its planned time. A round has two parts of {} s: in one part the first group uses the {WARM} \
+         known names, in the other part it uses new names, each name once. There are {ROUNDS_MIN} to {ROUNDS_MAX} rounds, until each name was used. \
+         The p99 of all latencies in the parts with new names is divided by the p99 of all latencies in the parts with known names",
         super::FULL,
-        TURN.as_secs(),
         SPRAY_EVERY.as_millis(),
-        PROBE_EVERY.as_millis()
+        PROBE_EVERY.as_millis(),
+        TURN.as_secs()
     );
     vec![Goal::new(
         "spray-open",
         2.0,
         "times",
-        "p99 of handshakes for known names while others use new names, divided by that while others use known names",
+        "p99 latency of handshakes for known names while other clients use new names divided by p99 latency while these clients use known names",
         workload,
     )]
 }

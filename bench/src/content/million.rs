@@ -54,11 +54,16 @@ pub(super) fn goal() -> Goal {
     let Size { in_each, rounds, listed, .. } = SIZE;
     let [few, many] = SIZE.files();
     let workload = format!(
-        "PROPFIND of depth 1 with four properties, without TLS, of directories of {in_each} files, each for the first time. {rounds} rounds, in each of \
-         them by turns: {listed} directories of a datastore of {few} files, which were made anew, by one server, and {listed} of a datastore of {many} by \
-         another one, which then lists more, so that at the end it has listed all of them. The kernel has read each directory just before"
+        "One Enfilade serves a small datastore of {few} files, another Enfilade serves a large datastore of {many} files. Each directory has \
+         {in_each} files. A listing is a PROPFIND of depth 1 for four properties, without TLS. {rounds} rounds: in each round each server lists \
+         {listed} directories for the first time, one server after the other. The directories of the small datastore are made anew before each \
+         round; in the large datastore each round has other directories. Before the measurement the kernel reads these directories into memory. \
+         After it, the second server also lists the other directories of the round, which do not count, so that at the end it has listed its whole \
+         datastore. The value is the mean of the {rounds} ratios"
     );
-    let what = "CPU of a listing in a large datastore, divided by that in a small one";
+    let what = format!(
+        "CPU time of a listing in a datastore of {many} files divided by CPU time of a listing in a datastore of {few} files"
+    );
     Goal::new(GOAL, 1.1, "times", what, workload)
 }
 

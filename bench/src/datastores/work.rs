@@ -11,7 +11,8 @@ use enfilade_peers::datastore_cfg::ServerFiles;
 use std::path::Path;
 
 /// How system calls are counted.
-pub(super) const CALLS: &str = "110 lookups minus 10 under strace, the least of five counts";
+pub(super) const CALLS: &str = "strace counts the system calls of a process with 110 lookups and of a process with 10 lookups. Each of these processes is \
+                                counted five times, and the smallest count is used. The difference of both counts is divided by 100";
 /// The system calls of a lookup and its drop in the measurement of the original, with 1,000 datastores: version 4.1, and 4.2.3.
 const BEFORE_CALLS: f64 = 116.0;
 const AFTER_CALLS: f64 = 106.0;
@@ -41,55 +42,68 @@ const KINDS: [Counted; 10] = [
 
 pub(super) fn goals() -> Vec<Goal> {
     let goal = |id, at_most, unit, what: &str, workload: String| Goal::new(id, at_most, unit, what, workload);
-    let stores = format!("{STORES} stores: {CALLS}");
+    let lookup = format!("A lookup includes the end of the operation. There are {STORES} datastores");
+    let calls = |original: f64| {
+        format!(
+            "{lookup}. {CALLS}, and then by {original}, which is the number of system calls of the original for a lookup. The value is the absolute \
+             difference between this ratio and 1"
+        )
+    };
     let names = |original: fn(&Counted) -> f64| {
         let shown = |kind: &Counted| format!("{} {}", original(kind), kind.shown());
         let names = KINDS.iter().map(shown).collect::<Vec<_>>().join(", ");
-        format!("{STORES} stores: 110 lookups minus 10 under strace, by name. The original has {names}")
+        format!(
+            "{lookup}. strace counts the system calls of each kind in a process with 110 lookups and in a process with 10 lookups. The difference of \
+             both counts is divided by 100, and compared with the original. The value is the sum of the absolute differences of all kinds. For a \
+             lookup the original makes these system calls: {names}"
+        )
     };
-    let bytes = format!("{STORES} stores: bytes of `datastore.cfg` read and parsed in 10 lookups");
+    let bytes = format!("{lookup}. The bytes of `datastore.cfg` that 10 lookups read and parse are counted");
     vec![
         goal(
             "before-calls",
             0.25,
             "times",
-            "the rebuilt 4.1: its system calls differ from the original's",
-            format!("{stores}; divided by {BEFORE_CALLS}"),
+            "system calls of the rebuilt Proxmox Backup Server 4.1 divided by system calls of the original: difference from 1",
+            calls(BEFORE_CALLS),
         ),
         goal(
             "after-calls",
             0.25,
             "times",
-            "the rebuilt 4.2: its system calls differ from the original's",
-            format!("{stores}; divided by {AFTER_CALLS}"),
+            "system calls of the rebuilt Proxmox Backup Server 4.2 divided by system calls of the original: difference from 1",
+            calls(AFTER_CALLS),
         ),
         goal(
             "before-work",
             0.0,
             "system calls",
-            "the rebuilt 4.1: system calls of these names that differ from the original's",
+            "difference between the rebuilt Proxmox Backup Server 4.1 and the original: system calls, kind by kind",
             names(|kind| kind.2),
         ),
         goal(
             "after-work",
             0.0,
             "system calls",
-            "the rebuilt 4.2: system calls of these names that differ from the original's",
+            "difference between the rebuilt Proxmox Backup Server 4.2 and the original: system calls, kind by kind",
             names(|kind| kind.3),
         ),
         goal(
             "before-bytes",
             0.01,
             "times",
-            "the rebuilt 4.1: bytes read and parsed, which differ from the original's",
-            format!("{bytes}; divided by 10 times {BEFORE_READS} times {BYTES}"),
+            "bytes that the rebuilt Proxmox Backup Server 4.1 reads divided by bytes that the original reads: difference from 1",
+            format!(
+                "{bytes}. This number is divided by 10 times {BEFORE_READS} times {BYTES}: for each lookup the original reads the file \
+                 {BEFORE_READS} times, and the file has {BYTES} bytes. The value is the absolute difference between this ratio and 1"
+            ),
         ),
         goal(
             "after-bytes",
             0.0,
             "bytes",
-            "the rebuilt 4.2: bytes read and parsed; the original has none",
-            bytes,
+            "bytes that the rebuilt Proxmox Backup Server 4.2 reads; the original reads none",
+            format!("{bytes}. A lookup before them has filled the server's cache"),
         ),
     ]
 }

@@ -29,12 +29,14 @@ const GOAL: &str = "start-million";
 pub(super) fn goal() -> Goal {
     let [few, many] = TOKENS;
     let workload = format!(
-        "The real server with {many} tokens of {} users, each with a role, and with {few} tokens of {} users: {TURNS} pairs of starts, the store in the \
-         page cache. From the start of the process to the answer to `/whoami` with a token, after one to `/.well-known/enfilade`",
+        "Two data directories: one with {many} tokens of {} users, one with {few} tokens of {} users. Each user has a role. The server is started \
+         alternately with each of them, {TURNS} times each; the store is in the page cache. The time begins with the start of the process. A client \
+         asks for `/.well-known/enfilade`, and after the answer for `/whoami` with a token. The time ends with the answer to `/whoami`. The value is \
+         the mean of the {TURNS} ratios",
         many / TOKENS_EACH,
         few / TOKENS_EACH
     );
-    let what = "start with many facts until a token is admitted, divided by that with few";
+    let what = format!("time of a start with {many} tokens divided by time of a start with {few} tokens");
     Goal::new(GOAL, 1.5, "times", what, workload)
 }
 

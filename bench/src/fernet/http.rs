@@ -46,26 +46,30 @@ pub(super) fn goals() -> Vec<Goal> {
     let arriving = format!(
         "{turns}. {large}. The same token in each request; in every second turn another process commits {ARRIVING} revocations a second"
     );
+    let validation = "CPU time to validate a session's token";
+    let smallest = "CPU time of the server's smallest answer";
     vec![
         Goal::new(
             "validate",
             2.5,
             "times",
-            "CPU of a validation, divided by that of the smallest answer",
+            format!("{validation} with {few} users divided by {smallest}"),
             one(&format!("{few} users, no revocations")),
         ),
         Goal::new(
             "validate-many",
             2.5,
             "times",
-            "CPU of a validation, divided by that of the smallest answer",
+            format!("{validation} with {many} users and as many revocations divided by {smallest}"),
             one(&format!("{large}; the smallest answer is of a server with {few} users")),
         ),
         Goal::new(
             "grown-pairs",
             1.05,
             "times",
-            "CPU of a validation with many revocations, divided by that with none",
+            format!(
+                "{validation} with {many} users and as many revocations divided by CPU time with {few} users and no revocations"
+            ),
             format!(
                 "{}. {large}; and {few} users, no revocations. The same token in each request",
                 turns_of(GROWN_PAIRS)
@@ -75,7 +79,9 @@ pub(super) fn goals() -> Vec<Goal> {
             "arriving",
             1.2,
             "times",
-            "CPU of a validation while revocations arrive, divided by that while none does",
+            format!(
+                "{validation} while revocations are committed divided by CPU time while none are committed"
+            ),
             arriving,
         ),
     ]

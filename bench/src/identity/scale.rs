@@ -33,7 +33,7 @@ pub(super) fn goals() -> Vec<Goal> {
             "list-memory",
             16.0,
             "MiB",
-            "memory of its own that listing everything takes",
+            "growth of the anonymous memory of the server while it lists everything",
             format!(
                 "The real server: curl lists {users} users, then {} assignments, each in one response",
                 users * ASSIGNMENTS_EACH
@@ -43,7 +43,7 @@ pub(super) fn goals() -> Vec<Goal> {
             "removed",
             100.0,
             "ms",
-            "a domain is removed: until the answer",
+            "time until the answer to a request that deletes a domain with many users",
             format!(
                 "The real server with {users} users: a disabled domain of {leaving} users is deleted, once"
             ),

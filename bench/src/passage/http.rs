@@ -17,14 +17,24 @@ const EACH: usize = 25_000;
 pub(super) fn goals() -> Vec<Goal> {
     let workload = |credential: &str| {
         format!(
-            "The real server with {TOKENS} API tokens of generated secrets. {PAIRS} pairs of turns over TLS, the order alternates. In a turn \
-             {CONNECTIONS} connections send {EACH} requests each, one after the other, with {credential}. The server has seen each token before"
+            "The server has {TOKENS} API tokens with generated secrets, and has verified each of them before. `/whoami` needs a token; \
+             `/.well-known/enfilade` gets one, too, but ignores it. Both paths are requested alternately over TLS, {PAIRS} times each; the order \
+             changes each time. Each time, {CONNECTIONS} connections send {EACH} requests each, one after the other. {credential}. The value is the \
+             mean of the {PAIRS} ratios"
         )
     };
-    let what = "CPU of `/whoami`, divided by that of `/.well-known/enfilade`";
+    let what = |token: &str| {
+        format!(
+            "CPU time of `/whoami` divided by CPU time of `/.well-known/enfilade` ({token} in each request)"
+        )
+    };
+    let (same, another) = (
+        "Each connection has one token for all of its requests",
+        "Each request has another token than the request before it",
+    );
     vec![
-        Goal::new("door", 1.1, "times", what, workload("the same token on a connection in each request")),
-        Goal::new("door-another", 1.1, "times", what, workload("another token in each request")),
+        Goal::new("door", 1.1, "times", what("the same token"), workload(same)),
+        Goal::new("door-another", 1.1, "times", what("another token"), workload(another)),
     ]
 }
 

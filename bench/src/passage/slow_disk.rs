@@ -33,13 +33,15 @@ const SLOW: Duration = Duration::from_millis(2);
 
 pub(super) fn goal() -> Goal {
     let workload = format!(
-        "In process, doors 2 to 4: one thread opens the same file with a known token every {} µs, at planned times, and the latency counts from that time. \
-         {TURNS} pairs of turns of {SECONDS} s. Another thread writes and syncs {} MiB again and again next to the store, so that its syncs are slow. In \
-         one turn of each pair a third thread commits as fast as it can. The mean of the quotients of a pair",
+        "In process, one thread opens the same file through doors 2 to 4 every {} µs, with a token that was verified before. The walks begin at \
+         planned times, and a latency counts from the planned time. A second thread writes {} MiB to the disk of the store and syncs them, again and \
+         again, so that the syncs of the store are slow. Walks with commits and walks without commits are measured alternately, {TURNS} times each, \
+         for {SECONDS} s each time. During the walks with commits, a third thread commits as fast as it can. Each measurement has a p99. The value \
+         is the mean of the {TURNS} ratios",
         EVERY.as_micros(),
         BESIDE_BYTES >> 20
     );
-    let what = "p99 of a walk while changes are committed on a slow disk, divided by that without commits";
+    let what = "p99 latency of a walk while changes are committed on a slow disk divided by p99 latency without commits";
     Goal::new(GOAL, 2.0, "times", what, workload)
 }
 
@@ -114,7 +116,10 @@ impl Walk<'_> {
             is_over.store(true, Ordering::Relaxed);
             (walked, writer.map(|thread| thread.join()), commits.map(|thread| thread.join()))
         });
-        written.transpose().map_err(|_| "the thread that writes next to the store ended")?.transpose()?;
+        written
+            .transpose()
+            .map_err(|_| "the thread that writes to the disk of the store ended")?
+            .transpose()?;
         if let Some(rate) = committed.transpose().map_err(|_| "the thread that commits ended")? {
             sums.commits.push(rate?);
         }
@@ -172,7 +177,7 @@ impl Walk<'_> {
             let why = format!(
                 "a commit on the busy disk takes less than {limit} ms: put the temporary directory on a slower disk"
             );
-            report.missing("walks while a slow disk commits", why);
+            report.missing("walks while changes are committed on a slow disk", why);
         }
         let to_nothing = disk.p99.over(&nothing.p99).mean();
         report.estimate("p99 of a walk, a busy disk to nothing", n, to_nothing, "times");

@@ -21,23 +21,27 @@ const THREADS: usize = 16;
 const HERD: usize = 64;
 
 pub(super) fn goals() -> Vec<Goal> {
-    let hashes = "In process, doors 2 to 4 with yescrypt hashes of cost 5";
+    let hashes = "In process, doors 2 to 4; the tokens have yescrypt hashes of cost 5";
     vec![
         Goal::new(
             "foreign",
             0.0,
             "hashes",
-            "slow hashes after a change of another token",
+            format!("slow hashes to verify {THREADS} remembered tokens after a change of another token"),
             format!(
-                "{hashes}: {THREADS} known tokens are verified at once, after another token was created and deleted"
+                "{hashes}. {THREADS} tokens were verified before. Another token is created and deleted. Then {THREADS} clients verify the {THREADS} \
+                 tokens at the same time. The slow hashes of these verifications are counted"
             ),
         ),
         Goal::new(
             "herd",
             1.0,
             "hashes",
-            "slow hashes of a token that nobody knows yet",
-            format!("{hashes}: {HERD} clients with one token at once"),
+            format!("slow hashes to verify a new token for {HERD} clients at the same time"),
+            format!(
+                "{hashes}. {HERD} clients verify the same token at the same time. It was not verified before. The slow hashes of these verifications \
+                 are counted"
+            ),
         ),
     ]
 }

@@ -36,50 +36,63 @@ const AFTER: [(&str, f64); 5] = [
 ];
 
 pub(super) fn goals() -> Vec<Goal> {
-    let before = format!("{HOT} tokens in `token.shadow`, verified without a cache");
+    let before = format!(
+        "`token.shadow` has {HOT} tokens. The rebuilt Proxmox Backup Server of a version before 4.1.6 verifies secrets without a cache"
+    );
     let [right, wrong, unknown] = BEFORE.map(|(case, hashes)| format!("{case} ({hashes})"));
+    let difference = "The value is the sum of the absolute differences";
     let after = AFTER.map(|(case, hashes)| format!("{case} ({hashes})")).join(", ");
     vec![
         Goal::new(
             "before-work",
             0.0,
             "hashes",
-            "the re-created verification without a cache: slow hashes that differ from the original's",
+            "difference between the rebuilt verification without a cache and the original: slow hashes",
             format!(
-                "{before}, {TIMES} times each: {right}, {wrong}, {unknown}; the number in parentheses is that of the original"
+                "{before}, {TIMES} times each: {right}, {wrong}, {unknown}. In parentheses: the slow hashes of the original for one verification. \
+                 {difference}"
             ),
         ),
         Goal::new(
             "before-file",
             0.0,
             "system calls",
-            "the re-created verification without a cache: system calls on the file that differ from the original's",
+            "difference between the rebuilt verification without a cache and the original: system calls on `token.shadow`",
             format!(
-                "{before}: a right secret, 20 verifications minus 10 under strace; the original has {FILE_CALLS}"
+                "{before}. strace counts the system calls on the file in a process with 20 verifications of a right secret and in a process with 10. \
+                 The difference of both counts is divided by 10, and compared with the {FILE_CALLS} system calls of the original"
             ),
         ),
         Goal::new(
             "before-bytes",
             0.01,
             "times",
-            "the re-created verification without a cache: bytes read and parsed, which differ from the original's",
-            format!("{before}: the mean of {TIMES} verifications of each case; divided by {BYTES}"),
+            "bytes that the rebuilt verification without a cache reads divided by bytes that the original reads: difference from 1",
+            format!(
+                "{before}, {TIMES} times each: a right secret, a wrong secret, an unknown token. The mean of the bytes that a verification reads and \
+                 parses is divided by {BYTES}, the bytes of the original. The value is the absolute difference between this ratio and 1"
+            ),
         ),
         Goal::new(
             "after-work",
             0.0,
             "hashes",
-            "the re-created cache: slow hashes that differ from the original's",
+            "difference between the rebuilt cache and the original: slow hashes",
             format!(
-                "{HOT} tokens, all known. Verifications: {after}; the number in parentheses is that of the original"
+                "There are {HOT} tokens, all of them in the rebuilt token cache of Proxmox Backup Server 4.1.6. The verifications (in \
+                 parentheses: their slow hashes in the original): {after}. {difference}"
             ),
         ),
         Goal::new(
             "after-calls",
             0.0,
             "system calls",
-            "the re-created cache: system calls of a known token",
-            format!("{HOT} tokens: 110 verifications minus 10 under strace, the least of five counts"),
+            "system calls of the rebuilt cache to verify a token that it has",
+            format!(
+                "There are {HOT} tokens. strace counts the system calls of a process with 110 verifications of a token that is in the cache, and of \
+                 a process with 10. Each of these processes is counted five times, and the smallest count is used. The difference of both counts is \
+                 divided by 100"
+            ),
         ),
     ]
 }

@@ -63,7 +63,7 @@ pub enum Version {
         acls: AclDialect,
         /// The file system, by the id of its mount.
         file_system: u64,
-        /// The number of the last reported change that may have been a change of the object.
+        /// The sequence number of the last event of the kernel that may have reported a change of the object.
         changes: u64,
     },
 }

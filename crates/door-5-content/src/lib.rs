@@ -18,6 +18,7 @@ mod beneath;
 mod file_systems;
 mod attributes;
 mod acl_read;
+mod directory_sync;
 mod tree;
 mod node;
 mod turn;

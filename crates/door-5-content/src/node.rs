@@ -277,8 +277,12 @@ impl Node {
 
     /// Waits until all changes of this file or directory have reached the disk.
     pub(crate) fn sync(&self) -> Result<(), Refusal> {
-        io::retry_on_intr(|| rustix::fs::fsync(self.fd()))
-            .map_err(|e| Refusal::io(e, "syncing", &self.label()))
+        let fsync = || io::retry_on_intr(|| rustix::fs::fsync(self.fd()));
+        let synced = match self.kind() {
+            NodeKind::File => fsync(),
+            NodeKind::Directory => self.tree.state.syncs.sync(self.object(), fsync),
+        };
+        synced.map_err(|errno| Refusal::io(errno, "syncing", &self.label()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state and the settings that all nodes beneath a root share.
 
+use crate::directory_sync::DirectorySyncs;
 use crate::kinds::KnownPaths;
 use enfilade_access::ObjectId;
 use enfilade_facts::vocabulary::AclDialect;
@@ -17,6 +18,7 @@ pub(crate) struct Tree {
 #[derive(Debug, Default)]
 pub(crate) struct TreeState {
     pub(crate) turn: Turn,
+    pub(crate) syncs: DirectorySyncs,
     /// Paths that led to a file or directory at the last check.
     pub(crate) known: KnownPaths,
     /// The id of the file system, if its times can be relied on: it is local, and not served by a program (FUSE).

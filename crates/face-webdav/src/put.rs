@@ -3,19 +3,34 @@
 use super::blocking_work::{blocking, blocking_failure};
 use super::conditions::RequestConditions;
 use super::digest::{self, Running};
-use super::{Call, empty, end};
+use super::{Call, ResourcePath, empty, end};
 use enfilade_faces::{Aim, Answer, Failure, Received, RequestError, Trace};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{Blocking, Refusal, Uploading};
+use enfilade_passage::{Blocking, Meta, Refusal, Uploading, Visit};
 use http_body_util::BodyExt;
-use hyper::body::Body as _;
-use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue};
+use hyper::body::{Body as _, Bytes};
+use hyper::header::{CONTENT_RANGE, ETAG, EXPECT, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
+use std::pin::Pin;
 use std::time::Duration;
+use tokio::time::{Sleep, sleep};
 
 /// The size of the write buffer, in bytes. The buffer is large because each write needs a thread that may block.
 const PIECE_BYTES: usize = 256 * 1024;
+
+/// The largest body, in bytes, that is received before the datastore is entered. Then one thread does all the work of the upload, and no operation in the
+/// datastore waits for the client.
+const WHOLE_BYTES_MAX: u64 = 64 * 1024;
+
+/// An upload as the request describes it.
+struct Asked {
+    place: ResourcePath,
+    conditions: RequestConditions,
+    headers: HeaderMap,
+    /// The size in bytes that the client announced, if it did.
+    expected: Option<u64>,
+}
 
 pub(crate) async fn put(call: Call) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
@@ -36,32 +51,33 @@ pub(crate) async fn put(call: Call) -> Answer {
     // A client that sends the body in chunks, such as Finder, may declare the length in this header.
     let said =
         head.headers.get("x-expected-entity-length").and_then(|value| value.to_str().ok()?.parse().ok());
-    let expected = body.size_hint().exact().or(said);
+    let exact = body.size_hint().exact();
+    // A client that waits for `100 Continue` must get a refusal before it sends the body (RFC 9110 §10.1.1).
+    let is_small = exact.is_some_and(|bytes| bytes <= WHOLE_BYTES_MAX) && !head.headers.contains_key(EXPECT);
     let outcome = async {
         let conditions = RequestConditions::of(&head)?;
-        let (begun, conditions, place) = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
-            let tokens = conditions.check(&mut stay, &place)?;
-            let mut begun = stay.upload(place.path.clone(), expected)?;
-            begun.unless_locked(tokens)?;
-            Ok((begun, conditions, place))
-        })
-        .await?;
-        trace.event.revision = begun.revision();
-        let replaces = begun.existing().is_some();
-        let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
-        let (mut uploading, digests, last) = receive(begun, body, digests, pace, &mut trace).await?;
-        let meta = blocking_failure(uploading.share(), move || {
-            let digests = add(digests, &last);
-            if !digests.into_iter().all(Running::holds) {
-                return Err(RequestError::Digest.into());
+        let asked = Asked { place, conditions, headers: head.headers, expected: exact.or(said) };
+        let mut arriving = Arriving::new(body, pace);
+        let (replaces, made, meta) = match is_small {
+            true => {
+                let bytes = arriving.whole(&mut trace).await?;
+                let (revision, outcome) =
+                    blocking_failure(visit.share(), move || asked.at_once(visit, &bytes)).await?;
+                trace.event.revision = revision;
+                outcome?
             }
-            uploading.write(&last)?;
-            made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
-            // The conditions are checked again, because another request may have changed the resource during the upload.
-            uploading.finish_if(|stay| conditions.check(stay, &place).map(drop))
-        })
-        .await?;
+            false => {
+                let (begun, asked) =
+                    blocking_failure(visit.share(), move || Ok((asked.begin(visit)?, asked))).await?;
+                trace.event.revision = begun.revision();
+                let (replaces, (made, digests)) = (begun.existing().is_some(), asked.extras()?);
+                let (uploading, digests, last) = receive(begun, arriving, digests, &mut trace).await?;
+                let meta = blocking_failure(uploading.share(), move || {
+                    asked.finish(uploading, made, digests, &last)
+                });
+                (replaces, made, meta.await?)
+            }
+        };
         let mut answer = empty(if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED });
         if let Ok(etag) = HeaderValue::from_str(&format!("\"{}\"", meta.validator())) {
             answer.headers_mut().insert(ETAG, etag);
@@ -73,6 +89,52 @@ pub(crate) async fn put(call: Call) -> Answer {
     };
     let outcome = outcome.await;
     end(trace, outcome, Aim::File)
+}
+
+/// Whether the upload replaces a file, the modification time that the client gives, and the metadata of the new file.
+type Stored = (bool, Option<i64>, Meta);
+
+impl Asked {
+    fn begin(&self, visit: Visit) -> Result<Uploading, Failure> {
+        let mut stay = visit.enter(&self.place.datastore, OperationKind::Write, Blocking)?;
+        let tokens = self.conditions.check(&mut stay, &self.place)?;
+        let mut begun = stay.upload(self.place.path.clone(), self.expected)?;
+        begun.unless_locked(tokens)?;
+        Ok(begun)
+    }
+
+    /// The modification time that the client gives, and the digests that the body must have.
+    fn extras(&self) -> Result<(Option<i64>, Vec<Running>), RequestError> {
+        Ok((made(&self.headers)?, digest::asked(&self.headers)?))
+    }
+
+    fn finish(
+        &self,
+        mut uploading: Uploading,
+        made: Option<i64>,
+        digests: Vec<Running>,
+        last: &[u8],
+    ) -> Result<Meta, Failure> {
+        let digests = add(digests, last);
+        if !digests.into_iter().all(Running::holds) {
+            return Err(RequestError::Digest.into());
+        }
+        uploading.write(last)?;
+        made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
+        // The conditions are checked again, because another request may have changed the resource during the upload.
+        uploading.finish_if(|stay| self.conditions.check(stay, &self.place).map(drop))
+    }
+
+    /// Does the whole upload of a body that was received. Returns the revision of the facts on which the doors judged first, and the result.
+    fn at_once(&self, visit: Visit, body: &[u8]) -> Result<(u64, Result<Stored, Failure>), Failure> {
+        let begun = self.begin(visit)?;
+        let (revision, replaces) = (begun.revision(), begun.existing().is_some());
+        let stored = || {
+            let (made, digests) = self.extras()?;
+            Ok((replaces, made, self.finish(begun, made, digests, body)?))
+        };
+        Ok((revision, stored()))
+    }
 }
 
 /// The modification time in the header of ownCloud's clients.
@@ -96,42 +158,68 @@ fn add(mut digests: Vec<Running>, piece: &[u8]) -> Vec<Running> {
     digests
 }
 
-/// Writes the body to the file, except the last bytes: these are returned, so that a small file needs no thread of its own to be written.
+/// A body that the client sends.
+struct Arriving {
+    body: Received,
+    pace: Pace,
+    /// The bytes received in the present window of time.
+    lately: u64,
+    window: Pin<Box<Sleep>>,
+}
+
+impl Arriving {
+    fn new(body: Received, pace: Pace) -> Self {
+        Arriving { body, pace, lately: 0, window: Box::pin(sleep(pace.window)) }
+    }
+
+    /// The next bytes; `None` after the end.
+    async fn next(&mut self, trace: &mut Trace) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let frame = tokio::select! {
+                frame = self.body.frame() => frame,
+                () = &mut self.window => {
+                    if self.lately < self.pace.least {
+                        return Err(RequestError::BodySlow.into());
+                    }
+                    self.lately = 0;
+                    self.window.set(sleep(self.pace.window));
+                    continue;
+                }
+            };
+            match frame {
+                None => return Ok(None),
+                // The received bytes are discarded with the upload.
+                Some(Err(_)) => return Err(RequestError::BodyBroken.into()),
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    trace.event.bytes += data.len() as u64;
+                    self.lately += data.len() as u64;
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+
+    /// The whole body.
+    async fn whole(&mut self, trace: &mut Trace) -> Result<Vec<u8>, Failure> {
+        let mut whole = Vec::new();
+        while let Some(data) = self.next(trace).await? {
+            whole.extend_from_slice(&data);
+        }
+        Ok(whole)
+    }
+}
+
+/// Writes the body to the file, except the last bytes: these are returned, so that they need no thread of their own to be written.
 async fn receive(
     mut uploading: Uploading,
-    mut body: Received,
+    mut arriving: Arriving,
     mut digests: Vec<Running>,
-    pace: Pace,
     trace: &mut Trace,
 ) -> Result<(Uploading, Vec<Running>, Vec<u8>), Failure> {
-    let (mut gathered, mut lately) = (Vec::new(), 0);
-    let window = || tokio::time::sleep(pace.window);
-    let slow = window();
-    tokio::pin!(slow);
-    loop {
-        let frame = tokio::select! {
-            frame = body.frame() => frame,
-            () = &mut slow => {
-                if lately < pace.least {
-                    return Err(RequestError::BodySlow.into());
-                }
-                lately = 0;
-                slow.set(window());
-                continue;
-            }
-        };
-        let frame = match frame {
-            Some(Ok(frame)) => Some(frame),
-            None => None,
-            // The received bytes are discarded with the upload.
-            Some(Err(_)) => return Err(RequestError::BodyBroken.into()),
-        };
-        let Some(frame) = frame else { return Ok((uploading, digests, gathered)) };
-        if let Ok(data) = frame.into_data() {
-            trace.event.bytes += data.len() as u64;
-            lately += data.len() as u64;
-            gathered.extend_from_slice(&data);
-        }
+    let mut gathered = Vec::new();
+    while let Some(data) = arriving.next(trace).await? {
+        gathered.extend_from_slice(&data);
         if gathered.len() >= PIECE_BYTES {
             let piece = std::mem::take(&mut gathered);
             (uploading, digests) = blocking(uploading.share(), move || {
@@ -141,4 +229,5 @@ async fn receive(
             .await?;
         }
     }
+    Ok((uploading, digests, gathered))
 }

@@ -291,7 +291,10 @@ impl Model {
                 }
                 next.push(((None, what), after));
             };
-            restore("a backup of this state is restored, and its numbers begin again", world.now());
+            restore(
+                "a backup of this state is restored, and the revisions after it are used a second time",
+                world.now(),
+            );
             if !self.keeps(Rule::NoGoingBack) && world.revocation_acknowledged {
                 restore(
                     "a backup from before the revocation is restored",
