@@ -260,3 +260,15 @@ fn a_transaction_writes_at_most_each_page_in_use_and_the_trees_of_lmdb() {
     let space = DiskSpace::new(&lmdb.environment.disk_reserve, 1_280_000, 4_096);
     assert_eq!(space.most_bytes(5_000), 1_280_000 + 5_000 + 32 * 4_096 + 10_000);
 }
+
+#[test]
+fn the_disk_space_of_a_file_is_told_in_bytes() {
+    const BYTES: u64 = 1 << 20;
+    let scratch = Scratch::new();
+    let path = scratch.path().join("file");
+    std::fs::write(&path, vec![1; BYTES as usize]).unwrap();
+    let file = File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    let allocated = (DISK.allocated)(&file);
+    assert!((BYTES..2 * BYTES).contains(&allocated), "{allocated} bytes");
+}
