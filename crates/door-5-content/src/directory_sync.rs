@@ -122,7 +122,7 @@ mod tests {
                         let fsync = || {
                             let seen = changes.load(Ordering::SeqCst);
                             calls.fetch_add(1, Ordering::SeqCst);
-                            std::thread::sleep(Duration::from_micros(300));
+                            std::thread::park_timeout(Duration::from_micros(300));
                             covered.fetch_max(seen, Ordering::SeqCst);
                             Ok(())
                         };

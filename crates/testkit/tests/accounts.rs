@@ -11,15 +11,17 @@ use enfilade_facts::tables::{Activity, Credential as TokenRow, Profile, Verifier
 use enfilade_facts::vocabulary::{
     AccessMask, DatastoreName, OperationKind, Secret, StorePath, UserId, Userid, Word,
 };
-use enfilade_facts::{AuditRecord, Change, Clocks, Read, Refuse};
+use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, Read, Refuse};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, Methods, Scope, SecretAsk};
-use enfilade_passage::{Accounts, Blocking, Credential, KeyRing, ReservedPaths};
+use enfilade_passage::{Accounts, Blocking, Credential, KeyRing, Penalties, ReservedPaths};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_testkit::{Remembering, TestHouse, change_context};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const DAY: u64 = 86_400;
 const RIGHT: &str = "correct horse";
@@ -163,6 +165,27 @@ async fn a_user_is_locked_after_the_last_failure_for_as_long_as_is_configured() 
     world.house.clock.advance_seconds(1);
     world.fail(2).await;
     assert_eq!(world.password(RIGHT).await, "permit", "after a lock, failures are counted anew");
+}
+
+/// The first failure of a name is answered after a second (`DELAYS` in `passage/src/penalties.rs`).
+#[tokio::test]
+async fn only_the_answer_to_a_wrong_password_is_delayed() {
+    let mut house = TestHouse::changed(Remembering::AsServed, |parts| {
+        parts.penalties = Penalties::new(MemoSeed([9; 16]));
+    });
+    house.add_user(&alice(), None);
+    let secret = Secret::new(RIGHT.as_bytes()).unwrap();
+    enfilade_admin::set_password(&house.change_context(), &alice(), &secret).unwrap();
+    let is_delayed = async |secret: &str, code: &str| {
+        let began = Instant::now();
+        let came = house.come_in(ask("alice@local", secret)).await;
+        assert_eq!(came.map_or_else(|why| why.code(), |_| "permit"), code);
+        began.elapsed() >= Duration::from_secs(1)
+    };
+    // The first login computes a slow hash, which may take long on a busy machine. The next one finds the result in the memo.
+    is_delayed(RIGHT, "permit").await;
+    assert!(!is_delayed(RIGHT, "permit").await);
+    assert!(is_delayed("wrong", "ID05").await);
 }
 
 #[tokio::test]
