@@ -84,8 +84,8 @@ mod tests {
         assert_eq!(found(&map), 0);
         assert_eq!(found(&ids), 1);
         assert_eq!(found(&map.replace("**D4**", "D4")), 1);
-        assert_eq!(found(&format!("{map}{}", "\n".repeat(300))), 0);
-        assert_eq!(found(&format!("{map}{}", "\n".repeat(301))), 1);
+        assert_eq!(found(&format!("{map}{}", "\n".repeat(ARCHITECTURE_LINES_MAX))), 0);
+        assert_eq!(found(&format!("{map}{}", "\n".repeat(ARCHITECTURE_LINES_MAX + 1))), 1);
     }
 
     #[test]
