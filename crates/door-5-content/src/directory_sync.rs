@@ -2,13 +2,20 @@
 //! it began.
 
 use enfilade_access::ObjectId;
-use rustix::io::{self, Errno};
+use rustix::io;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The directories for which a thread waits.
+/// The syncs of all directories of a tree.
 #[derive(Debug, Default)]
-pub(crate) struct DirectorySyncs(Mutex<HashMap<ObjectId, Arc<Syncs>>>);
+pub(crate) struct DirectorySyncs {
+    /// The directories that a thread syncs now.
+    now: Mutex<HashMap<ObjectId, Arc<Syncs>>>,
+    /// Whether a sync has failed. From then on, each thread calls `fsync` itself: the kernel reports an error of a write once for each descriptor, so only
+    /// the descriptor of a thread tells whether the changes of this thread are lost.
+    has_failed: AtomicBool,
+}
 
 /// The syncs of one directory.
 #[derive(Debug, Default)]
@@ -17,7 +24,6 @@ struct Syncs {
     ended: Condvar,
 }
 
-/// Syncs are numbered from 1.
 #[derive(Debug, Default)]
 struct State {
     /// How many syncs have begun.
@@ -26,71 +32,52 @@ struct State {
     is_running: bool,
     /// How many threads wait for a sync to end.
     waiting: usize,
-    /// The last sync that failed, with its number.
-    failed: Option<(u64, Errno)>,
 }
 
 impl DirectorySyncs {
-    /// Waits until all changes that this thread made in the directory are durable. Calls `fsync`, unless a sync by another thread began after the changes.
+    /// Waits until all changes that this thread made in the directory are durable. Calls `fsync`, unless a sync by another thread began after the changes
+    /// and succeeded.
     ///
     /// # Errors
-    /// The error of the sync. An error of a shared sync is returned to all threads that wait for it.
+    /// The error of `fsync`.
     pub(crate) fn sync(&self, directory: ObjectId, fsync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let syncs = Arc::clone(locked(&self.0).entry(directory).or_default());
-        let result = syncs.sync(fsync);
-        let mut all = locked(&self.0);
+        let syncs = Arc::clone(locked(&self.now).entry(directory).or_default());
+        let result = self.share(&syncs, fsync);
+        let mut all = locked(&self.now);
         // One reference is in the map, one is here. Others are taken only while the map is locked.
         if Arc::strong_count(&syncs) == 2 {
             all.remove(&directory);
         }
         result
     }
-}
 
-impl Syncs {
-    fn sync(&self, fsync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let mut state = locked(&self.state);
+    fn share(&self, syncs: &Syncs, fsync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut state = locked(&syncs.state);
         // A sync that has begun already may have missed the changes of this thread.
         let before = state.begun;
         while state.is_running {
             state.waiting += 1;
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = syncs.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
-            if state.ended() > before {
-                return state.result_since(before);
+            let ended = state.begun - u64::from(state.is_running);
+            if ended > before && !self.has_failed.load(Ordering::SeqCst) {
+                return Ok(());
             }
         }
         state.begun += 1;
         state.is_running = true;
-        let number = state.begun;
         drop(state);
         let result = fsync();
-        let mut state = locked(&self.state);
+        let mut state = locked(&syncs.state);
         state.is_running = false;
-        if let Err(errno) = result {
-            state.failed = Some((number, errno));
+        if result.is_err() {
+            self.has_failed.store(true, Ordering::SeqCst);
         }
         // Waking threads is a system call, even if no thread waits.
         if state.waiting > 0 {
-            self.ended.notify_all();
+            syncs.ended.notify_all();
         }
         result
-    }
-}
-
-impl State {
-    /// The number of the last sync that has ended.
-    fn ended(&self) -> u64 {
-        self.begun - u64::from(self.is_running)
-    }
-
-    /// If any sync after this number failed, the changes before it may be lost, even if the next sync succeeded: the kernel reports an error of a write
-    /// only once.
-    fn result_since(&self, number: u64) -> io::Result<()> {
-        match self.failed {
-            Some((failed, errno)) if failed > number => Err(errno),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -101,8 +88,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::Errno;
     use std::sync::Barrier;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
     use std::time::Duration;
 
     const DIRECTORY: ObjectId = ObjectId { device: 1, inode: 2 };
@@ -134,29 +122,35 @@ mod tests {
         });
         let calls = calls.into_inner();
         assert!(calls < THREADS * CHANGES / 2, "{calls} syncs");
-        assert!(locked(&syncs.0).is_empty());
+        assert!(locked(&syncs.now).is_empty());
     }
 
-    /// A second thread waits while the first one syncs: its own sync comes after that. The third thread shares the sync of the second one, and its error.
+    /// Two threads wait while a third one syncs. The sync of one of them would be enough for both, but it fails. So the other thread calls `fsync` itself.
     #[test]
-    fn an_error_is_returned_to_each_thread_that_shares_the_sync() {
-        let (syncs, began) = (DirectorySyncs::default(), Barrier::new(2));
+    fn a_failed_sync_is_not_shared() {
+        let (syncs, began, failed) = (DirectorySyncs::default(), Barrier::new(2), AtomicU64::new(0));
         let results: Vec<io::Result<()>> = std::thread::scope(|scope| {
             let first = scope.spawn(|| {
                 syncs.sync(DIRECTORY, || {
                     began.wait();
-                    while locked(&syncs.0).get(&DIRECTORY).map_or(0, Arc::strong_count) < 4 {
+                    while locked(&syncs.now).get(&DIRECTORY).map_or(0, Arc::strong_count) < 4 {
                         std::thread::yield_now();
                     }
                     Ok(())
                 })
             });
             began.wait();
-            let fails = || syncs.sync(DIRECTORY, || Err(Errno::IO));
+            let fails = || {
+                syncs.sync(DIRECTORY, || {
+                    failed.fetch_add(1, Ordering::SeqCst);
+                    Err(Errno::IO)
+                })
+            };
             let others = [scope.spawn(fails), scope.spawn(fails)];
             std::iter::once(first).chain(others).map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(results, [Ok(()), Err(Errno::IO), Err(Errno::IO)]);
+        assert_eq!(failed.into_inner(), 2, "each descriptor is asked");
     }
 
     #[test]
