@@ -94,7 +94,7 @@ pub enum Refusal {
     /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
     /// deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued: a new session would expire so early that the server may already have deleted a revocation of it. Set the clock, then log in again"
+        "the clock of this server is at least {seconds} s behind, so no session is issued: a new session would expire earlier than revocations that the server has already deleted, so the server could not check it against them. Set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.

@@ -11,7 +11,7 @@
 //! word 1        process id
 //! word 2        when the process began, seconds since the epoch
 //! word 3        the number of datastores that have a place
-//! word 4        a revision: when the process had read it, the process closed the root directory of each datastore without active operations
+//! word 4        the revision that the process had read when it last closed the root directories of datastores without active operations
 //! word 5        the number of shards
 //! from 64       for each place four words: the name of the datastore, padded with zeros
 //! after that    for each shard and place a cache line of eight words:
@@ -128,7 +128,7 @@ pub struct Process {
     pub id: u32,
     /// When the process began, in seconds since the epoch.
     pub began: i64,
-    /// A revision. When the process had read it, the process closed the root directory of each datastore without active operations.
+    /// The revision that the process had read when it last closed the root directories of datastores without active operations.
     pub closed: Revision,
     /// The active operations of each datastore that has any.
     pub inside: Vec<(DatastoreName, Active)>,
@@ -257,7 +257,7 @@ impl Ledger {
         Ok(number)
     }
 
-    /// Records a revision. After this process read it, it closed the root directory of each datastore without active operations.
+    /// Records the revision that this process had read when it closed the root directories of datastores without active operations.
     pub fn closed_up_to(&self, revision: Revision) {
         self.words.words().iter().skip(4).take(1).for_each(|word| word.store(revision.0, Ordering::SeqCst));
     }

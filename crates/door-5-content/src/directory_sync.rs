@@ -10,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The syncs of all directories of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct DirectorySyncs {
-    /// The directories that a thread syncs now.
+    /// The directories that a thread syncs now, or waits for.
     now: Mutex<HashMap<ObjectId, Arc<Syncs>>>,
-    /// Whether a sync has failed. From then on, each thread calls `fsync` itself: the kernel reports an error of a write once for each descriptor, so only
-    /// the descriptor of a thread tells whether the changes of this thread are lost.
+    /// Whether a sync has failed. From then on, each thread calls `fsync` itself: the kernel reports an error of a write once to each open file
+    /// description, so a thread must call `fsync` on its own one to get the error.
     has_failed: AtomicBool,
 }
 

@@ -19,8 +19,8 @@ use tokio::time::{Sleep, sleep};
 /// The size of the write buffer, in bytes. The buffer is large because each write needs a thread that may block.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// The largest body, in bytes, that is received before the datastore is entered. Then one thread does all the work of the upload, and no operation in the
-/// datastore waits for the client.
+/// The largest body, in bytes, that is received before the operation in the datastore begins. So one thread does all the work of the upload, and no
+/// operation waits for the client.
 const WHOLE_BYTES_MAX: u64 = 64 * 1024;
 
 /// An upload as the request describes it.
@@ -210,7 +210,7 @@ impl Arriving {
     }
 }
 
-/// Writes the body to the file, except the last bytes: these are returned, so that they need no thread of their own to be written.
+/// Writes the body to the file, except the last bytes. These are returned; the thread that finishes the upload writes them.
 async fn receive(
     mut uploading: Uploading,
     mut arriving: Arriving,

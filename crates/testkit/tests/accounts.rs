@@ -167,7 +167,7 @@ async fn a_user_is_locked_after_the_last_failure_for_as_long_as_is_configured() 
     assert_eq!(world.password(RIGHT).await, "permit", "after a lock, failures are counted anew");
 }
 
-/// The first failure of a name is answered after a second (`DELAYS` in `passage/src/penalties.rs`).
+/// The answer to the first failed login with a user name is delayed by a second (`DELAYS` in `passage/src/penalties.rs`).
 #[tokio::test]
 async fn only_the_answer_to_a_wrong_password_is_delayed() {
     let mut house = TestHouse::changed(Remembering::AsServed, |parts| {

@@ -292,7 +292,7 @@ impl Model {
                 next.push(((None, what), after));
             };
             restore(
-                "a backup of this state is restored, and the revisions after it are used a second time",
+                "a backup of the present facts is restored, and later changes get revisions that were used before",
                 world.now(),
             );
             if !self.keeps(Rule::NoGoingBack) && world.revocation_acknowledged {

@@ -124,7 +124,7 @@ fn run_check(lmdb: &Lmdb, was_refused: bool, json: bool) -> anyhow::Result<ExitC
         output::line(advice);
         if was_refused {
             output::line(
-                "the store was refused after a fault. No page of the store is damaged, so servers and commands can open the store again now",
+                "the store was refused after a memory fault. No page of the store is damaged, so servers and commands can open the store again now",
             );
         }
     }

@@ -167,8 +167,8 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
             Ok(Content::Kept) => kept = Some(to),
             Ok(Content::None) => {}
             Ok(Content::OfAnother) => steps.push(format!(
-                "the backup is from another server. Its users must not get access to the content of the old datastores, so the content stays in \
-                 `{}`. To serve the content, run mv '{}' '{}'",
+                "the backup is from another server, so the content of the old datastores stays in `{}`: otherwise the users of the other server \
+                 could get access to it. If they may have access, run mv '{}' '{}'",
                 from.display(),
                 from.display(),
                 to.display()

@@ -174,7 +174,7 @@ impl Asked<'_> {
                 };
                 let commands: Vec<String> = names.iter().map(remove).collect();
                 format!(
-                    "NoAccess overrides all other roles on the path. Remove NoAccess, then run `enfilade explain` again: {}",
+                    "NoAccess overrides all other roles on the path. Run `enfilade explain` again after you have removed NoAccess: {}",
                     commands.join("; ")
                 )
             }
@@ -203,13 +203,13 @@ impl Asked<'_> {
                 let lines: String = lines.iter().map(|line| format!(" {}", word(line))).collect();
                 let inherit = match lines.contains("inherit=") {
                     true => {
-                        " (with inherit=files,dirs at the end of the first line, also for files and directories that are created later)"
+                        "To include files and directories that are created later, append inherit=files,dirs to the line. "
                     }
                     false => "",
                 };
                 format!(
-                    "the role allows the access, but the ACL does not. To add a line to the ACL{inherit}: enfilade acl set {datastore} {path} \
-                     {entry}{lines}"
+                    "the role allows the access, but the ACL does not. {inherit}To add the line {entry} to the ACL: enfilade acl set {datastore} \
+                     {path} {entry}{lines}"
                 )
             }
             Some(AclLines { mode, uid, gid, .. }) => format!(

@@ -82,7 +82,7 @@ impl Datastores {
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
-            let reason = "its section is missing: to keep the datastore, put the section back; to remove it, correct the other errors of the file";
+            let reason = "its section is missing, but the file has other errors, so the datastore is not removed: to keep it, put the section back; to remove it, correct the other errors";
             let means = mark(draft, name, Some(before), (0, reason));
             draft.problem(FILE, format!("datastore {name}: {reason}; {means}"));
         }

@@ -368,7 +368,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
-        let reason = "its section is missing: to keep the account, put the section back; to delete it, correct the other errors of the file";
+        let reason = "its section is missing, but the file has other errors, so the account is not deleted: to keep it, put the section back; to delete it, correct the other errors";
         let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));
