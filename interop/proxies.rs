@@ -1,6 +1,7 @@
 //! The server behind nginx, HAProxy and Caddy with the recipes of docs/proxies.md.
 
 use crate::curl::{PROPFIND_0, command};
+use crate::proxy::{Proxy, nginx_around};
 use crate::server::{BINARY, Scratch, Server, first_line, free_port, serving, until, wait_until};
 use crate::signals::signal;
 use std::io::{Read, Write};
@@ -31,20 +32,6 @@ fn on_a_socket(environment: &[(&str, &str)]) -> (Server, Scratch) {
 
 fn path_of(server: &Server) -> &str {
     server.plain.strip_prefix("unix:").unwrap()
-}
-
-/// A proxy in front of the server, and its address `127.0.0.1:<port>`.
-struct Proxy {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        // On SIGTERM the main process of a proxy also ends its workers.
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
-        let _ = self.child.wait();
-    }
 }
 
 /// A recipe of the page, with the addresses and the certificate of this test.
@@ -80,45 +67,14 @@ fn start(kind: &str, server: &Server) -> Proxy {
     let address = format!("127.0.0.1:{}", free_port());
     let directory = server.scratch.path().join(kind);
     std::fs::create_dir(&directory).unwrap();
-    let (recipe, at) = (recipe(kind, server, &address), directory.display());
+    let recipe = recipe(kind, server, &address);
     let text = match kind {
-        "nginx" => {
-            let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-                .map(|name| format!("{name}_temp_path {at}/{name};"));
-            format!(
-                "pid {at}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{}\n{recipe}\n}}\n",
-                paths.join("\n")
-            )
-        }
+        "nginx" => nginx_around(&directory, &recipe),
         "haproxy" => format!("global\n    maxconn 100\n{recipe}"),
         _ => format!("{{\nadmin off\nauto_https disable_redirects\n}}\n{recipe}"),
     };
-    let file = directory.join("configuration");
-    std::fs::write(&file, text).unwrap();
-    let path = file.to_str().unwrap();
-    let arguments = match kind {
-        // The worker may connect to a socket of this user.
-        "nginx" => vec!["-e", "stderr", "-g", "daemon off; worker_processes 1; user root;", "-c", path],
-        "haproxy" => vec!["-db", "-f", path],
-        _ => vec!["run", "--adapter", "caddyfile", "--config", path],
-    };
-    let log = std::fs::File::create(directory.join("log")).unwrap();
-    let child = Command::new(kind)
-        .args(arguments)
-        .envs([("XDG_DATA_HOME", &directory), ("XDG_CONFIG_HOME", &directory)])
-        .stderr(log)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap_or_else(|why| panic!("{kind} is needed: {why}"));
-    let proxy = Proxy { child, address };
-    let said = || std::fs::read_to_string(directory.join("log")).unwrap_or_default();
-    let is_there = || TcpStream::connect(&proxy.address).is_ok();
-    assert!(
-        (0..3000).any(|_| is_there() || (std::thread::sleep(Duration::from_millis(20)), false).1),
-        "{}",
-        said()
-    );
-    proxy
+    std::fs::write(directory.join("configuration"), text).unwrap();
+    Proxy::start(kind, &directory, "configuration", address)
 }
 
 /// Sends a request from this address of the machine. Returns status and body.

@@ -7,12 +7,16 @@ use std::process::Command;
 
 /// The directory of the Python clients and their dependencies, which are downloaded once.
 pub(crate) fn python_path() -> std::path::PathBuf {
+    from_pypi("requirements.txt", "target/interop-python")
+}
+
+/// A directory with the packages that this file of requirements lists. They are downloaded once.
+pub(crate) fn from_pypi(requirements: &str, place: &str) -> std::path::PathBuf {
     // One test installs them, the others wait.
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _turn = TURN.lock();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let wanted = root.join("interop/requirements.txt");
-    let place = root.join("target/interop-python");
+    let (wanted, place) = (root.join("interop").join(requirements), root.join(place));
     let mark = place.join("requirements.txt");
     let is_there = || std::fs::read(&mark).is_ok_and(|there| there == std::fs::read(&wanted).unwrap());
     if !is_there() {

@@ -73,7 +73,7 @@ pub(super) fn probes(
     let counted = Arc::new(Counted { source: cloud.source(), probes: AtomicU64::new(0) });
     let house = cloud.house_on(Arc::clone(&counted) as Arc<dyn Source>, 1 << 20, 1)?;
     let faces = Faces::new(house, FileSet::new(place), PasswordRules::NONE.clone(), Vec::new());
-    let router = Router::new(faces, &[&enfilade_keystone::ROUTES], &[]);
+    let router = Router::new(faces, &[&enfilade_keystone::ROUTES]);
     let token = cloud::token(0, stores::id(17, 0))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ask = |(method, target, body): &(&str, String, String)| -> Result<u64, Failure> {

@@ -9,6 +9,7 @@ mod write_through;
 mod access;
 mod activities;
 mod administrators;
+mod applications;
 mod withdraw;
 mod tree_acls;
 mod object_acl;
@@ -41,6 +42,9 @@ pub use access::{
 };
 pub use activities::{lock_user, note_logins, settle_activities};
 pub use administrators::{Administers, Administrator, administrators, has_administrator, why_no_login};
+pub use applications::{
+    create_application, edit_application, list_applications, remove_application, show_application,
+};
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Examined, IndexUse, LeafIndex,

@@ -32,6 +32,24 @@ fn effect_of(role: Role, is_assigned: bool) -> Effect {
     if (role == Role::NoAccess) == is_assigned { Effect::Takes } else { Effect::Gives }
 }
 
+/// Refuses a role that has no effect in the tree of the path: roles for applications count only below `/application`, and only these roles, Admin and
+/// NoAccess count there.
+fn check_tree(path: &RolePath, role: Role) -> Result<(), Error> {
+    let (is_below, is_for) = (path.is_of_applications(), role.is_for_applications());
+    let counts_everywhere = matches!(role, Role::Admin | Role::NoAccess);
+    if is_below == is_for || is_below && counts_everywhere {
+        return Ok(());
+    }
+    Err(Error::Invalid(match is_below {
+        true => format!(
+            "the role {role} has no effect on {path}: expected ApplicationReader, ApplicationUser, ApplicationAdmin, Admin or NoAccess"
+        ),
+        false => format!(
+            "the role {role} has no effect on {path}: assign it on /application, on /application/NAME or on a path below it"
+        ),
+    }))
+}
+
 /// Assigns a role on a path.
 ///
 /// # Errors
@@ -43,6 +61,7 @@ pub fn assign_role(
     role: Role,
     propagate: bool,
 ) -> Result<At, Error> {
+    check_tree(path, role)?;
     let what = format!("role assign {role} to {target} on {path}");
     match location_of(ctx, path, target)? {
         Location::File(ugid) => ctx.write_through(&what, effect_of(role, true), &[FileName::Acl], |files| {

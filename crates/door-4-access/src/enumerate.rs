@@ -91,8 +91,9 @@ impl AccessCheck<'_> {
     ) -> Result<Vec<Sight>, Refusal> {
         let here = RolePath::of(self.datastore, directory);
         // Children without a role assignment of their own all have the same roles.
-        let effective_node = self.effective_node(&here);
-        let same = Shown::by(&*self.remember(Question::Below, effective_node.node)?, self.visible);
+        let roles = self.role_check();
+        let effective_node = roles.effective_node(&here);
+        let same = Shown::by(&*roles.remember(Question::Below, effective_node.node)?, self.visible);
         let subjects = || children.iter().map(|(_, subject)| *subject);
         let mut sights = if effective_node.goes_on_below {
             self.see_each(directory, children, |name| self.shown_alone(directory, name), &same)?

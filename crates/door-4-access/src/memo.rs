@@ -7,7 +7,7 @@
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
 //! - Which of many objects a principal sees, by the states of the objects and the decision of the roles. One lookup returns the results for all
 //!   objects.
-//! - Which nodes of a path have role assignments, at a revision of the facts.
+//! - Which nodes of a path have role assignments, and which application has a host, at a revision of the facts.
 //! - The roles on a node or below it, whether a principal has a role in a datastore, and on which nodes in it. The key has the revision of the facts,
 //!   whether the mirror is current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of
 //!   groups, but the principal may be from an older revision. With the `SetId` in the key, the results for such a principal are not used for
@@ -17,8 +17,10 @@ use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
 use crate::security_descriptor::{Ace, SecurityDescriptor};
 use crate::sight::Sight;
+use crate::site::Site;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::AccessMask;
+use enfilade_facts::tables::Application;
+use enfilade_facts::vocabulary::{AccessMask, ApplicationName, HostName, StorePath};
 use enfilade_facts::{At, Clocks, Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
 use enfilade_identity::{Principal, Reach};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +37,7 @@ pub struct AccessMemo {
     pub(crate) admitted: WordMemo<bool>,
     pub(crate) assigned: WordMemo<Assigned>,
     pub(crate) ends: Memo<Ends>,
+    pub(crate) applications: Memo<KnownApplication>,
 }
 
 /// The id of the bytes of an ACL.
@@ -70,6 +73,22 @@ impl Word for Assigned {
     }
     fn from_word(word: u64) -> Self {
         Assigned { on: word & 2 != 0, below: word & 1 != 0 }
+    }
+}
+
+/// An application at one revision of the facts.
+pub(crate) struct KnownApplication {
+    pub(crate) name: ApplicationName,
+    pub(crate) application: Application,
+}
+
+impl Weigh for KnownApplication {
+    fn heap_bytes(&self) -> usize {
+        let Application { hosts, public, open, administer, comment, .. } = &self.application;
+        let paths = [public, open, administer].into_iter().flatten();
+        let texts = hosts.iter().map(HostName::as_str).chain(paths.map(StorePath::as_str));
+        let of_texts: usize = texts.map(|text| text.len() + size_of::<StorePath>()).sum();
+        of_texts + comment.as_ref().map_or(0, String::capacity)
     }
 }
 
@@ -128,13 +147,14 @@ impl AccessMemo {
             states: WordMemo::new(seed, most),
             ids: WordMemo::new(seed, few),
             next: AtomicU64::new(1),
-            acls: Memo::new(seed, most - 2 * least),
+            acls: Memo::new(seed, most - 3 * least),
             granted: WordMemo::new(seed, most),
             sights: Memo::new(seed, few),
             roles: Memo::new(seed, few),
             admitted: WordMemo::new(seed, least),
             assigned: WordMemo::new(seed, few),
             ends: Memo::new(seed, least),
+            applications: Memo::new(seed, least),
         }
     }
 
@@ -254,6 +274,14 @@ impl AccessMemo {
             }
         };
         key.bytes(node.as_bytes()).key()
+    }
+
+    pub(crate) fn application_key(&self, at: At, site: &Site) -> MemoKey {
+        let (step, text) = match site {
+            Site::Host(host) => ("application of", host.as_str()),
+            Site::Named(name) => ("application", name.as_str()),
+        };
+        self.applications.key(step).at(at).bytes(text.as_bytes()).key()
     }
 
     pub(crate) fn assigned_key(&self, at: At, node: &str) -> MemoKey {

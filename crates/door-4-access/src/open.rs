@@ -4,11 +4,12 @@
 use crate::acl_inheritance::Creator;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::evaluate;
-use crate::memo::{AccessMemo, AclId, Assigned, Question};
+use crate::memo::{AccessMemo, AclId, Question};
 use crate::mode_bits;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
-use crate::roles::{Resolved, is_admitted_below, is_unknown, resolve, resolve_below};
+use crate::role_check::RoleCheck;
+use crate::roles::{Resolved, is_admitted_below, is_unknown};
 use crate::steps;
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
@@ -132,15 +133,6 @@ pub(crate) struct AccessCheck<'c> {
     pub(crate) memo: &'c AccessMemo,
 }
 
-/// The node of a path whose role assignments decide. Every object below that node has the same roles, unless a deeper node on its path has a role
-/// assignment. So the roles are resolved once for all these objects, and remembered.
-pub(crate) struct EffectiveNode<'p> {
-    /// The last node with a role assignment, or the node of the datastore.
-    pub(crate) node: &'p str,
-    /// Whether there is a role assignment strictly below the path.
-    pub(crate) goes_on_below: bool,
-}
-
 impl AccessCheck<'_> {
     /// All rights that are granted on the target of `ask`. Refuses if a wanted right is not among them.
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
@@ -239,48 +231,17 @@ impl AccessCheck<'_> {
 
     /// The roles that apply on a path.
     pub(crate) fn roles(&self, path: &RolePath) -> Result<Held<Resolved>, Refusal> {
-        let node = self.effective_node(path).node;
-        self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
-    }
-
-    /// The node whose role assignments apply on a path.
-    pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
-        let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
-        // The node is never above the node of the datastore, because the roles of a session for a project differ between datastores: the session has
-        // roles only in datastores of the project.
-        for (depth, node) in path.nodes().skip(2).enumerate() {
-            // If an assignment cannot be read, only requests whose path contains the node of the assignment are refused.
-            let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
-            if assigned.on || depth == 0 {
-                effective_node.node = node;
-            }
-            effective_node.goes_on_below = assigned.below;
-            if !assigned.below {
-                break;
-            }
-        }
-        effective_node
-    }
-
-    /// Whether there are role assignments on a node, and strictly below it.
-    fn assigned(&self, node: &str) -> Result<Assigned, SourceError> {
-        let key = self.memo.assigned_key(self.view.at(), node);
-        if let Some(assigned) = self.memo.assigned.get(key) {
-            return Ok(assigned);
-        }
-        let (on, below) = (self.view.is_assigned(node)?, self.view.is_assigned_below(node)?);
-        self.memo.assigned.put(key, Assigned { on, below });
-        Ok(Assigned { on, below })
+        self.role_check().roles(path)
     }
 
     /// The roles that apply on a node, or on paths below the node.
     pub(crate) fn remember(&self, question: Question, node: &str) -> Result<Held<Resolved>, Refusal> {
-        let key = self.memo.roles_key(question, (self.view.at(), self.now), self.principal, node);
-        if let Some(resolved) = self.memo.roles.get(key) {
-            return Ok(resolved);
-        }
-        let resolve = if question == Question::On { resolve } else { resolve_below };
-        Ok(self.memo.roles.put(key, resolve(&self.view, self.now, self.principal, node)?))
+        self.role_check().remember(question, node)
+    }
+
+    /// The check of the principal's roles alone.
+    pub(crate) fn role_check(&self) -> RoleCheck<'_> {
+        RoleCheck { view: View(self.view.0), now: self.now, principal: self.principal, memo: self.memo }
     }
 
     /// Whether the principal has a role on the datastore or anywhere in it.

@@ -3,7 +3,9 @@
 use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
 use crate::policy::{Rule, Who};
-use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, UserId};
+use enfilade_facts::vocabulary::{
+    AccessMask, ApplicationName, Authid, CredentialId, DomainId, ProjectId, Role, UserId,
+};
 use enfilade_facts::{At, Requester};
 
 /// A permit for these rights on this object, granted at a revision. Made in one place, [`crate::open`].
@@ -32,6 +34,37 @@ impl AdminPermit {
     /// and no role grants the privileges.
     pub fn requester(&self) -> Requester {
         self.requester
+    }
+}
+
+/// A permit for one request to an application. Made in one place, [`crate::use_application`].
+#[derive(Clone, Debug)]
+pub struct ApplicationPermit {
+    pub(crate) application: ApplicationName,
+    pub(crate) roles: Vec<Role>,
+    pub(crate) hides_groups: bool,
+    pub(crate) at: At,
+}
+
+impl ApplicationPermit {
+    /// The application.
+    pub fn application(&self) -> &ApplicationName {
+        &self.application
+    }
+
+    /// The visitor's roles on the path; empty if everybody may make the request.
+    pub fn roles(&self) -> &[Role] {
+        &self.roles
+    }
+
+    /// Whether the application does not get the names of the visitor's groups.
+    pub fn hides_groups(&self) -> bool {
+        self.hides_groups
+    }
+
+    /// The revision of the facts on which the permit was granted.
+    pub fn at(&self) -> At {
+        self.at
     }
 }
 

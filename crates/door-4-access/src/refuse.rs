@@ -1,7 +1,9 @@
 //! The refusals of door 4.
 
+use crate::method_class::MethodClass;
 use crate::ntacl::BadAcl;
-use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use enfilade_facts::tables::CredentialKind;
+use enfilade_facts::vocabulary::{AccessMask, ApplicationName, RolePath, StorePath};
 use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 
 /// A refusal of door 4.
@@ -62,6 +64,30 @@ pub enum Refusal {
         /// One of the rights that the manager may not give.
         holds: String,
     },
+    /// No application has the host or the name in the request.
+    #[error("no application has the host or name `{0}`")]
+    NoApplication(String),
+    /// The application does not accept credentials of this kind.
+    #[error("the application `{application}` does not accept a credential of the kind `{kind}`")]
+    NotAccepted {
+        /// The application.
+        application: ApplicationName,
+        /// The kind of the visitor's credential.
+        kind: CredentialKind,
+    },
+    /// The visitor has no role that permits the request to the application.
+    #[error("{class} of {path} is not permitted: {decided_by}")]
+    NotPermitted {
+        /// The class of the request's method.
+        class: MethodClass,
+        /// The path of the request in the tree of paths on which roles are assigned.
+        path: RolePath,
+        /// The roles that decided.
+        decided_by: String,
+    },
+    /// The path of the application is not public, so the request needs a credential.
+    #[error("{0} is not public")]
+    NotPublic(RolePath),
     /// A new object cannot have an ACL of the datastore's dialect.
     #[error("the new file or directory cannot have an ACL: {0}")]
     NoAcl(BadAcl),
@@ -77,7 +103,7 @@ pub enum Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 9] = [
+pub const CODES: [RefusalRow; 13] = [
     RefusalRow::new("AC01", Fault::Client, "the user has no role on the datastore, so the datastore looks absent", "assign a role: `enfilade role assign --path /datastore/NAME`"),
     RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so the file or directory looks absent", "`enfilade explain` shows the role, ACL entry or mode bits that decide, and a command that gives the right"),
     RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` shows the role, ACL entry or mode bits that decide, and a command that gives the right"),
@@ -87,6 +113,10 @@ pub const CODES: [RefusalRow; 9] = [
     RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log contains the path and the privilege"),
     RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why; change the ACL of the directory"),
     RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
+    RefusalRow::new("AC10", Fault::Client, "no application has the host or the name in the request", "`enfilade application list` shows the hosts; add one with `enfilade application set NAME --host HOST`"),
+    RefusalRow::new("AC11", Fault::Client, "the application does not accept a credential of this kind", "use another kind of credential, or change `--accept` of the application"),
+    RefusalRow::new("AC12", Fault::Client, "the user has no role that permits this request to the application", "`enfilade explain USER --url 'METHOD URL'` shows the roles, and a command that gives the right"),
+    RefusalRow::new("AC13", Fault::Client, "the path of the application is not public, and the request has no credential", "send a credential"),
 ];
 
 impl Refusal {
@@ -117,6 +147,10 @@ impl Refuse for Refusal {
             Refusal::NoPrivilege { .. } => "AC07",
             Refusal::NoAcl(_) => "AC08",
             Refusal::HoldsMore { .. } => "AC09",
+            Refusal::NoApplication(_) => "AC10",
+            Refusal::NotAccepted { .. } => "AC11",
+            Refusal::NotPermitted { .. } => "AC12",
+            Refusal::NotPublic(_) => "AC13",
         }
     }
 
@@ -146,6 +180,14 @@ mod tests {
             Refusal::NoPrivilege { path: String::new(), missing: String::new() },
             Refusal::NoAcl(BadAcl::new("")),
             Refusal::HoldsMore { path: String::new(), holds: String::new() },
+            Refusal::NoApplication(String::new()),
+            Refusal::NotAccepted { application: "wiki".parse().unwrap(), kind: CredentialKind::Password },
+            Refusal::NotPermitted {
+                class: MethodClass::Read,
+                path: "/application/wiki".parse().unwrap(),
+                decided_by: String::new(),
+            },
+            Refusal::NotPublic("/application/wiki".parse().unwrap()),
         ];
         assert_eq!(refusals.len(), CODES.len());
         for (refusal, RefusalRow { code, fault, .. }) in refusals.iter().zip(CODES) {

@@ -1,5 +1,6 @@
 //! Tests of the whole decision of door 4, on records that the tests create.
 
+mod applications;
 mod deciding;
 mod managing;
 mod remedies;

@@ -2,12 +2,13 @@
 
 use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Binding, Domain, FileName, Grant, GrantKey, GrantScope, Grantee, Group,
-    Member, Membership, MirroredFile, Name, NameKey, NamedRole, Project, Reverse, ReverseKey, Trust, User,
-    Who,
+    Application, ApplicationHost, Assignment, AssignmentKey, Binding, Domain, FileName, Grant, GrantKey,
+    GrantScope, Grantee, Group, Member, Membership, MirroredFile, Name, NameKey, NamedRole, Project, Reverse,
+    ReverseKey, Trust, User, Who,
 };
 use enfilade_facts::vocabulary::{
-    DatastoreName, DomainId, GroupId, GroupName, ProjectId, RoleId, RolePath, TrustId, Ugid, UserId,
+    ApplicationName, DatastoreName, DomainId, GroupId, GroupName, HostName, ProjectId, RoleId, RolePath,
+    TrustId, Ugid, UserId,
 };
 use enfilade_facts::{At, Clocks, SourceError};
 use std::ops::ControlFlow;
@@ -28,6 +29,21 @@ impl View<'_> {
         }
         let fault = self.0.get::<MirroredFile>(&FileName::Acl)?.and_then(|mirrored| mirrored.fault);
         Ok(fault.is_none_or(|fault| !fault.refuses))
+    }
+
+    /// The application that has this host.
+    pub(crate) fn application_of(
+        &self,
+        host: &HostName,
+    ) -> Result<Option<(ApplicationName, Application)>, SourceError> {
+        let Some(ApplicationHost(name)) = self.0.get(host)? else { return Ok(None) };
+        // Both records are written in one change. If one of them is missing, no application has the host.
+        Ok(self.0.get::<Application>(&name)?.map(|application| (name, application)))
+    }
+
+    /// The application of this name.
+    pub(crate) fn application(&self, name: &ApplicationName) -> Result<Option<Application>, SourceError> {
+        self.0.get(name)
     }
 
     /// The project that a datastore is bound to.

@@ -1,6 +1,7 @@
 //! The command line: commands, options and help.
 
 pub(crate) mod acl;
+mod applications;
 mod backup;
 pub(crate) mod certs;
 mod config;
@@ -13,6 +14,7 @@ pub(crate) mod keystone;
 pub(crate) mod revoke;
 mod times;
 
+pub(crate) use applications::{Application, Decide, Integrate, Product, Properties, RequestLine};
 pub(crate) use backup::{Backup, Restore};
 pub(crate) use config::Config;
 pub(crate) use datastores::Datastore;
@@ -109,6 +111,13 @@ pub(crate) enum Command {
     /// Datastores
     #[command(subcommand)]
     Datastore(Datastore),
+    /// Applications that other servers serve, and for which this server decides
+    #[command(subcommand)]
+    Application(Application),
+    /// Print a configuration with which a proxy of another make asks this server for decisions
+    Integrate(Integrate),
+    /// Read questions from standard input, one JSON value per line, and write the decisions
+    Decide(Decide),
     /// ACLs on files and directories
     #[command(subcommand)]
     Acl(acl::Acl),
@@ -528,7 +537,11 @@ pub(crate) struct Explain {
     /// USER@REALM or USER@REALM!TOKEN
     pub(crate) authid: Authid,
     /// The datastore
-    pub(crate) datastore: DatastoreName,
+    #[arg(required_unless_present = "url")]
+    pub(crate) datastore: Option<DatastoreName>,
+    /// Explain a request to an application instead: the method and the URL, such as 'POST https://wiki.example.com/admin'
+    #[arg(long, value_name = "REQUEST", conflicts_with_all = ["datastore", "project"])]
+    pub(crate) url: Option<RequestLine>,
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,

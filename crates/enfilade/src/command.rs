@@ -2,11 +2,13 @@
 
 mod access;
 mod acls;
+mod applications;
 mod backup;
 mod certs;
 mod client_certificates;
 mod config;
 mod datastores;
+mod decide;
 mod doctor;
 mod explain;
 mod manual;
@@ -15,6 +17,7 @@ mod reference;
 mod facts;
 mod groups;
 mod imports;
+mod integrate;
 mod judge;
 mod keys;
 mod keystone;
@@ -130,6 +133,9 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Token(command) => tokens::run(home, command, json)?,
         Command::Keys(command) => return keys::run(home, command, json),
         Command::Datastore(command) => datastores::run(home, command, json)?,
+        Command::Application(command) => applications::run(home, command, json)?,
+        Command::Integrate(arguments) => integrate::run(home, &arguments, json)?,
+        Command::Decide(_) => decide::run(home)?,
         Command::Acl(command) => acls::run(home, command, json)?,
         Command::Explain(arguments) => return explain::run(home, &arguments, json),
     }
@@ -180,6 +186,8 @@ fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
         "service" => {
             admin::list_catalog(source).map(|all| all.into_iter().map(|row| row.service.name).collect())
         }
+        "application" => enfilade_admin::list_applications(source)
+            .map(|all| all.into_iter().map(|(name, _)| name.to_string()).collect()),
         "datastore" => enfilade_admin::list_datastores(source)
             .map(|all| all.iter().map(|row| row.name.to_string()).collect()),
         _ => return why,

@@ -10,17 +10,18 @@ pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
 
+use crate::owner::uid_of;
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, IndexUse, LimitModel, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
-use keys::{Access, Backup, Datastores, Effect, Http, Operations, Passwords};
+use keys::{Access, Backup, Datastores, Decisions, Effect, Http, Operations, Passwords};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use values::{Duration, Matching, UseOfIndex, UseOfLimits};
+use values::{Duration, Matching, UseOfIndex, UseOfLimits, Users};
 
 /// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -32,6 +33,7 @@ pub(crate) struct Config {
     pub(crate) passwords: Passwords,
     pub(crate) access: Access,
     pub(crate) datastores: Datastores,
+    pub(crate) decisions: Decisions,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
     pub(crate) backup: Backup,
@@ -114,6 +116,22 @@ impl Config {
             lockout_seconds: seconds(&identity.lockout_duration, LOCKOUT_SECONDS),
             inactive_days: i64::try_from(identity.inactive_days.get()).unwrap_or(i64::MAX),
         }
+    }
+}
+
+impl Decisions {
+    /// The numbers of the users whose processes may ask on the Unix sockets.
+    ///
+    /// # Errors
+    /// When this machine has no user of a name.
+    pub(crate) fn uids(&self) -> anyhow::Result<Vec<u32>> {
+        let Some(Users(users)) = &self.users else { return Ok(vec![rustix::process::geteuid().as_raw()]) };
+        let uid = |user: &String| {
+            uid_of(user).with_context(|| {
+                format!("`decisions.users`: this machine has no user `{user}`; correct the name, or create the user")
+            })
+        };
+        users.iter().map(uid).collect()
     }
 }
 

@@ -19,7 +19,7 @@ mod trusted;
 
 pub(crate) use addresses::{Addresses, PlainAddresses};
 pub(crate) use admission::Admission;
-pub(crate) use connection::{Door, Tls, http, operations, plain, tls};
+pub(crate) use connection::{Door, Tls, decisions, http, operations, plain, tls};
 pub(crate) use proxied::Networks;
 pub(crate) use sockets::{Listener, Place};
 pub(crate) use trusted::Trusted;

@@ -109,6 +109,13 @@ pub(crate) fn barrier(directory: &Path) -> Option<String> {
     })
 }
 
+/// The number of a user in `/etc/passwd` (passwd(5)); `None` if there is no such user. A number stands for itself.
+pub(crate) fn uid_of(user: &str) -> Option<u32> {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = users.lines().find(|line| line.split(':').next() == Some(user));
+    named.and_then(|line| line.split(':').nth(2)?.parse().ok()).or_else(|| user.parse().ok())
+}
+
 /// The name of a user in `/etc/passwd` (passwd(5)), else the number.
 pub(crate) fn name_of(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

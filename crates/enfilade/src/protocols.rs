@@ -13,7 +13,23 @@ pub(crate) const MAIN: [&[Route]; 4] = [
 /// The routes of the listener for metrics and health.
 pub(crate) const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
 
-/// The router for the routes of both listeners.
-pub(crate) fn router(faces: &Faces) -> Router {
-    Router::new(faces.clone(), &MAIN, &OPERATIONS)
+/// The routes of the listener for proxies that ask for decisions.
+pub(crate) const DECISIONS: [&[Route]; 1] = [&enfilade_decision::ROUTES];
+
+/// The routers of the listeners.
+#[derive(Clone)]
+pub(crate) struct Routers {
+    pub(crate) main: Router,
+    pub(crate) operations: Router,
+    pub(crate) decisions: Router,
+}
+
+impl Routers {
+    pub(crate) fn new(faces: &Faces) -> Self {
+        Routers {
+            main: Router::new(faces.clone(), &MAIN),
+            operations: Router::new(faces.clone(), &OPERATIONS),
+            decisions: Router::of_decisions(faces.clone(), &DECISIONS),
+        }
+    }
 }

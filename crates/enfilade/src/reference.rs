@@ -139,7 +139,7 @@ fn metrics() -> Table {
     Table { columns: &["metric", "type", "labels", "meaning"], rows: METRICS.iter().map(row).collect() }
 }
 
-/// The routes of both listeners, then the calls of the APIs that have separate tables.
+/// The routes of all listeners, then the calls of the APIs that have separate tables.
 fn routes() -> Table {
     let of_listener = |of: &'static str, tables: &'static [&'static [Route]]| {
         tables.iter().copied().flatten().map(move |route| {
@@ -149,6 +149,7 @@ fn routes() -> Table {
     };
     let mut rows: Vec<_> = of_listener("main listener", &protocols::MAIN).collect();
     rows.extend(of_listener("operations listener", &protocols::OPERATIONS));
+    rows.extend(of_listener("decision listener", &protocols::DECISIONS));
     rows.extend(PROXMOX.iter().map(|call| {
         let (path, delegated) = (format!("/api2/json/{}", call.path), call.lending.says());
         vec![

@@ -10,10 +10,11 @@ use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Admission, Door, Listener, Place, Tls};
+use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
 use crate::{
     activities, audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations,
-    output, protocols, reload, self_made, sweeping, token_key,
+    output, reload, self_made, sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -155,7 +156,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let faces = faces_of(home, &house);
-    let router = protocols::router(&faces);
+    let Routers { main: router, operations: of_operations, decisions: of_decisions } = Routers::new(&faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
@@ -163,7 +164,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
 
     let mut hangup = signal(SignalKind::hangup())?;
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let Listeners { tls, operations, plain, http } = listeners;
+    let Listeners { tls, operations, plain, http, decisions, may_ask } = listeners;
     tell(home, settled.as_ref(), json, &bound);
     let _ = output::lost().inspect(|why| output::note(&format!("warning: {why:#}")));
     files::tell_unused(home);
@@ -176,7 +177,12 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let (_to_the_end, never) = watch::channel(false);
     let mut watching = JoinSet::new();
     for listener in operations {
-        watching.spawn(listen::operations(listener, router.clone(), Arc::clone(&admission), never.clone()));
+        watching.spawn(listen::operations(
+            listener,
+            of_operations.clone(),
+            Arc::clone(&admission),
+            never.clone(),
+        ));
     }
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
     let trusted = Arc::new(home.config.http.trusted_proxies.clone());
@@ -191,6 +197,17 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     };
     for listener in plain {
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
+    }
+    for listener in decisions {
+        let (router, door) = (of_decisions.clone(), door.clone());
+        match listener {
+            Listener::Tcp(listener) => {
+                tokio::spawn(listen::tls(listener, (current.clone(), None), router, door));
+            }
+            listener @ Listener::Unix(..) => {
+                tokio::spawn(listen::decisions(listener, router, may_ask.clone(), door));
+            }
+        }
     }
     for listener in http {
         let directory = home.config.tls.acme_challenges.clone();
@@ -268,6 +285,9 @@ struct Listeners {
     operations: Vec<TcpListener>,
     plain: Vec<Listener>,
     http: Vec<TcpListener>,
+    decisions: Vec<Listener>,
+    /// The users whose processes may ask for decisions on a Unix socket.
+    may_ask: Vec<u32>,
 }
 
 impl Listeners {
@@ -277,9 +297,17 @@ impl Listeners {
             tls: tls.listen.bind("HTTPS").await?,
             operations: config.operations.listen.bind("metrics and health").await?,
             plain: match &tls.plain_listen {
-                Some(addresses) => addresses.bind_all("HTTP without TLS").await?,
+                Some(addresses) => {
+                    addresses.bind_all(("HTTP without TLS", "tls.plain_listen"), 0o660).await?
+                }
                 None => Vec::new(),
             },
+            // Every process can connect, because the kernel says which user it has.
+            decisions: match &config.decisions.listen {
+                Some(addresses) => addresses.bind_all(("decisions", "decisions.listen"), 0o666).await?,
+                None => Vec::new(),
+            },
+            may_ask: config.decisions.uids()?,
             http: match &tls.http_listen {
                 Some(addresses) => addresses.bind("HTTP").await?,
                 None => Vec::new(),
@@ -295,6 +323,7 @@ impl Listeners {
             tls: of(&self.tls)?,
             operations: of(&self.operations)?,
             plain: self.plain.iter().map(Listener::place).collect::<Result<_, _>>()?,
+            decisions: self.decisions.iter().map(Listener::place).collect::<Result<_, _>>()?,
             http: of(&self.http)?,
         })
     }
@@ -382,6 +411,7 @@ struct Bound {
     operations: Vec<SocketAddr>,
     plain: Vec<Place>,
     http: Vec<SocketAddr>,
+    decisions: Vec<Place>,
 }
 
 impl Bound {
@@ -397,7 +427,8 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     if json {
         output::json_line(&json!({
             "listen": tls.to_string(), "ops_listen": bound.operations.first().map(SocketAddr::to_string),
-            "plain_listen": plain.map(Place::to_string), "http_listen": bound.http.first().map(SocketAddr::to_string),
+            "plain_listen": plain.map(Place::to_string),
+            "decisions": bound.decisions.iter().map(Place::to_string).collect::<Vec<_>>(), "http_listen": bound.http.first().map(SocketAddr::to_string),
             "all": bound.tls.iter().map(SocketAddr::to_string).collect::<Vec<_>>(),
             "data": home.data,
             "admin": settled.map(|made| made.admin.to_string()),
@@ -428,6 +459,9 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
             Place::Socket(socket) => socket.clone(),
         };
         say(&format!("  plain       {place}   (no TLS: for a proxy in front)"));
+    }
+    for decisions in &bound.decisions {
+        say(&format!("  decisions   {decisions}   (for proxies: see `enfilade integrate`)"));
     }
     for operations in &bound.operations {
         say(&format!("  operations  http://{}/metrics", example::reachable(*operations)));

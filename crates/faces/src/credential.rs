@@ -33,6 +33,18 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     only_one(headers)
 }
 
+/// The credential of a visitor, in a request about which a proxy asks. Cookies and `X-Subject-Token` belong to the application, so they are not
+/// credentials here.
+///
+/// # Errors
+/// When there is no credential, or more than one.
+pub fn of_visitor(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
+    match header_alone(headers) {
+        (Some(_), false) => Err(malformed(MORE_THAN_ONE)),
+        (found, _) => found.ok_or(Refusal::NoCredential),
+    }
+}
+
 /// A login ticket in a cookie: a credential of the Proxmox API only.
 ///
 /// # Errors
@@ -115,14 +127,20 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     }
 }
 
-/// The credential in the headers, if there is exactly one.
-fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
+/// The last credential in a header, and whether there is no other one.
+fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
         if name == AUTHORIZATION || *name == AUTH_TOKEN {
             is_one &= found.replace(Carried::Header(name, value)).is_none();
         }
     }
+    (found, is_one)
+}
+
+/// The credential in the headers, if there is exactly one.
+fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
+    let (found, is_one) = header_alone(headers);
     // Cookies are not read here. But a cookie may hold a second credential, so a request with a credential and a cookie is refused.
     match found {
         Some(_) if !is_one || headers.contains_key(COOKIE) => Err(malformed(MORE_THAN_ONE)),
@@ -358,6 +376,19 @@ mod tests {
         }
         assert_eq!(extract(&HeaderMap::new()).err(), Some(Refusal::NoCredential));
         assert_eq!(extract(&headers(&[("cookie", "a=b")])).err(), Some(Refusal::NoCredential));
+    }
+
+    /// A browser sends the cookies of an application with every request, and the proxy passes them on.
+    #[test]
+    fn the_cookies_of_an_application_are_not_credentials() {
+        let good = ("authorization", "Basic YWxpY2VAbG9jYWw6eA==");
+        for other in [("cookie", "a=b"), ("cookie", "PBSAuthCookie=PBS:a@b:c"), ("x-subject-token", "abc")] {
+            assert!(of_visitor(&headers(&[good, other])).is_ok(), "{}", other.0);
+            assert_eq!(of_visitor(&headers(&[other])).err(), Some(Refusal::NoCredential));
+        }
+        for other in [good, ("x-auth-token", "abc")] {
+            assert!(matches!(of_visitor(&headers(&[good, other])), Err(Refusal::Malformed(_))));
+        }
     }
 
     #[test]

@@ -107,10 +107,13 @@ pub enum HandshakeEnd {
     ClientCertificate,
     /// The connection began with a PROXY header, but it did not come from a load balancer that may send one.
     ProxyHeader,
+    /// A process connected to the Unix socket for decisions, but its user may not ask.
+    User,
 }
 
 /// The labels of [`HandshakeEnd`], in the order of its variants.
-const HANDSHAKE_REASONS: [&str; 4] = ["unusable", "unknown_name", "client_certificate", "proxy_header"];
+const HANDSHAKE_REASONS: [&str; 5] =
+    ["unusable", "unknown_name", "client_certificate", "proxy_header", "user"];
 
 /// The upper ends of the buckets of a histogram, in microseconds.
 type Buckets = [u64; 12];

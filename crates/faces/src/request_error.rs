@@ -107,6 +107,21 @@ pub enum RequestError {
     /// A trusted proxy describes the client in headers that cannot be used.
     #[error("the headers with which a trusted proxy describes the client are refused: {0}")]
     Forwarded(&'static str),
+    /// The subrequest of a proxy does not say which request it is about.
+    #[error(
+        "the subrequest of the proxy is refused: {0}; use the configuration that `enfilade integrate` prints"
+    )]
+    Subrequest(&'static str),
+    /// A header could make the application serve another request than the one that was judged.
+    #[error(
+        "the header {0} is refused, because the application could take another path, method or visitor from it"
+    )]
+    Misleading(&'static str),
+    /// The names of the visitor's groups are longer than this many bytes.
+    #[error(
+        "the names of the visitor's groups are longer than {0} bytes; `enfilade application set NAME --send-groups no` sends none"
+    )]
+    GroupsTooLong(usize),
     /// A thread of the server panicked.
     #[error("internal error: a worker thread of the server failed")]
     Worker,
@@ -114,7 +129,7 @@ pub enum RequestError {
 
 /// Every error of a request itself, in the order of the codes. The refusal codes of doors are in other tables.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 29] = [
+pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
     RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in canonical form", "the answer contains the reason; a file has exactly one URL"),
     RefusalRow::new("HT03", Fault::Client, "the path does not support this method", "use another method"),
@@ -144,6 +159,9 @@ pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
     RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer contains the reason; correct the proxy, or `[http] trusted_proxies`"),
+    RefusalRow::new("HT30", Fault::Operator, "the subrequest of a proxy does not say which request it is about, or the proxy may not ask", "the answer contains the reason; use the configuration that `enfilade integrate` prints"),
+    RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer contains the name of the header; do not send it"),
+    RefusalRow::new("HT32", Fault::Operator, "the names of the visitor's groups do not fit into a header", "`enfilade application set NAME --send-groups no`"),
 ];
 
 impl<R: Into<Refusal>> From<R> for Failure {
@@ -160,7 +178,7 @@ impl From<RequestError> for Failure {
 
 impl RequestError {
     /// The stable code of the error in the log.
-    pub(crate) fn code(self) -> &'static str {
+    pub fn code(self) -> &'static str {
         match self {
             RequestError::NoRoute => "HT01",
             RequestError::Path(_) => "HT02",
@@ -193,6 +211,9 @@ impl RequestError {
             RequestError::Twice(_) => "HT27",
             RequestError::UnknownMethod => "HT28",
             RequestError::Forwarded(_) => "HT29",
+            RequestError::Subrequest(_) => "HT30",
+            RequestError::Misleading(_) => "HT31",
+            RequestError::GroupsTooLong(_) => "HT32",
         }
     }
 

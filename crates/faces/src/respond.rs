@@ -177,19 +177,22 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
         StatusCode::BAD_REQUEST,
         &[
             "ID02", "CT15", "HT02", "HT07", "HT08", "HT10", "HT15", "HT19", "HT20", "HT21", "HT22", "HT24",
-            "HT26", "HT27", "HT29",
+            "HT26", "HT27", "HT29", "HT31",
         ],
     ),
     (
         StatusCode::UNAUTHORIZED,
         &[
             "ID01", "ID03", "ID04", "ID05", "ID06", "ID07", "ID08", "ID15", "ID16", "ID17", "ID18", "ID19",
-            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29", "ID30",
+            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29", "ID30", "AC13",
         ],
     ),
     (
         StatusCode::FORBIDDEN,
-        &["ID10", "ID11", "ID20", "AC03", "AC06", "AC07", "AC08", "AC09", "CT22", "CT24", "HT09", "HT16"],
+        &[
+            "ID10", "ID11", "ID20", "AC03", "AC06", "AC07", "AC08", "AC09", "AC10", "AC11", "AC12", "CT22",
+            "CT24", "HT09", "HT16", "HT30", "HT32",
+        ],
     ),
     (StatusCode::NOT_FOUND, &["DS01", "AC01", "HT01"]),
     (StatusCode::METHOD_NOT_ALLOWED, &["CT04", "CT14", "HT03"]),

@@ -37,18 +37,33 @@ fn request_id_of(headers: &HeaderMap) -> Word {
     id.map(Word::new).unwrap_or_default()
 }
 
-/// The tables of routes of both listeners, and the state that all routes share.
+/// The routes of a listener, and the state that all routes share.
 #[derive(Clone)]
 pub struct Router {
     faces: Faces,
-    main: Arc<[Route]>,
-    operations: Arc<[Route]>,
+    routes: Arc<[Route]>,
+    clients: Clients,
+}
+
+/// The clients of a listener.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clients {
+    /// Any client. A trusted proxy can name the client in its headers.
+    All,
+    /// Only proxies, which ask about the requests of visitors. Each route reads the address of the visitor.
+    Proxies,
 }
 
 impl Router {
-    /// A router with the routes of each protocol, for the main listener and for the operations listener.
-    pub fn new(faces: Faces, main: &[&[Route]], operations: &[&[Route]]) -> Self {
-        Router { faces, main: main.concat().into(), operations: operations.concat().into() }
+    /// A router with the routes of each protocol, for a listener to which every client may connect.
+    pub fn new(faces: Faces, routes: &[&[Route]]) -> Self {
+        Router { faces, routes: routes.concat().into(), clients: Clients::All }
+    }
+
+    /// A router for a listener to which only proxies connect, to ask for decisions. The headers in which a proxy describes the visitor are left to the
+    /// routes.
+    pub fn of_decisions(faces: Faces, routes: &[&[Route]]) -> Self {
+        Router { clients: Clients::Proxies, ..Router::new(faces, routes) }
     }
 
     /// The state that all routes share.
@@ -56,16 +71,20 @@ impl Router {
         &self.faces
     }
 
-    /// Answers a request on the main listener.
+    /// Answers a request.
     pub async fn answer<B: Incoming>(&self, mut connection: Connection, request: Request<B>) -> Answer {
         let Faces { house, metrics, .. } = &self.faces;
-        let host = connection.follow(request.headers(), metrics);
+        let host = match self.clients {
+            Clients::All => connection.follow(request.headers(), metrics),
+            Clients::Proxies => Ok(None),
+        };
         let id = self.faces.request_id();
         let who = (id, connection.client());
         let mut trace = Trace::new(house, metrics, who, request.method().as_str());
-        if connection.proxies.is_some() {
+        if connection.proxies.is_some() || self.clients == Clients::Proxies {
             trace.event.proxy_id = request_id_of(request.headers());
         }
+        let proxy_id = Some(trace.event.proxy_id.clone()).filter(|id| !id.is_empty());
         let (is_head, is_https) = (request.method() == Method::HEAD, connection.is_https);
         let (request, closing) = watch(request);
         let mut answer = self.walk(connection, request, host, trace).await;
@@ -73,7 +92,9 @@ impl Router {
         if is_head {
             without_content(&mut answer);
         }
-        if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
+        // A service that asks for decisions gets its own id back (AuthZEN Authorization API 1.0, "Request Identification").
+        let own = proxy_id.filter(|_| self.clients == Clients::Proxies).map(|id| id.to_string());
+        if let Ok(id) = HeaderValue::from_str(&own.unwrap_or_else(|| id.to_string())) {
             answer.headers_mut().insert(REQUEST_ID, id);
         }
         if let Some(policy) = self.faces.transport_security.as_ref().filter(|_| is_https) {
@@ -85,7 +106,7 @@ impl Router {
     /// Answers a request on the operations listener.
     pub fn answer_operations<B>(&self, request: &Request<B>) -> Answer {
         let route = head::check(request, &self.faces.limits());
-        match route.and_then(|()| found(&self.operations, request)) {
+        match route.and_then(|()| found(&self.routes, request)) {
             Ok(Found::Route(Route { need: Need::Public(answer), .. })) => answer(&self.faces),
             Ok(Found::OtherMethods(methods)) => {
                 not_allowed(failed(&RequestError::Method.into(), Aim::Target), &methods)
@@ -107,7 +128,7 @@ impl Router {
         // The path is recorded here only if no protocol gets the request. The path of a refused head is not recorded, because it may be very long.
         let path = || request.uri().path().to_owned();
         let is_checked = checked.is_ok();
-        let need = match checked.and_then(|()| found(&self.main, &request)) {
+        let need = match checked.and_then(|()| found(&self.routes, &request)) {
             Ok(Found::Route(route)) => {
                 trace.event.route = route.path;
                 route.need

@@ -28,7 +28,8 @@ use crate::vocabulary::LONG;
 /// | 8 | there is a table of access rules of users; the records of application credentials have the microseconds of the expiry |
 /// | 9 | the id of a user or group can have 32 bytes |
 /// | 10 | the tallies of revocations are in a separate table |
-pub const FORMAT: u32 = 10;
+/// | 11 | there are tables of applications and of their hosts; there are roles for applications |
+pub const FORMAT: u32 = 11;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (10, 48), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (11, 50), "see \"When the format changes\" in format.rs");
     }
 
     #[test]

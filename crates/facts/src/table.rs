@@ -100,11 +100,15 @@ pub enum Table {
     AccessRules = 46,
     /// The tallies of [`Table::Revocations`] and [`Table::Reverse`].
     RevocationTallies = 47,
+    /// Applications that other servers serve, and for which this server decides.
+    Applications = 48,
+    /// The application of each host name.
+    ApplicationHosts = 49,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 48] = [
+    pub const ALL: [Table; 50] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -153,6 +157,8 @@ impl Table {
         Table::UsedPasscodes,
         Table::AccessRules,
         Table::RevocationTallies,
+        Table::Applications,
+        Table::ApplicationHosts,
     ];
 
     /// The tables that hold facts. Every commit also writes to the other tables.
@@ -230,6 +236,8 @@ impl Table {
             Table::UsedPasscodes => "used-passcodes",
             Table::AccessRules => "access-rules",
             Table::RevocationTallies => "revocation-tallies",
+            Table::Applications => "applications",
+            Table::ApplicationHosts => "application-hosts",
         }
     }
 

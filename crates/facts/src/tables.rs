@@ -5,6 +5,7 @@
 
 mod access_rules;
 mod activities;
+mod applications;
 mod assignments;
 mod blobs;
 mod catalog;
@@ -38,6 +39,7 @@ mod unified_limits;
 
 pub use access_rules::{AccessRule, AccessRuleKey};
 pub use activities::Activity;
+pub use applications::{Application, ApplicationHost, CredentialKind};
 pub use assignments::{Assignment, AssignmentKey};
 pub use blobs::{Blob, BlobId, Ec2Key};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
@@ -205,7 +207,9 @@ facts!(
     ServiceProvider,
     Activity,
     UsedPasscode,
-    AccessRule
+    AccessRule,
+    Application,
+    ApplicationHost
 );
 
 /// The key of a record.

@@ -3,15 +3,16 @@
 mod acl_dialect;
 mod acl_path;
 mod authid;
-mod datastore_name;
 mod date;
 mod escapes;
+mod host_name;
 mod id;
 mod maintenance;
 mod mask;
 mod privilege;
 mod request_id;
 mod role;
+mod safe_name;
 mod secret;
 mod shell_word;
 mod sid;
@@ -21,11 +22,11 @@ mod unseen;
 pub use acl_dialect::AclDialect;
 pub use acl_path::RolePath;
 pub use authid::{Authid, GroupName, NameInDomain, Realm, TokenName, Ugid, Userid, word_of_id};
-pub use datastore_name::DatastoreName;
 pub use date::{
     LAST_SECOND, MICROS_PER_SECOND, date_of, days_of, from_rfc3339, micros_from_rfc3339, to_rfc3339,
 };
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};
+pub use host_name::HostName;
 pub(crate) use id::LONG;
 pub use id::{
     AccessRuleId, AccessTokenId, ConsumerId, CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId,
@@ -37,6 +38,7 @@ pub use mask::AccessMask;
 pub use privilege::Privileges;
 pub use request_id::RequestId;
 pub use role::Role;
+pub use safe_name::{ApplicationName, DatastoreName};
 pub use secret::Secret;
 pub use shell_word::shell_word;
 pub use sid::Sid;
@@ -83,7 +85,19 @@ macro_rules! as_text {
     )*};
 }
 use as_text;
-as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName, AclDialect);
+as_text!(
+    Realm,
+    TokenName,
+    Ugid,
+    RolePath,
+    Role,
+    Sid,
+    DatastoreName,
+    ApplicationName,
+    HostName,
+    StorePath,
+    AclDialect
+);
 
 /// Proxmox's `SAFE_ID`: letters, digits, underscores, dots and dashes. The first character is not a dot or a dash.
 fn is_safe_id(text: &str) -> bool {

@@ -4,6 +4,8 @@
 //! The principal of an explanation is the principal that a request would have with the password of the named user, with the secret of the named token
 //! or application credential, or in a session of the user for the named project.
 
+mod applications;
+
 use crate::house::House;
 use crate::modes::Explain;
 use crate::reach::{Inside, Onlooker};
@@ -16,7 +18,7 @@ use enfilade_content::{Blocking, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{
-    AccessMask, Authid, DatastoreName, OperationKind, ProjectId, Role, StorePath,
+    AccessMask, Authid, DatastoreName, OperationKind, ProjectId, Role, RolePath, StorePath,
 };
 use enfilade_facts::{Door, Read, Refuse, View};
 use enfilade_identity::{Principal, Reach};
@@ -81,6 +83,16 @@ pub enum Remedy {
     },
     /// An ACL of the path that grants the rights.
     Acl(StorePath, AccessMask),
+    /// This role on the path of an application. It is the least role that permits the request. If `of_token`, the token and its owner both need the
+    /// role.
+    ApplicationRole {
+        /// The path.
+        path: RolePath,
+        /// The least role that permits the request.
+        role: Role,
+        /// Whether the principal is a token with roles of its own.
+        of_token: bool,
+    },
 }
 
 impl Remedy {
@@ -187,19 +199,7 @@ impl Explaining<'_> {
         path: &StorePath,
         right: AccessMask,
     ) -> Result<(), ()> {
-        let who = self.house.who_would(authid, project).or_else(|why| self.refused(why, Vec::new()))?;
-        match self
-            .house
-            .lacks_secret(authid, project.is_none())
-            .or_else(|why| self.refused(why, Vec::new()))?
-        {
-            // The next doors are asked nevertheless, as if the principal had a secret, because an operator may assign roles before the principal gets
-            // a secret.
-            Some(why) => {
-                let _ = self.refused::<()>(why, Vec::new());
-            }
-            None => self.opens(Door::Identity, said_of(&who), Vec::new()),
-        }
+        let who = self.identity(authid, project)?;
         let reads = AccessMask::READ.covers(right);
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
         let entered = self.house.enter(&mut Explain(&who), name, kind);
@@ -241,6 +241,24 @@ impl Explaining<'_> {
                 self.refused(why, walk)
             }
         }
+    }
+
+    /// The answer of door 2, and the principal.
+    fn identity(&mut self, authid: &Authid, project: Option<&ProjectId>) -> Result<Principal, ()> {
+        let who = self.house.who_would(authid, project).or_else(|why| self.refused(why, Vec::new()))?;
+        match self
+            .house
+            .lacks_secret(authid, project.is_none())
+            .or_else(|why| self.refused(why, Vec::new()))?
+        {
+            // The next doors are asked nevertheless, as if the principal had a secret, because an operator may assign roles before the principal gets
+            // a secret.
+            Some(why) => {
+                let _ = self.refused::<()>(why, Vec::new());
+            }
+            None => self.opens(Door::Identity, said_of(&who), Vec::new()),
+        }
+        Ok(who)
     }
 
     fn opens(&mut self, door: Door, says: String, walk: Vec<String>) {

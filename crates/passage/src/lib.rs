@@ -34,6 +34,7 @@ mod handles;
 mod shares;
 mod stores;
 mod housekeeping;
+mod decision;
 mod sessions;
 mod logins;
 mod tickets;
@@ -49,9 +50,9 @@ mod refuse;
 
 // Re-exports the types of the doors that faces use, so that no face depends on the crate of a door.
 pub use enfilade_access::{
-    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, KnownTo, Lending, Lends, NodeKind,
-    ObjectId, Other, POLICY, Party, Refusal as AccessRefusal, Rule, ScopeTypes, SecurityDescriptor, Who,
-    manager_gives, rule_named,
+    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, ApplicationAsk, KnownTo, Lending, Lends,
+    Method, MethodClass, NodeKind, ObjectId, Other, POLICY, Party, Refusal as AccessRefusal, Rule,
+    ScopeTypes, SecurityDescriptor, Site, Who, manager_gives, rule_named,
 };
 pub use enfilade_content::{
     Blocking, Cached, CachedOnly, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange,
@@ -71,6 +72,7 @@ pub use accounts::{Accounts, LockUser};
 pub use admission::LastVisitor;
 pub use audit::{Audit, Event};
 pub use credential::{Credential, TicketAsk};
+pub use decision::{Decision, Page, Visitor};
 pub use entry::{COLLECTION, Entry};
 pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};

@@ -4,7 +4,7 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of this workspace, and the other crates of the workspace that it may depend on.
-const EDGES: [(&str, &[&str]); 21] = [
+const EDGES: [(&str, &[&str]); 22] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-tls", &["facts"]),
@@ -21,6 +21,7 @@ const EDGES: [(&str, &[&str]); 21] = [
     ("enfilade-keystone", &["facts", "passage", "admin", "faces"]),
     ("enfilade-proxmox", &["facts", "passage", "admin", "faces"]),
     ("enfilade-operations", &["facts", "passage", "faces"]),
+    ("enfilade-decision", &["facts", "passage", "faces"]),
     // These crates may use all others.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
@@ -30,7 +31,7 @@ const EDGES: [(&str, &[&str]); 21] = [
     ("xtask", &ALL),
 ];
 
-const ALL: [&str; 15] = [
+const ALL: [&str; 16] = [
     "facts",
     "sources",
     "tls",
@@ -45,6 +46,7 @@ const ALL: [&str; 15] = [
     "keystone",
     "proxmox",
     "operations",
+    "decision",
     "testkit",
 ];
 
@@ -104,6 +106,7 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
             "enfilade-keystone",
             "enfilade-proxmox",
             "enfilade-operations",
+            "enfilade-decision",
             "enfilade",
             "enfilade-bench",
         ],
@@ -167,6 +170,7 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
             "enfilade-keystone",
             "enfilade-proxmox",
             "enfilade-operations",
+            "enfilade-decision",
             "enfilade",
             "enfilade-sources",
             "enfilade-bench",

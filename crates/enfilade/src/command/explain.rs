@@ -1,6 +1,7 @@
 //! `enfilade explain`.
 
 mod advice;
+mod applications;
 
 use super::client_certificates;
 use super::keystone::find_project;
@@ -8,6 +9,7 @@ use crate::cli::Explain;
 use crate::home::Home;
 use crate::output;
 use advice::Asked;
+use anyhow::Context;
 use enfilade_admin::keystone::name_of_project;
 use enfilade_admin::{Names, UserAccess, WayKind, get_acl, user_access};
 use enfilade_facts::tables::Datastore;
@@ -22,7 +24,11 @@ use std::process::ExitCode;
 const REFUSED: u8 = 3;
 
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {
-    let Explain { authid, datastore, path, right, project } = arguments;
+    if let Some(request) = &arguments.url {
+        return applications::run(home, &arguments.authid, request, json);
+    }
+    let Explain { authid, path, right, project, .. } = arguments;
+    let datastore = arguments.datastore.as_ref().context("name a datastore, or a request with --url")?;
     let path = StorePath::from_plain(path)?;
     let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
     let house = home.house_to_ask()?;
@@ -42,7 +48,7 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     };
     let is_absent = explanation.doors.last().is_some_and(|door| matches!(door.code, Some("CT01" | "CT02")));
     let obstacle = if is_absent { obstacle(home, datastore, &path)? } else { None };
-    let asked = Asked { arguments, is_user, project, of_remedy, acl, obstacle };
+    let asked = Asked { arguments, datastore, is_user, project, of_remedy, acl, obstacle };
     for door in &mut explanation.doors {
         door.says = names.naming(&door.says);
         door.walk.iter_mut().for_each(|step| *step = names.naming(step));

@@ -3,7 +3,7 @@
 
 use super::values::{
     AbsolutePath, AcmeDirectory, AtMost, Check, Duration, Expression, MailAddress, MapSize, Matching, Names,
-    Positive, PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Value,
+    Positive, PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Users, Value,
 };
 use crate::listen::{Addresses, Networks, PlainAddresses, Trusted};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -208,6 +208,13 @@ keys! {
     datastores: Datastores, "datastore.md" {
         /// The directories below which datastores can be created over HTTP.
         roots: Option<Roots>, "`datastores` in the data directory", Restart;
+    }
+    /// Decisions for proxies of another make (`enfilade integrate`).
+    decisions: Decisions, "applications.md" {
+        /// The Unix sockets or addresses on which proxies ask for decisions. On an address, the proxy needs TLS and a client certificate.
+        listen: Option<PlainAddresses>, "off", Restart;
+        /// The users whose processes may ask on the Unix sockets.
+        users: Option<Users>, "the user of the server", Restart;
     }
     /// Metrics and health.
     operations: Operations, "operations.md" {

@@ -115,15 +115,19 @@ fn unread_challenges(config: &Config) -> Option<String> {
 /// Warnings about Unix sockets whose directory does not exist. A server cannot start before the service manager or the operator has created the
 /// directory.
 fn sockets_without_place(config: &Config) -> Vec<String> {
-    let without = |socket: &std::path::PathBuf| socket.parent().is_some_and(|place| !place.is_dir());
-    let says = |socket: std::path::PathBuf| {
+    let without =
+        |(_, socket): &(&str, std::path::PathBuf)| socket.parent().is_some_and(|place| !place.is_dir());
+    let says = |(key, socket): (&str, std::path::PathBuf)| {
         format!(
-            "`tls.plain_listen`: the directory of the socket `{}` does not exist, and without this directory the server does not start: create it \
+            "`{key}`: the directory of the socket `{}` does not exist, and without this directory the server does not start: create it \
              (`RuntimeDirectory=` of the service), or correct the path",
             socket.display()
         )
     };
-    config.tls.sockets().filter(without).map(says).collect()
+    let plain = config.tls.sockets().map(|socket| ("tls.plain_listen", socket));
+    let decisions = config.decisions.listen.iter().flat_map(|listen| listen.sockets());
+    let decisions = decisions.map(|socket| ("decisions.listen", socket));
+    plain.chain(decisions).filter(without).map(says).collect()
 }
 
 /// A warning if the CA certificates that verify the ACME authority cannot be read. The server starts, but obtains no certificate.
@@ -143,6 +147,7 @@ fn bound_twice(config: &Config) -> Vec<String> {
         ("tls.listen", tls.listen.texts()),
         ("tls.plain_listen", tls.plain_listen.as_ref().map_or(&[], Addresses::texts)),
         ("tls.http_listen", tls.http_listen.as_ref().map_or(&[], Addresses::texts)),
+        ("decisions.listen", config.decisions.listen.as_ref().map_or(&[], Addresses::texts)),
         ("operations.listen", config.operations.listen.texts()),
     ];
     let mut found = Vec::new();

@@ -76,6 +76,7 @@ expected! {
     // The sample is not a valid recipient. If it were, people who only remove the `#` would encrypt their backups for a stranger.
     Recipients: "list of age recipients, such as `[\"age1…\"]`" = r#""age1…""#,
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
+    Users: "list of user names and numbers (UID), such as `[\"www-data\"]`" = r#"["www-data"]"#,
     AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
     MailAddress: "e-mail address" = r#""admin@example.com""#,
     Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`" = r#"["nas.lan", "192.168.1.2"]"#,
@@ -403,6 +404,38 @@ impl TryFrom<Spelled<String>> for Names {
 impl From<Names> for Vec<String> {
     fn from(Names(names): Names) -> Self {
         names
+    }
+}
+
+/// Users of this machine, by name or number, as a list, or in one string, separated by commas or spaces.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Spelled<String>", into = "Vec<String>")]
+pub(crate) struct Users(pub(crate) Vec<String>);
+
+impl TryFrom<Spelled<String>> for Users {
+    type Error = String;
+    fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
+        let users: Vec<String> = match spelled {
+            Spelled::Text(text) => {
+                text.split([',', ' ']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            }
+            Spelled::List(users) => users,
+            Spelled::Other(value) => {
+                return Err(no_list(&value, "a list of users, such as [\"www-data\"]"));
+            }
+        };
+        match users.iter().find(|user| user.is_empty() || user.contains([':', '\n'])) {
+            Some(user) => {
+                Err(format!("`{user}` is not a user; expected a name or a number, such as www-data or 33"))
+            }
+            None => Ok(Users(users)),
+        }
+    }
+}
+
+impl From<Users> for Vec<String> {
+    fn from(Users(users): Users) -> Self {
+        users
     }
 }
 

@@ -56,7 +56,7 @@ impl<const UNIX: bool> Addresses<UNIX> {
             match socket_file::path_in(text) {
                 Some(_) if !UNIX => {
                     return Err(format!(
-                        "`{text}`: a Unix socket is only for `tls.plain_listen`; expected {EXPECTED}, such as 0.0.0.0:8443"
+                        "`{text}`: a Unix socket is only for `tls.plain_listen` and `decisions.listen`; expected {EXPECTED}, such as 0.0.0.0:8443"
                     ));
                 }
                 Some(path) => drop(path?),
@@ -86,16 +86,20 @@ impl PlainAddresses {
         self.0.iter().filter_map(|text| Some(socket_file::path_in(text)?.ok()?.to_owned()))
     }
 
-    /// Binds a listening socket for each address and each path.
-    pub(crate) async fn bind_all(&self, what: &str) -> anyhow::Result<Vec<Listener>> {
+    /// Binds a listening socket for each address and each path. `key` is the configuration key, and `mode` the mode of the files of the sockets.
+    pub(crate) async fn bind_all(
+        &self,
+        (what, key): (&str, &str),
+        mode: u32,
+    ) -> anyhow::Result<Vec<Listener>> {
         let mut listeners = Vec::new();
         for text in &self.0 {
             match socket_file::path_in(text) {
                 Some(path) => {
-                    let bound = socket_file::bind(path.map_err(anyhow::Error::msg)?).await;
+                    let bound = socket_file::bind(path.map_err(anyhow::Error::msg)?, mode).await;
                     let (file, listener) = bound.map_err(|why| {
                         anyhow::anyhow!(
-                            "cannot listen on {text} for {what}: {why}; correct the cause, or choose another path in `tls.plain_listen`"
+                            "cannot listen on {text} for {what}: {why}; correct the cause, or choose another path in `{key}`"
                         )
                     })?;
                     listeners.push(Listener::Unix(file, listener));

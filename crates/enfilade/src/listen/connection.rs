@@ -12,7 +12,7 @@ use super::splicing::Splicing;
 use super::{Networks, Trusted, proxied};
 use crate::acme::Answers;
 use crate::certificates::Keeper;
-use crate::{log_lines, output, process_use};
+use crate::{log_lines, output, owner, process_use};
 use enfilade_faces::{
     AnonymousSlot, Body, Connection, Faces, Flaw, HandshakeEnd, Proxies, Redirect, Router, Splices, Terms,
     TimedDoor, UNNAMED,
@@ -355,6 +355,48 @@ pub(crate) async fn plain(listener: Listener, router: Router, door: Door) {
         speak(Splicing::new(stream, splices), false, connection, turn.client, router.clone(), drain)
     })
     .await;
+}
+
+/// Serves proxies that ask for decisions over a Unix socket. A process may ask if its user is one of `uids`. Every other connection is closed at once.
+pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>, door: Door) {
+    let uids: Arc<[u32]> = uids.into();
+    accept(listener, door, move |stream, turn, drain| {
+        let (router, uids) = (router.clone(), Arc::clone(&uids));
+        async move {
+            let uid = stream.user();
+            if !uid.is_some_and(|uid| uids.contains(&uid)) {
+                tell_refused_user(router.faces(), uid);
+                return;
+            }
+            let connection = Connection {
+                peer: UNNAMED,
+                cut: Arc::new(Notify::new()),
+                proxies: None,
+                is_https: false,
+                anonymous: Arc::new(turn.anonymous),
+                last: Arc::default(),
+                certificate: None,
+                terms: None,
+                splices: None,
+            };
+            speak(stream, false, connection, turn.client, router, drain).await;
+        }
+    })
+    .await;
+}
+
+/// Logs the 1st, 2nd, 4th, 8th … connection that was closed because its user may not ask for decisions.
+fn tell_refused_user(faces: &Faces, uid: Option<u32>) {
+    let count = faces.metrics().handshake_failed(HandshakeEnd::User) + 1;
+    if count.is_power_of_two() {
+        let user =
+            uid.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {}", owner::name_of(uid)));
+        output::note(&format!(
+            "warning: a connection of {user} to the socket for decisions was closed: `[decisions] users` does not have this user; if this is the user of \
+             your proxy, add it and restart the server ({} so far)",
+            closed(count)
+        ));
+    }
 }
 
 /// Redirects plain HTTP to HTTPS.

@@ -45,8 +45,8 @@ pub(crate) struct SocketFile {
     id: (u64, u64),
 }
 
-/// Listens on a new socket at this path.
-pub(super) async fn bind(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
+/// Listens on a new socket at this path. Its file gets this mode.
+pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<(SocketFile, UnixListener)> {
     let directory = path.parent().unwrap_or(path);
     let _turn = turn(directory).await?;
     remove_stale(path).await?;
@@ -55,7 +55,7 @@ pub(super) async fn bind(path: &Path) -> io::Result<(SocketFile, UnixListener)> 
     let found = symlink_metadata(path)?;
     let file = SocketFile { path: path.to_owned(), id: (found.dev(), found.ino()) };
     // The group is that of the process, or that of the directory. Nobody can connect before `listen`.
-    set_permissions(path, Permissions::from_mode(0o660))?;
+    set_permissions(path, Permissions::from_mode(mode))?;
     Ok((file, socket.listen(BACKLOG)?))
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use std::os::unix::net::UnixListener as Blocking;
 
     async fn said(path: &Path) -> String {
-        bind(path).await.err().map(|why| why.to_string()).unwrap_or_default()
+        bind(path, 0o660).await.err().map(|why| why.to_string()).unwrap_or_default()
     }
 
     #[tokio::test]
@@ -138,7 +138,7 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("http.sock");
         drop(Blocking::bind(&path).unwrap());
-        let listener = bind(&path).await.unwrap();
+        let listener = bind(&path, 0o660).await.unwrap();
         assert_eq!(symlink_metadata(&path).unwrap().mode() & 0o777, 0o660);
         assert!(said(&path).await.contains("in use by another process"));
         // A socket whose queue is full is not stale.
@@ -166,9 +166,9 @@ mod tests {
     async fn only_the_own_file_is_removed_at_the_end() {
         let scratch = Scratch::new();
         let path = scratch.path().join("http.sock");
-        let first = bind(&path).await.unwrap();
+        let first = bind(&path, 0o660).await.unwrap();
         std::fs::rename(&path, scratch.path().join("moved")).unwrap();
-        let second = bind(&path).await.unwrap();
+        let second = bind(&path, 0o660).await.unwrap();
         drop(first);
         assert!(path.exists());
         drop(second);

@@ -91,6 +91,14 @@ impl Stream {
         }
     }
 
+    /// The number of the user whose process connected over a Unix socket (`SO_PEERCRED`, unix(7)). `None` over TCP.
+    pub(super) fn user(&self) -> Option<u32> {
+        match self {
+            Stream::Tcp(..) => None,
+            Stream::Unix(stream) => Some(stream.peer_cred().ok()?.uid()),
+        }
+    }
+
     /// Waits for the first byte, and returns it without removing it from the receive buffer. `None` if the connection is closed.
     pub(super) async fn begins(&self) -> io::Result<Option<u8>> {
         let peek = || {

@@ -1,7 +1,7 @@
-//! The paths on which roles are assigned: `/`, `/datastore/NAME`, directories and files of a datastore, and the other trees of Proxmox Backup Server,
-//! such as `/access`.
+//! The paths on which roles are assigned: `/`, `/datastore/NAME`, directories and files of a datastore, `/application/NAME` and the paths of an
+//! application, and the other trees of Proxmox Backup Server, such as `/access`.
 
-use super::{DatastoreName, Malformed, StorePath, is_safe_id};
+use super::{ApplicationName, DatastoreName, Malformed, StorePath, is_safe_id};
 use crate::limits;
 use std::fmt;
 use std::str::FromStr;
@@ -20,9 +20,25 @@ impl RolePath {
         RolePath(format!("/datastore/{datastore}{separator}{}", path.as_str()))
     }
 
+    /// The path of a URL of an application. It may be longer than any path on which a role can be assigned.
+    pub fn of_application(application: &ApplicationName, path: &StorePath) -> Self {
+        let separator = if path.is_root() { "" } else { "/" };
+        RolePath(format!("/application/{application}{separator}{}", path.as_str()))
+    }
+
     /// The datastore that the path is in.
     pub fn datastore(&self) -> Option<DatastoreName> {
         self.0.strip_prefix("/datastore/")?.split('/').next()?.parse().ok()
+    }
+
+    /// The application that the path is in.
+    pub fn application(&self) -> Option<ApplicationName> {
+        self.0.strip_prefix("/application/")?.split('/').next()?.parse().ok()
+    }
+
+    /// Whether the path is `/application` or below it. Proxmox Backup Server has no such paths, so `acl.cfg` cannot contain them.
+    pub fn is_of_applications(&self) -> bool {
+        self.0.strip_prefix("/application").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// As text.
@@ -30,9 +46,10 @@ impl RolePath {
         &self.0
     }
 
-    /// Whether a line of `acl.cfg` can contain the path: every name in it has only letters, digits, `_`, `.` and `-`.
+    /// Whether a line of `acl.cfg` can contain the path: every name in it has only letters, digits, `_`, `.` and `-`, and the path is not that of an
+    /// application.
     pub fn is_plain(&self) -> bool {
-        self.0 == "/" || self.0.split('/').skip(1).all(is_safe_id)
+        self.0 == "/" || !self.is_of_applications() && self.0.split('/').skip(1).all(is_safe_id)
     }
 
     /// This path and all paths above it, outermost first: `/`, `/datastore`, `/datastore/NAME`, …
@@ -55,7 +72,7 @@ impl FromStr for RolePath {
         if text.len() > limits::ROLE_PATH_BYTES_MAX {
             return Err(wrong("expected at most 370 bytes"));
         }
-        if text == "/" || text == "/datastore" {
+        if ["/", "/datastore", "/application"].contains(&text) {
             return Ok(RolePath(text.into()));
         }
         let mut names = text.split('/').skip(1);
@@ -65,13 +82,21 @@ impl FromStr for RolePath {
                 false => Err(wrong("expected names of letters, digits, `_`, `.` and `-`")),
             };
         }
-        let rest = text
-            .strip_prefix("/datastore/")
-            .ok_or_else(|| wrong("expected `/`, `/datastore`, `/datastore/NAME` or a path below it"))?;
-        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let path = StorePath::from_plain(path)
-            .map_err(|_| wrong("expected a path without `.`, `..`, empty names or control characters"))?;
-        Ok(Self::of(&name.parse()?, &path))
+        let below = |tree: &str| {
+            let rest = text.strip_prefix(tree)?;
+            Some(rest.split_once('/').unwrap_or((rest, "")))
+        };
+        let checked = |path: &str| {
+            StorePath::from_plain(path)
+                .map_err(|_| wrong("expected a path without `.`, `..`, empty names or control characters"))
+        };
+        match (below("/datastore/"), below("/application/")) {
+            (Some((name, path)), _) => Ok(Self::of(&name.parse()?, &checked(path)?)),
+            (_, Some((name, path))) => Ok(Self::of_application(&name.parse()?, &checked(path)?)),
+            (None, None) => Err(wrong(
+                "expected `/`, `/datastore/NAME`, `/application/NAME`, or a path below one of them",
+            )),
+        }
     }
 }
 
@@ -104,8 +129,15 @@ mod tests {
         assert!(
             ["/access/acl", "/system", "/tape/job/x"].iter().all(|text| text.parse::<RolePath>().is_ok())
         );
+        assert_eq!(nodes("/application/wiki/admin").last().unwrap(), "/application/wiki/admin");
+        let of = |text: &str| text.parse::<RolePath>().unwrap();
+        assert_eq!(of("/application/wiki/admin").application(), "wiki".parse().ok());
+        assert!(!of("/application/wiki").is_plain() && of("/datastore/tank").is_plain());
         for text in [
             "",
+            "/applications/wiki",
+            "/application/wi",
+            "/application/wiki/..",
             "access/acl",
             "/access//acl",
             "/elsewhere",

@@ -102,6 +102,8 @@ impl Role {
             Role::TapeAdmin => bits(&[18, 19, 20, 21]),
             Role::TapeOperator => bits(&[18, 20, 21]),
             Role::TapeReader => bits(&[18, 21]),
+            // The privileges are those of Proxmox, which has no applications.
+            Role::ApplicationReader | Role::ApplicationUser | Role::ApplicationAdmin => Privileges::NONE,
         }
     }
 }

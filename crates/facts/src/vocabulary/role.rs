@@ -44,11 +44,17 @@ pub enum Role {
     TapeOperator = 17,
     /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
     TapeReader = 18,
+    /// Requests to an application that only read.
+    ApplicationReader = 19,
+    /// Requests to an application that read or change something.
+    ApplicationUser = 20,
+    /// Every request to an application, also to its paths for administrators.
+    ApplicationAdmin = 21,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 18] = [
+    pub const ALL: [Role; 21] = [
         Role::Admin,
         Role::NoAccess,
         Role::DatastoreAdmin,
@@ -67,6 +73,9 @@ impl Role {
         Role::TapeAdmin,
         Role::TapeOperator,
         Role::TapeReader,
+        Role::ApplicationReader,
+        Role::ApplicationUser,
+        Role::ApplicationAdmin,
     ];
 
     /// The role's name.
@@ -90,12 +99,21 @@ impl Role {
             Role::TapeAdmin => "TapeAdmin",
             Role::TapeOperator => "TapeOperator",
             Role::TapeReader => "TapeReader",
+            Role::ApplicationReader => "ApplicationReader",
+            Role::ApplicationUser => "ApplicationUser",
+            Role::ApplicationAdmin => "ApplicationAdmin",
         }
     }
 
-    /// Whether the role counts for datastores. The roles for remotes and tapes do not count: this server stores them, but they grant nothing.
+    /// Whether the role counts for datastores. The roles for applications do not count, and neither do those for remotes and tapes, which this server
+    /// only stores.
     pub fn speaks_of_datastores(self) -> bool {
         self as u8 <= Role::Audit as u8
+    }
+
+    /// Whether the role counts only for applications.
+    pub fn is_for_applications(self) -> bool {
+        matches!(self, Role::ApplicationReader | Role::ApplicationUser | Role::ApplicationAdmin)
     }
 
     /// The role with this number in a record.
@@ -117,7 +135,7 @@ impl FromStr for Role {
             Malformed::new(
                 "role",
                 text,
-                "expected Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser, DatastoreAudit, or one of Proxmox Backup Server's roles for remotes and tapes",
+                "expected Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser, DatastoreAudit, ApplicationReader, ApplicationUser, ApplicationAdmin, or one of Proxmox Backup Server's roles for remotes and tapes",
             )
         })
     }

@@ -4,6 +4,7 @@
 use super::percent_decoded;
 use crate::limits::{self, Limits};
 use std::fmt;
+use std::str::FromStr;
 
 /// Names with this prefix are reserved, for example for running uploads. No request can use them.
 const RESERVED_PREFIX: &str = ".enfilade-";
@@ -33,6 +34,16 @@ pub enum PathRefused {
     /// A name that is reserved for the server's own files.
     #[error("names that start with `.enfilade-` are reserved")]
     Reserved,
+    /// A `;` in the path of an application. Some applications ignore the text from `;` to the next slash, so they would open another path than the one
+    /// that was judged.
+    #[error("the path contains `;`; encode `;` as %3B")]
+    Parameters,
+    /// The text is no path with an optional query.
+    #[error("expected a path that begins with `/`, with an optional query, without blanks and `#`")]
+    Target,
+    /// The text is no URL with a host.
+    #[error("expected a URL with `http` or `https` and a host, such as https://wiki.example.com/")]
+    Url,
 }
 
 impl StorePath {
@@ -53,6 +64,22 @@ impl StorePath {
         }
         let names = encoded.split('/').map(decode).collect::<Result<Vec<_>, _>>()?;
         Self::from_names(names.iter().map(String::as_str))
+    }
+
+    /// The path in the request target of an application, such as `/a/b?c=d`. The query does not count.
+    ///
+    /// # Errors
+    /// [`PathRefused`] for a text that is no valid path, or that an application could read as another path.
+    pub fn from_target(target: &str) -> Result<Self, PathRefused> {
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let is_graphic = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
+        let below_root = path.strip_prefix('/').filter(|_| target.bytes().all(is_graphic));
+        let below_root = below_root.ok_or(PathRefused::Target)?;
+        match below_root {
+            "/" => Err(PathRefused::Dots),
+            path if path.contains(';') => Err(PathRefused::Parameters),
+            path => Self::from_url(path),
+        }
     }
 
     /// The path for a plain text, as typed at a command line. One slash before the text and one after it are ignored.
@@ -136,6 +163,13 @@ impl StorePath {
             None if self.is_root() => None,
             None => Some((Self::root(), &self.0)),
         }
+    }
+}
+
+impl FromStr for StorePath {
+    type Err = PathRefused;
+    fn from_str(text: &str) -> Result<Self, PathRefused> {
+        Self::from_plain(text)
     }
 }
 

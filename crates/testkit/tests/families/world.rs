@@ -78,7 +78,7 @@ impl World {
         let faces = Faces::new(house.house.clone(), house.files.clone(), passwords, Vec::new());
         let faces = faces.with_limit_model(model);
         let main: [&[_]; 1] = [&enfilade_keystone::ROUTES];
-        let router = Router::new(faces, &main, &[]);
+        let router = Router::new(faces, &main);
         World { house, router, names }
     }
 

@@ -45,7 +45,7 @@ impl Http {
     pub(crate) fn new(faces: Faces) -> Self {
         let main: [&[_]; 3] =
             [&enfilade_operations::MAIN, &enfilade_proxmox::ROUTES, &enfilade_keystone::ROUTES];
-        Http { router: Router::new(faces, &main, &[]) }
+        Http { router: Router::new(faces, &main) }
     }
 
     pub(crate) async fn ask(&self, shown: &Shown, method: &str, path: &str, body: &Value) -> Answer {

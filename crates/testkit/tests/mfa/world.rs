@@ -78,7 +78,7 @@ impl World {
         let faces =
             Faces::new(house.house.clone(), house.files.clone(), PasswordRules::NONE.clone(), Vec::new());
         let main: [&[_]; 2] = [&enfilade_keystone::ROUTES, &enfilade_proxmox::ROUTES];
-        let router = Router::new(faces, &main, &[]);
+        let router = Router::new(faces, &main);
         let world = World { house, router, ids };
         let credential = json!({ "type": "totp", "blob": SECRET_BASE32, "user_id": world.ids["ann"] });
         let made = world.as_admin("POST", "/v3/credentials", &json!({ "credential": credential })).await;

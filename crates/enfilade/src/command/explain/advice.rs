@@ -6,12 +6,13 @@ use crate::output::word;
 use crate::reference::action_of;
 use enfilade_admin::AclLines;
 use enfilade_facts::Refuse as _;
-use enfilade_facts::vocabulary::{AccessMask, Authid, RolePath, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, Role, RolePath, StorePath};
 use enfilade_passage::{AccessRefusal, ContentRefusal, DatastoreRefusal, IdentityRefusal, Refusal, Remedy};
 
 /// What the operator asked about.
 pub(super) struct Asked<'a> {
     pub(super) arguments: &'a Explain,
+    pub(super) datastore: &'a DatastoreName,
     /// Whether the user exists.
     pub(super) is_user: bool,
     /// The full name of the project that the operator named.
@@ -36,7 +37,7 @@ impl Asked<'_> {
             }
             Refusal::Access(AccessRefusal::AclDamaged { path, .. }) => Some(format!(
                 "replace the ACL: enfilade acl set {} {} LINES",
-                self.arguments.datastore,
+                self.datastore,
                 word(&path.to_string())
             )),
             Refusal::Access(_) => self.about_rights(remedy),
@@ -121,7 +122,7 @@ impl Asked<'_> {
     }
 
     fn about_datastore(&self, why: &DatastoreRefusal) -> Option<String> {
-        let name = &self.arguments.datastore;
+        let name = self.datastore;
         Some(match why {
             DatastoreRefusal::Maintenance { .. } => {
                 format!("end the maintenance: enfilade datastore maintenance {name} none")
@@ -135,7 +136,7 @@ impl Asked<'_> {
     }
 
     fn about_rights(&self, remedy: &Remedy) -> Option<String> {
-        let Explain { authid, datastore, .. } = self.arguments;
+        let (Explain { authid, .. }, datastore) = (self.arguments, self.datastore);
         let (who, user) = (word(&authid.to_string()), word(&authid.user.to_string()));
         let new = word(&format!("{}!NAME", authid.user));
         let project = word(self.of_remedy.as_deref().unwrap_or_default());
@@ -189,13 +190,16 @@ impl Asked<'_> {
                 format!("{too}give a role: enfilade role assign --path {path} --auth-id {who} {role}")
             }
             Remedy::Acl(path, missing) => self.about_acl(path, *missing),
+            Remedy::ApplicationRole { path, role, of_token } => {
+                role_on_application((&who, &user), path, *role, *of_token)
+            }
         })
     }
 
     /// Advice if the role allows the access, but the ACL does not: a command that keeps all lines of the ACL and adds one. If the object has no ACL,
     /// the advice is to change the mode bits, because a new ACL would take away the rights that they give.
     fn about_acl(&self, path: &StorePath, missing: AccessMask) -> String {
-        let Explain { authid, datastore, .. } = self.arguments;
+        let (Explain { authid, .. }, datastore) = (self.arguments, self.datastore);
         let (user, path) = (&authid.user, word(&path.to_string()));
         let entry = word(&format!("allow {user} {missing}"));
         match &self.acl {
@@ -227,10 +231,22 @@ impl Asked<'_> {
     }
 }
 
+/// Advice that gives a user or token a role on the path of an application.
+pub(super) fn role_on_application(
+    (who, owner): (&str, &str),
+    path: &RolePath,
+    role: Role,
+    of_token: bool,
+) -> String {
+    let too = if of_token { format!("the owner {owner} also needs the role; ") } else { String::new() };
+    let path = word(path.as_str());
+    format!("{too}give a role: enfilade role assign --path {path} --auth-id {who} {role}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use enfilade_facts::vocabulary::{ProjectId, Role};
+    use enfilade_facts::vocabulary::ProjectId;
 
     #[test]
     fn every_code_of_a_door_that_explain_asks_has_a_next_step() {
@@ -249,14 +265,24 @@ mod tests {
     fn asked(authid: &str, test: impl FnOnce(&Asked<'_>)) {
         let arguments = Explain {
             authid: authid.parse().unwrap(),
-            datastore: "tank".parse().unwrap(),
+            datastore: None,
+            url: None,
             path: "/a".into(),
             right: AccessMask::DELETE,
             project: Some("p".into()),
         };
         let project = Some("p@corp".to_owned());
         let of_remedy = project.clone();
-        test(&Asked { arguments: &arguments, is_user: true, of_remedy, project, acl: None, obstacle: None });
+        let datastore = &"tank".parse().unwrap();
+        test(&Asked {
+            arguments: &arguments,
+            datastore,
+            is_user: true,
+            of_remedy,
+            project,
+            acl: None,
+            obstacle: None,
+        });
     }
 
     #[test]

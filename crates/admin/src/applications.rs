@@ -1,0 +1,138 @@
+//! Applications: programs behind the proxies that ask this server for decisions.
+
+use crate::change_context::ChangeContext;
+use crate::comment::check_comment;
+use crate::error::Error;
+use crate::roles::remove_roles_on;
+use enfilade_facts::tables::{Application, ApplicationHost};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
+use enfilade_facts::{At, Change, Read, Source, View};
+
+/// The most hosts of an application, and the most paths in each of its lists. Every decision compares the path of the request with these paths.
+const EACH_MAX: usize = 64;
+
+fn missing(name: &ApplicationName) -> Error {
+    Error::Missing { what: "application", name: name.to_string(), hint: "see `enfilade application list`" }
+}
+
+/// Creates an application.
+///
+/// # Errors
+/// When the name or a host is taken, the application has no host, or the facts cannot be changed.
+pub fn create_application(
+    ctx: &ChangeContext<'_>,
+    name: &ApplicationName,
+    application: &Application,
+) -> Result<At, Error> {
+    check(application)?;
+    let ((), at) = ctx.commit(&format!("application create {name}"), |view, change| {
+        if view.get::<Application>(name)?.is_some() {
+            let hint = "choose another name, or change it with `enfilade application set`";
+            return Err(Error::Exists { what: "application", name: name.to_string(), hint });
+        }
+        change.expect_absent::<Application>(name).put(name, application);
+        application.hosts.iter().try_for_each(|host| take_host(view, change, host, name))
+    })?;
+    Ok(at)
+}
+
+/// Changes an application.
+///
+/// # Errors
+/// When there is no such application, the result is invalid, or the facts cannot be changed.
+pub fn edit_application(
+    ctx: &ChangeContext<'_>,
+    name: &ApplicationName,
+    edit: impl Fn(&mut Application),
+) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("application set {name}"), |view, change| {
+        let before = view.get::<Application>(name)?.ok_or_else(|| missing(name))?;
+        let mut after = before.clone();
+        edit(&mut after);
+        check(&after)?;
+        change.expect_unchanged(name, Some(&before)).put(name, &after);
+        let (is_old, is_new) =
+            (|host: &&HostName| before.hosts.contains(host), |host: &&HostName| after.hosts.contains(host));
+        for host in before.hosts.iter().filter(|host| !is_new(host)) {
+            change
+                .expect_unchanged(host, Some(&ApplicationHost(name.clone())))
+                .delete::<ApplicationHost>(host);
+        }
+        after
+            .hosts
+            .iter()
+            .filter(|host| !is_old(host))
+            .try_for_each(|host| take_host(view, change, host, name))
+    })?;
+    Ok(at)
+}
+
+/// Removes an application, and all roles on its paths. An application that is created later with the same name has none of these roles.
+///
+/// # Errors
+/// When there is no such application, or the facts cannot be changed.
+pub fn remove_application(ctx: &ChangeContext<'_>, name: &ApplicationName) -> Result<At, Error> {
+    if ctx.facts.read(|view| view.get::<Application>(name))??.is_some() {
+        remove_roles_on(ctx, &RolePath::of_application(name, &StorePath::root()))?;
+    }
+    let ((), at) = ctx.commit(&format!("application remove {name}"), |view, change| {
+        let before = view.get::<Application>(name)?.ok_or_else(|| missing(name))?;
+        for host in &before.hosts {
+            change
+                .expect_unchanged(host, Some(&ApplicationHost(name.clone())))
+                .delete::<ApplicationHost>(host);
+        }
+        change.expect_unchanged(name, Some(&before)).delete::<Application>(name);
+        Ok::<_, Error>(())
+    })?;
+    Ok(at)
+}
+
+/// Every application, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_applications(source: &dyn Source) -> Result<Vec<(ApplicationName, Application)>, Error> {
+    Ok(source.read(|view| view.list::<Application>(&[]))??)
+}
+
+/// The application of this name.
+///
+/// # Errors
+/// When there is no such application, or the facts cannot be read.
+pub fn show_application(source: &dyn Source, name: &ApplicationName) -> Result<Application, Error> {
+    source.read(|view| view.get::<Application>(name))??.ok_or_else(|| missing(name))
+}
+
+fn check(application: &Application) -> Result<(), Error> {
+    let Application { hosts, public, open, administer, comment, .. } = application;
+    check_comment(comment.as_deref())?;
+    if hosts.is_empty() {
+        return Err(Error::Invalid("an application needs a host: add `--host wiki.example.com`".to_owned()));
+    }
+    let lists = [("hosts", hosts.len()), ("public paths", public.len()), ("open paths", open.len())];
+    let lists = lists.into_iter().chain([("paths for administrators", administer.len())]);
+    for (what, count) in lists {
+        if count > EACH_MAX {
+            return Err(Error::Invalid(format!(
+                "{count} {what}: an application can have at most {EACH_MAX}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn take_host(
+    view: &View<'_>,
+    change: &mut Change,
+    host: &HostName,
+    name: &ApplicationName,
+) -> Result<(), Error> {
+    if let Some(ApplicationHost(other)) = view.get::<ApplicationHost>(host)? {
+        return Err(Error::Invalid(format!(
+            "the host `{host}` belongs to the application `{other}`: choose another host, or take it from `{other}` first"
+        )));
+    }
+    change.expect_absent::<ApplicationHost>(host).put(host, &ApplicationHost(name.clone()));
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! `enfilade application`, `enfilade integrate` and `enfilade decide`.
+
+use super::changes;
+use clap::{Args, Subcommand, ValueEnum};
+use enfilade_facts::tables::CredentialKind;
+use enfilade_facts::vocabulary::{ApplicationName, HostName, StorePath};
+use enfilade_passage::{ApplicationAsk, Method, Site};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Application {
+    /// Create an application
+    #[command(alias = "add")]
+    Create {
+        /// The application
+        name: ApplicationName,
+        /// A host of the application's URLs, such as wiki.example.com; may be repeated
+        #[arg(long = "host", required = true, value_name = "HOST")]
+        hosts: Vec<HostName>,
+        #[command(flatten)]
+        properties: Properties,
+    },
+    /// Show all applications
+    List,
+    /// Show one application, and the roles on its paths
+    Show {
+        /// The application
+        name: ApplicationName,
+    },
+    /// Change an application; a list of paths replaces the former list
+    #[command(group = changes([
+        "hosts", "public", "open", "administer", "accept", "pass_preflight", "send_groups", "comment",
+    ]))]
+    Set {
+        /// The application
+        name: ApplicationName,
+        /// A host of the application's URLs, such as wiki.example.com; may be repeated, and replaces the former hosts
+        #[arg(long = "host", value_name = "HOST")]
+        hosts: Vec<HostName>,
+        #[command(flatten)]
+        properties: Properties,
+    },
+    /// Remove an application, and all roles on its paths
+    #[command(aliases = ["delete", "rm"])]
+    Remove {
+        /// The application
+        name: ApplicationName,
+    },
+}
+
+/// The properties of an application. A property that is not given stays as it is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Properties {
+    /// Paths that everybody may read without a credential, with everything below them; commas separate several paths, and `none` stands for no path
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) public: Option<Paths>,
+    /// Paths to which everybody may send every request without a credential, with everything below them; as for --public
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) open: Option<Paths>,
+    /// Paths for which a user needs the role ApplicationAdmin, with everything below them; as for --public
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) administer: Option<Paths>,
+    /// The kinds of credentials that the application accepts, separated by commas: password, token, session; or `all`
+    #[arg(long, value_name = "KINDS")]
+    pub(crate) accept: Option<Kinds>,
+    /// Whether preflight requests of browsers (CORS) pass without a credential
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) pass_preflight: Option<bool>,
+    /// Whether the application gets the names of the user's groups in `Remote-Groups` [initially: yes]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) send_groups: Option<bool>,
+    /// A comment; an empty value removes it
+    #[arg(long)]
+    pub(crate) comment: Option<String>,
+}
+
+/// A list of paths of an application.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths(pub(crate) Vec<StorePath>);
+
+impl FromStr for Paths {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Paths(Vec::new()));
+        }
+        let path = |text: &str| match text.starts_with('/') {
+            true => text.parse().map_err(|why| format!("`{text}`: {why}")),
+            false => Err(format!("`{text}`: expected a path such as /static")),
+        };
+        text.split(',').map(path).collect::<Result<_, _>>().map(Paths)
+    }
+}
+
+/// A list of kinds of credentials.
+#[derive(Clone, Debug)]
+pub(crate) struct Kinds(pub(crate) Vec<CredentialKind>);
+
+impl FromStr for Kinds {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Kinds(Vec::new()));
+        }
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Kinds)
+    }
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("expected yes or no".to_owned()),
+    }
+}
+
+/// A method and a URL.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestLine {
+    pub(crate) text: String,
+    pub(crate) ask: ApplicationAsk,
+}
+
+impl FromStr for RequestLine {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected a method and a URL, such as 'POST https://wiki.example.com/admin'";
+        let (name, url) = text.split_once(' ').unwrap_or(("GET", text));
+        let method =
+            Method::named(name).ok_or_else(|| format!("the method `{name}` is not known; {EXPECTED}"))?;
+        if method.class_of_destination().is_some() {
+            return Err(format!(
+                "{name} also changes a second path: explain GET or DELETE on its source and PUT on its destination"
+            ));
+        }
+        let (host, path) = HostName::and_path_of(url).map_err(|why| format!("`{url}`: {why}; {EXPECTED}"))?;
+        let ask = ApplicationAsk {
+            site: Site::Host(host),
+            method,
+            path,
+            destination: None,
+            upgrades: false,
+            is_preflight: false,
+        };
+        Ok(RequestLine { text: text.to_owned(), ask })
+    }
+}
+
+/// A proxy of another make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Product {
+    /// nginx, with `auth_request`
+    Nginx,
+    /// HAProxy, with a script in Lua
+    Haproxy,
+    /// Traefik, with `forwardAuth`
+    Traefik,
+    /// Caddy, with `forward_auth`
+    Caddy,
+    /// Envoy, with `ext_authz` over HTTP
+    Envoy,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Integrate {
+    /// The proxy
+    #[arg(value_enum)]
+    pub(crate) product: Product,
+    /// The application [default: the only application]
+    #[arg(long)]
+    pub(crate) application: Option<ApplicationName>,
+    /// The address of the application behind the proxy
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) upstream: std::net::SocketAddr,
+    /// The address on which the proxy listens
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:443")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The certificate chain of the proxy, in PEM; for HAProxy with the key in the same file [default: a path that you must replace]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The key of the certificate, in PEM [default: a path that you must replace]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// Let the proxy listen without TLS, for a test or behind another proxy
+    #[arg(long, conflicts_with_all = ["certificate", "key"])]
+    pub(crate) no_tls: bool,
+    /// Pass `Authorization` and `X-Auth-Token` on to the application, which then can act as the user
+    #[arg(long)]
+    pub(crate) pass_credentials: bool,
+    /// Write the files into this directory, instead of printing them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Decide {}

@@ -1,0 +1,153 @@
+//! `enfilade application`.
+
+use super::or_dash;
+use crate::cli::Application as Command;
+use crate::cli::Properties;
+use crate::home::Home;
+use crate::output;
+use enfilade_facts::tables::{Application, CredentialKind};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
+use serde_json::{Value, json};
+
+pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<()> {
+    match command {
+        Command::Create { name, hosts, properties } => {
+            let mut application = Application::default();
+            edit(&mut application, &hosts, &properties);
+            let at = enfilade_admin::create_application(&home.change_context(), &name, &application)?;
+            let value = json!({ "application": name.to_string(), "revision": at.revision.0 });
+            let path = RolePath::of_application(&name, &StorePath::root());
+            output::done(
+                json,
+                &value,
+                &format!(
+                    "application {name} created; nobody has a role on it yet: enfilade role assign --path {path} --auth-id USER ApplicationUser"
+                ),
+            );
+        }
+        Command::List => {
+            let applications = enfilade_admin::list_applications(home.source())?;
+            if json {
+                applications.iter().for_each(|(name, row)| output::json_line(&described(name, row)));
+                return Ok(());
+            }
+            let rows: Vec<Vec<String>> = applications
+                .into_iter()
+                .map(|(name, row)| {
+                    vec![
+                        name.to_string(),
+                        joined(&row.hosts),
+                        kinds(&row.accepts),
+                        or_dash(some(&row.public)),
+                        or_dash(some(&row.open)),
+                        or_dash(some(&row.administer)),
+                        or_dash(row.comment),
+                    ]
+                })
+                .collect();
+            let heading = ["NAME", "HOSTS", "ACCEPTS", "PUBLIC", "OPEN", "ADMINISTER", "COMMENT"];
+            output::table(&heading, &rows);
+        }
+        Command::Show { name } => show(home, &name, json)?,
+        Command::Set { name, hosts, properties } => {
+            let at = enfilade_admin::edit_application(&home.change_context(), &name, |application| {
+                edit(application, &hosts, &properties);
+            })?;
+            let value = json!({ "application": name.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("application {name} changed"));
+        }
+        Command::Remove { name } => {
+            let at = enfilade_admin::remove_application(&home.change_context(), &name)?;
+            let value = json!({ "application": name.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("application {name} removed, with all roles on its paths"));
+        }
+    }
+    Ok(())
+}
+
+/// Sets the given properties. Properties that are not given stay as they are.
+fn edit(application: &mut Application, hosts: &[HostName], properties: &Properties) {
+    let Properties { public, open, administer, accept, pass_preflight, send_groups, comment } = properties;
+    if !hosts.is_empty() {
+        application.hosts = hosts.to_vec();
+        application.hosts.sort_unstable();
+        application.hosts.dedup();
+    }
+    let Application { public: to_public, open: to_open, administer: to_administer, .. } = application;
+    for (given, to) in [(public, to_public), (open, to_open), (administer, to_administer)] {
+        given.iter().for_each(|paths| to.clone_from(&paths.0));
+    }
+    accept.iter().for_each(|kinds| application.accepts.clone_from(&kinds.0));
+    pass_preflight.iter().for_each(|passes| application.passes_preflight = *passes);
+    send_groups.iter().for_each(|sends| application.hides_groups = !sends);
+    comment.iter().for_each(|text| application.comment = Some(text.clone()).filter(|text| !text.is_empty()));
+}
+
+fn joined<T: ToString>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn some(paths: &[StorePath]) -> Option<String> {
+    Some(joined(paths)).filter(|text| !text.is_empty())
+}
+
+fn kinds(accepts: &[CredentialKind]) -> String {
+    if accepts.is_empty() { "all".to_owned() } else { joined(accepts) }
+}
+
+fn described(name: &ApplicationName, row: &Application) -> Value {
+    let texts = |paths: &[StorePath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "application": name.to_string(),
+        "hosts": row.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "accepts": row.accepts.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
+        "public": texts(&row.public), "open": texts(&row.open), "administer": texts(&row.administer),
+        "passes_preflight": row.passes_preflight, "sends_groups": !row.hides_groups, "comment": row.comment,
+    })
+}
+
+fn show(home: &Home, name: &ApplicationName, json: bool) -> anyhow::Result<()> {
+    let row = enfilade_admin::show_application(home.source(), name)?;
+    let root = RolePath::of_application(name, &StorePath::root());
+    let is_in = |path: &RolePath| path.nodes().any(|node| node == root.as_str());
+    let roles: Vec<_> =
+        enfilade_admin::list_roles(home.source())?.into_iter().filter(|role| is_in(&role.path)).collect();
+    if json {
+        let mut value = described(name, &row);
+        let roles: Vec<Value> = roles
+            .iter()
+            .map(|row| json!({ "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name() }))
+            .collect();
+        value
+            .as_object_mut()
+            .into_iter()
+            .for_each(|object| drop(object.insert("roles".into(), json!(roles))));
+        output::json_line(&value);
+        return Ok(());
+    }
+    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    for (what, value) in [
+        ("hosts", joined(&row.hosts)),
+        ("accepts", kinds(&row.accepts)),
+        ("public", or_dash(some(&row.public))),
+        ("open", or_dash(some(&row.open))),
+        ("administer", or_dash(some(&row.administer))),
+        ("preflight", yes(row.passes_preflight)),
+        ("groups", yes(!row.hides_groups)),
+        ("comment", or_dash(row.comment)),
+    ] {
+        output::line(&format!("{what:<12}{value}"));
+    }
+    let rows: Vec<Vec<String>> = roles
+        .into_iter()
+        .map(|row| vec![row.path.to_string(), row.who, row.role.name().to_owned()])
+        .collect();
+    if rows.is_empty() {
+        output::line(&format!(
+            "nobody has a role on {root}: enfilade role assign --path {root} --auth-id USER ApplicationUser"
+        ));
+    } else {
+        output::table(&["PATH", "USER, TOKEN OR GROUP", "ROLE"], &rows);
+    }
+    Ok(())
+}

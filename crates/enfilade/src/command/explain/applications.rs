@@ -1,0 +1,61 @@
+//! `enfilade explain USER --url REQUEST`.
+
+use super::REFUSED;
+use super::advice::role_on_application;
+use crate::cli::RequestLine;
+use crate::home::Home;
+use crate::output::{self, word};
+use crate::reference::action_of;
+use enfilade_admin::Names;
+use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::{Read as _, Refuse as _};
+use enfilade_passage::{Refusal, Remedy};
+use serde_json::json;
+use std::process::ExitCode;
+
+pub(super) fn run(
+    home: &Home,
+    authid: &Authid,
+    request: &RequestLine,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let mut explanation = home.house_to_ask()?.explain_use(authid, &request.ask);
+    let names = home.source().read(Names::read)??;
+    explanation.doors.iter_mut().for_each(|door| door.says = names.naming(&door.says));
+    let verdict = if explanation.permits() { "permit" } else { "refuse" };
+    let next = |why: &Refusal| match &explanation.remedy {
+        Remedy::ApplicationRole { path, role, of_token } if why.code() == "AC12" => {
+            let (who, owner) = (word(&authid.to_string()), word(&authid.user.to_string()));
+            role_on_application((&who, &owner), path, *role, *of_token)
+        }
+        Remedy::OtherCredential if why.code() == "AC12" => {
+            "use another credential: a credential that is limited to a project has no roles on applications"
+                .to_owned()
+        }
+        _ => action_of(why.code()).unwrap_or_default().replace('`', ""),
+    };
+    if json {
+        let doors: Vec<_> = explanation
+            .doors
+            .iter()
+            .map(|door| {
+                json!({
+                    "door": door.door.name(), "verdict": if door.opens { "permit" } else { "refuse" },
+                    "code": door.code, "says": door.says, "next": door.why.as_ref().map(next),
+                })
+            })
+            .collect();
+        output::json_line(&json!({
+            "authid": authid.to_string(), "request": request.text, "verdict": verdict, "doors": doors,
+        }));
+    } else {
+        for door in &explanation.doors {
+            let mark = if door.opens { "opens" } else { "refuses" };
+            let code = door.code.map(|code| format!(" {code}")).unwrap_or_default();
+            output::line(&format!("{:<10} {mark}{code}: {}", door.door.name(), door.says));
+            door.why.iter().for_each(|why| output::line(&format!("           next: {}", next(why))));
+        }
+        output::line(&format!("{verdict}: {authid}, {}", request.text));
+    }
+    Ok(if explanation.permits() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}

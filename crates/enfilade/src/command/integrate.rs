@@ -1,0 +1,161 @@
+//! `enfilade integrate`: complete configurations for proxies of another make. The texts are templates in the folder `integrate`.
+//!
+//! In a template, `@NAME@` stands for a value. A line that begins with `@tls:` is printed only if the proxy listens with TLS, one that begins with
+//! `@plain:` only if it listens without TLS, and one that begins with `@strip:` only if the application gets no credentials.
+
+use crate::cli::{Integrate, Product};
+use crate::home::Home;
+use crate::output;
+use anyhow::{Context, bail};
+use enfilade_facts::tables::Application;
+use enfilade_facts::vocabulary::ApplicationName;
+use serde_json::json;
+use std::path::Path;
+
+/// A file of a configuration: its name, and its template.
+type Template = (&'static str, &'static str);
+
+const NGINX: [Template; 1] = [("enfilade.conf", include_str!("integrate/nginx.conf"))];
+const HAPROXY: [Template; 2] = [
+    ("haproxy.cfg", include_str!("integrate/haproxy.cfg")),
+    ("enfilade.lua", include_str!("integrate/enfilade.lua")),
+];
+const TRAEFIK: [Template; 1] = [("enfilade.yml", include_str!("integrate/traefik.yml"))];
+const CADDY: [Template; 1] = [("Caddyfile", include_str!("integrate/Caddyfile"))];
+const ENVOY: [Template; 1] = [("envoy.yaml", include_str!("integrate/envoy.yaml"))];
+
+fn templates(product: Product) -> &'static [Template] {
+    match product {
+        Product::Nginx => &NGINX,
+        Product::Haproxy => &HAPROXY,
+        Product::Traefik => &TRAEFIK,
+        Product::Caddy => &CADDY,
+        Product::Envoy => &ENVOY,
+    }
+}
+
+pub(super) fn run(home: &Home, arguments: &Integrate, json: bool) -> anyhow::Result<()> {
+    let (name, application) = chosen(home, arguments.application.as_ref())?;
+    let values = values(home, arguments, (&name, &application))?;
+    let files: Vec<(&str, String)> = templates(arguments.product)
+        .iter()
+        .map(|(file, template)| (*file, filled(template, arguments, &values)))
+        .collect();
+    match &arguments.directory {
+        Some(directory) => write(directory, &files, json)?,
+        None if json => {
+            let files: Vec<_> =
+                files.iter().map(|(file, text)| json!({ "file": file, "text": text })).collect();
+            output::json_line(&json!({ "application": name.to_string(), "files": files }));
+        }
+        None => {
+            let is_one = files.len() == 1;
+            for (file, text) in &files {
+                if !is_one {
+                    output::line(&format!("##### {file}"));
+                }
+                output::line(text.trim_end());
+            }
+            if !is_one {
+                output::note("this configuration has several files: `--directory DIR` writes them");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(directory: &Path, files: &[(&str, String)], json: bool) -> anyhow::Result<()> {
+    for (file, text) in files {
+        let path = directory.join(file);
+        std::fs::write(&path, text).with_context(|| format!("`{}` cannot be written", path.display()))?;
+        output::done(json, &json!({ "file": path }), &format!("{} written", path.display()));
+    }
+    Ok(())
+}
+
+/// The application that the operator named, or the only one.
+fn chosen(home: &Home, name: Option<&ApplicationName>) -> anyhow::Result<(ApplicationName, Application)> {
+    if let Some(name) = name {
+        return Ok((name.clone(), enfilade_admin::show_application(home.source(), name)?));
+    }
+    let mut all = enfilade_admin::list_applications(home.source())?;
+    match (all.pop(), all.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(_), false) => bail!("there are several applications: name one with `--application NAME`"),
+        (None, _) => bail!(
+            "there is no application yet; create one, for example: enfilade application create wiki --host wiki.example.com"
+        ),
+    }
+}
+
+/// The values of a template.
+fn values(
+    home: &Home,
+    arguments: &Integrate,
+    (name, application): (&ApplicationName, &Application),
+) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let Integrate { product, upstream, listen, certificate, key, no_tls, directory, .. } = arguments;
+    let decisions = home.config.decisions.listen.as_ref();
+    let socket = decisions.and_then(|listen| listen.sockets().next());
+    let address = decisions.and_then(|listen| listen.texts().iter().find(|text| !text.starts_with("unix:")));
+    match product {
+        Product::Traefik if address.is_none() => bail!(
+            "Traefik cannot use a Unix socket: add an address to `[decisions] listen`, such as \"127.0.0.1:8444\", and restart the server"
+        ),
+        Product::Traefik => {}
+        _ if socket.is_none() => bail!(
+            "the server does not listen for questions of proxies: set `listen = \"unix:/run/enfilade/decisions.sock\"` in the section `[decisions]` of \
+             the configuration, and restart the server"
+        ),
+        _ => {}
+    }
+    let placeholder = |path: &Option<std::path::PathBuf>, usual: &str| {
+        path.as_ref().map_or_else(|| usual.to_owned(), |path| path.display().to_string())
+    };
+    let hosts: Vec<&str> =
+        application.hosts.iter().map(enfilade_facts::vocabulary::HostName::as_str).collect();
+    let port = listen.port();
+    let site = |host: &&str| format!("{}{host}:{port}", if *no_tls { "http://" } else { "https://" });
+    let rules: Vec<String> = hosts.iter().map(|host| format!("Host(`{host}`)")).collect();
+    let shown = directory.as_deref().map(std::path::absolute).transpose()?;
+    Ok(vec![
+        ("APPLICATION", name.to_string()),
+        ("SOCKET", socket.map(|path| path.display().to_string()).unwrap_or_default()),
+        ("ADDRESS", address.cloned().unwrap_or_default()),
+        ("UPSTREAM", upstream.to_string()),
+        ("UPSTREAM_IP", upstream.ip().to_string()),
+        ("UPSTREAM_PORT", upstream.port().to_string()),
+        ("LISTEN", listen.to_string()),
+        ("LISTEN_IP", listen.ip().to_string()),
+        ("LISTEN_PORT", port.to_string()),
+        ("HOSTS", hosts.join(" ")),
+        ("SITES", hosts.iter().map(site).collect::<Vec<_>>().join(", ")),
+        ("RULE", rules.join(" || ")),
+        ("CERTIFICATE", placeholder(certificate, "/etc/ssl/certs/REPLACE.pem")),
+        ("KEY", placeholder(key, "/etc/ssl/private/REPLACE.key")),
+        ("DIRECTORY", shown.map_or("/etc/haproxy".to_owned(), |path| path.display().to_string())),
+        ("strip-name", if arguments.pass_credentials { "" } else { ", enfilade-strip" }.to_owned()),
+    ])
+}
+
+fn filled(template: &str, arguments: &Integrate, values: &[(&'static str, String)]) -> String {
+    let kept = [
+        ("@tls:", !arguments.no_tls),
+        ("@plain:", arguments.no_tls),
+        ("@strip:", !arguments.pass_credentials),
+    ];
+    let mut text = String::new();
+    for line in template.lines() {
+        let marked = kept.into_iter().find_map(|(mark, is_kept)| Some((line.strip_prefix(mark)?, is_kept)));
+        let (line, is_kept) = marked.unwrap_or((line, true));
+        if !is_kept {
+            continue;
+        }
+        let line = values
+            .iter()
+            .fold(line.to_owned(), |line, (name, value)| line.replace(&format!("@{name}@"), value));
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}

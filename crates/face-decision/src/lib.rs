@@ -1,0 +1,131 @@
+//! Decisions for proxies of another make. Before such a proxy passes a request on to an application, it sends a subrequest to the decision listener. The
+//! subrequest describes the request of the visitor. A response with the status 200 permits the request, and any other response refuses it.
+//!
+//! - `subrequest.rs` reads which request a subrequest is about.
+//! - `profile.rs` has the differences between the proxies.
+//! - `identity.rs` tells the application who the visitor is.
+//! - `authzen.rs` answers services that authenticated the user themselves (AuthZEN Authorization API 1.0).
+
+mod authzen;
+mod identity;
+mod profile;
+mod subrequest;
+
+pub use identity::IDENTITY_HEADERS;
+
+use enfilade_faces::credential::of_visitor;
+use enfilade_faces::{
+    Aim, Answer, Body, Connection, Faces, Failure, Reply, RequestContext, RequestError, Route, Takes, Trace,
+    failed,
+};
+use enfilade_facts::vocabulary::Privileges;
+use enfilade_passage::{AdminAsk, Credential, Decision, Lending};
+use hyper::Response;
+use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use profile::Profile;
+use std::net::SocketAddr;
+use subrequest::Subrequest;
+
+/// The routes of the decision listener. The listener has no other routes.
+pub const ROUTES: [Route; 12] = [
+    Route::own("/decide/nginx", handle).says("Judge the request that a subrequest of nginx describes"),
+    Route::own("/decide/haproxy", handle).says("Judge the request that a subrequest of HAProxy describes"),
+    Route::own("/decide/traefik", handle).says("Judge the request that a subrequest of Traefik describes"),
+    Route::own("/decide/caddy", handle).says("Judge the request that a subrequest of Caddy describes"),
+    Route::own("/decide/envoy", handle).says("Judge the request that a subrequest of Envoy describes"),
+    // Envoy appends the path of the visitor's request.
+    Route::own("/decide/envoy/", handle)
+        .says("The same as `/decide/envoy`; the rest of the path is not read"),
+    Route::own("/access/v1/evaluation", authzen::evaluation).only("POST").says("AuthZEN: judge one request"),
+    Route::own("/access/v1/evaluations", authzen::evaluations)
+        .only("POST")
+        .says("AuthZEN: judge several requests"),
+    Route::own("/access/v1/search/subject", authzen::subjects)
+        .only("POST")
+        .says("AuthZEN: the users who may make a request"),
+    Route::own("/access/v1/search/resource", authzen::resources)
+        .only("POST")
+        .says("AuthZEN: the paths of an application with roles on which a user may make a request"),
+    Route::own("/access/v1/search/action", authzen::actions)
+        .only("POST")
+        .says("AuthZEN: what a user may do on a path"),
+    Route::own("/.well-known/authzen-configuration", authzen::configuration)
+        .only("GET, HEAD")
+        .says("AuthZEN: the addresses of these calls"),
+];
+
+fn handle(context: RequestContext<'_>) -> Reply<'_> {
+    Reply::later(async move {
+        let RequestContext { faces, connection, request, mut trace } = context;
+        let profile = Profile::of(request.uri().path());
+        trace.event.face = "decision";
+        let decided = decide(faces, connection, request.headers(), &mut trace).await;
+        let answer = match decided.and_then(|decision| permitted(&decision)) {
+            Ok(answer) => answer,
+            Err(failure) => {
+                trace.failed(&failure);
+                let mut answer = profile.refused(failed(&failure, Aim::Target), &failure);
+                answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+                answer
+            }
+        };
+        trace.answered(&answer);
+        answer
+    })
+}
+
+/// No proxy may use the response to a subrequest for a later request.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+async fn decide(
+    faces: &Faces,
+    mut connection: Connection,
+    headers: &HeaderMap,
+    trace: &mut Trace,
+) -> Result<Decision, Failure> {
+    knows_proxy(faces, &mut connection).await?;
+    let Subrequest { visitor, ask } = Subrequest::read(headers, &faces.limits())?;
+    // From here on, delays and blocks after failed logins count for the address of the visitor, not for the proxy.
+    connection.peer = SocketAddr::new(visitor, 0);
+    trace.event.peer = visitor.to_string();
+    trace.event.verb = ask.method.name().into();
+    trace.event.path = format!("{}{}", ask.site, ask.path);
+    if let Some(decision) = faces.house().decide_for_everybody(&ask)? {
+        connection.anonymous.release();
+        return Ok(decision);
+    }
+    let mut visit = faces.admit(&connection, of_visitor(headers), Takes::Everything, trace).await?;
+    Ok(visit.decide(&ask)?)
+}
+
+/// The path on which the token of a proxy needs the role Audit.
+const ASKING: &str = "/system/decisions";
+
+/// Checks that the proxy may ask. The owner of a process at the Unix socket was checked when it connected. Over TLS, the proxy needs a client
+/// certificate, whose API token has the privilege `Sys.Audit` on [`ASKING`].
+async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), Failure> {
+    // The certificate is the proxy's, so it must not count as a credential of the visitor.
+    let certificate = connection.certificate.take();
+    if !connection.is_https {
+        return Ok(());
+    }
+    const NO_CERTIFICATE: RequestError = RequestError::Subrequest(
+        "the proxy showed no client certificate; the line of the certificate in the crt-list needs `verify required` and `ca-file`",
+    );
+    const NOT_PERMITTED: RequestError = RequestError::Subrequest(
+        "the API token of the proxy's certificate may not ask; it needs the role Audit on /system/decisions",
+    );
+    let credential = Credential::Certificate(certificate.ok_or(NO_CERTIFICATE)?);
+    let mut proxy = faces.arc_house().admit(&credential, connection.peer.ip()).await?;
+    let Ok(path) = ASKING.parse() else { return Err(NOT_PERMITTED.into()) };
+    let ask = AdminAsk { path: &path, needed: Privileges::SYS_AUDIT, lending: Lending::Reads, own: None };
+    proxy.administer(&ask).map(|_| ()).map_err(|_| NOT_PERMITTED.into())
+}
+
+fn permitted(decision: &Decision) -> Result<Answer, Failure> {
+    let mut answer = Response::new(Body::empty());
+    let headers = answer.headers_mut();
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    identity::insert(headers, decision.visitor.as_ref())?;
+    Ok(answer)
+}

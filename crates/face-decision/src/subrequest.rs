@@ -1,0 +1,357 @@
+//! Reads which request of a visitor a subrequest is about.
+//!
+//! There is one set of headers, which is the same for every proxy: `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`. The proxy must set each
+//! of them exactly once, in place of a header of the visitor. A subrequest that lacks one is refused: nothing is permitted because something is unknown.
+
+use enfilade_faces::RequestError;
+use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::{HostName, StorePath};
+use enfilade_passage::{ApplicationAsk, Method, Site};
+use hyper::header::{HeaderMap, HeaderName};
+use std::net::{IpAddr, SocketAddr};
+
+/// A header that describes the request of the visitor, and what is said if it is missing or came twice.
+struct Field {
+    name: HeaderName,
+    missing: RequestError,
+    twice: RequestError,
+}
+
+macro_rules! fields {
+    ($($FIELD:ident: $name:literal,)+) => {$(
+        const $FIELD: Field = Field {
+            name: HeaderName::from_static($name),
+            missing: RequestError::Subrequest(concat!("`", $name, "` is missing")),
+            twice: RequestError::Subrequest(concat!("`", $name, "` came more than once, or is not text")),
+        };
+    )+};
+}
+
+fields! {
+    METHOD: "x-forwarded-method",
+    PROTO: "x-forwarded-proto",
+    HOST: "x-forwarded-host",
+    URI: "x-forwarded-uri",
+    FOR: "x-forwarded-for",
+}
+
+const BAD_PROTO: RequestError = RequestError::Subrequest("expected `http` or `https` in `x-forwarded-proto`");
+const BAD_HOST: RequestError = RequestError::Subrequest(
+    "expected a host name or an IP address, with an optional port, in `x-forwarded-host`",
+);
+const BAD_FOR: RequestError = RequestError::Subrequest(
+    "expected one IP address in `x-forwarded-for`; the proxy must replace the header of the visitor, and not append to it",
+);
+/// Headers from which some applications take another path or method than those of the request.
+const MISLEADING: [&str; 5] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
+
+/// Headers that the proxy or this server sets, or that contain a credential. Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a
+/// visitor could set the header in spite of the proxy.
+const WITHOUT_ALIAS: [&str; 8] = [
+    "x-forwarded-",
+    "remote-",
+    "x-enfilade-",
+    "authorization",
+    "x-auth-token",
+    "cookie",
+    "x-real-ip",
+    "forwarded",
+];
+
+/// The request of a visitor.
+pub(crate) struct Subrequest {
+    /// The address of the visitor.
+    pub(crate) visitor: IpAddr,
+    /// The question to door 4.
+    pub(crate) ask: ApplicationAsk,
+}
+
+impl Subrequest {
+    /// Reads the request from the headers of a subrequest.
+    ///
+    /// # Errors
+    /// When a header is missing, came twice, or cannot be read, or when the application could take another request from the headers than the one that
+    /// is judged.
+    pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
+        let visitor = address(one(headers, &FOR)?).ok_or(BAD_FOR)?;
+        let is_https = match one(headers, &PROTO)? {
+            "https" | "wss" => true,
+            "http" | "ws" => false,
+            _ => return Err(BAD_PROTO),
+        };
+        let host = HostName::of_authority(one(headers, &HOST)?).ok_or(BAD_HOST)?;
+        let method = Method::named(one(headers, &METHOD)?).ok_or(RequestError::UnknownMethod)?;
+        let path = path_of(one(headers, &URI)?, limits)?;
+        no_misleading(headers)?;
+        let destination = match method.class_of_destination() {
+            Some(_) => Some(destination(headers, (is_https, &host), limits)?),
+            None => None,
+        };
+        let has = |name: &str| headers.contains_key(name);
+        // A client cannot open a WebSocket without the last two headers. Some proxies drop `Upgrade` from subrequests.
+        let upgrades = has("upgrade") || has("sec-websocket-key") || has("sec-websocket-version");
+        let is_preflight =
+            method.name() == "OPTIONS" && has("origin") && has("access-control-request-method") && !upgrades;
+        let site = Site::Host(host);
+        let ask = ApplicationAsk { site, method, path, destination, upgrades, is_preflight };
+        Ok(Subrequest { visitor, ask })
+    }
+}
+
+/// The only value of a header.
+fn one<'h>(headers: &'h HeaderMap, field: &Field) -> Result<&'h str, RequestError> {
+    let mut values = headers.get_all(&field.name).iter();
+    let value = values.next().ok_or(field.missing)?;
+    match value.to_str() {
+        Ok(text) if values.next().is_none() => {
+            if text.is_empty() {
+                Err(field.missing)
+            } else {
+                Ok(text)
+            }
+        }
+        _ => Err(field.twice),
+    }
+}
+
+fn path_of(uri: &str, limits: &Limits) -> Result<StorePath, RequestError> {
+    let path = StorePath::from_target(uri).map_err(RequestError::Path)?;
+    path.keeps_to(limits).map_err(RequestError::Path)?;
+    Ok(path)
+}
+
+/// The path in the header `Destination` of COPY and MOVE (RFC 4918 §10.3), which must be on the same host.
+fn destination(
+    headers: &HeaderMap,
+    (is_https, host): (bool, &HostName),
+    limits: &Limits,
+) -> Result<StorePath, RequestError> {
+    let mut values = headers.get_all("destination").iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(RequestError::Header("Destination"));
+    };
+    let text = value.to_str().map_err(|_| RequestError::Header("Destination"))?;
+    if text.starts_with('/') {
+        return path_of(text, limits);
+    }
+    let rest = text.strip_prefix(if is_https { "https://" } else { "http://" });
+    let rest = rest.ok_or(RequestError::Elsewhere)?;
+    let at = rest.find('/').ok_or(RequestError::Header("Destination"))?;
+    let (authority, uri) = rest.split_at(at);
+    match HostName::of_authority(authority) {
+        Some(other) if other == *host => path_of(uri, limits),
+        _ => Err(RequestError::Elsewhere),
+    }
+}
+
+fn no_misleading(headers: &HeaderMap) -> Result<(), RequestError> {
+    for name in headers.keys() {
+        let name = name.as_str();
+        if let Some(misleading) = MISLEADING.iter().find(|misleading| **misleading == name) {
+            return Err(RequestError::Misleading(misleading));
+        }
+        if !name.contains('_') {
+            continue;
+        }
+        let alias = name.replace('_', "-");
+        let same = MISLEADING.iter().chain(&WITHOUT_ALIAS).find(|known| alias.starts_with(**known));
+        if same.is_some() {
+            return Err(RequestError::Misleading("with `_` in place of `-`"));
+        }
+    }
+    Ok(())
+}
+
+/// An IP address with an optional port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().ok();
+    let socket = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    let ip = text.parse().ok().or_else(socket).or_else(|| bracketed().map(IpAddr::V6))?;
+    Some(IpAddr::to_canonical(&ip)).filter(|ip| !ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    const GOOD: [(&str, &str); 5] = [
+        ("x-forwarded-method", "GET"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-host", "wiki.example.com:8443"),
+        ("x-forwarded-uri", "/a%20b/c?x=;"),
+        ("x-forwarded-for", "192.0.2.7"),
+    ];
+
+    fn read(lines: &[(&str, &str)]) -> Result<Subrequest, RequestError> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+            headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        Subrequest::read(&headers, &Limits::default())
+    }
+
+    /// The good headers, with another value for one of them.
+    fn with(name: &str, value: &str) -> Result<Subrequest, RequestError> {
+        let lines = GOOD.map(|line| if line.0 == name { (line.0, value) } else { line });
+        read(&lines)
+    }
+
+    /// The good headers and some more.
+    fn and(more: &[(&str, &str)]) -> Result<Subrequest, RequestError> {
+        let lines: Vec<_> = GOOD
+            .iter()
+            .filter(|line| more.iter().all(|more| more.0 != line.0))
+            .chain(more)
+            .copied()
+            .collect();
+        read(&lines)
+    }
+
+    #[test]
+    fn a_whole_subrequest_is_read() {
+        let Subrequest { visitor, ask } = read(&GOOD).unwrap();
+        assert_eq!(visitor.to_string(), "192.0.2.7");
+        assert_eq!(
+            (ask.site.to_string().as_str(), ask.method.name(), ask.path.as_str()),
+            ("wiki.example.com", "GET", "a b/c")
+        );
+        assert!(ask.destination.is_none() && !ask.is_preflight && !ask.upgrades);
+    }
+
+    #[test]
+    fn each_header_is_needed_exactly_once() {
+        for (at, (name, value)) in GOOD.into_iter().enumerate() {
+            let without: Vec<_> = GOOD.into_iter().filter(|line| line.0 != name).collect();
+            let said = read(&without).err().unwrap().to_string();
+            assert!(said.contains(name) && said.contains("missing"), "{said}");
+            let twice: Vec<_> = GOOD.into_iter().chain([GOOD[at]]).collect();
+            let said = read(&twice).err().unwrap().to_string();
+            assert!(said.contains(name) && said.contains("more than once"), "{said}");
+            assert!(with(name, "").is_err() && with(name, "\u{e9}").is_err(), "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn paths_that_an_application_could_read_differently_are_refused() {
+        for uri in [
+            "",
+            "a",
+            "//",
+            "/a//b",
+            "/a/../b",
+            "/a/./b",
+            "/%2e%2e/b",
+            "/a%2fb",
+            "/a%5cb",
+            "/a\\b",
+            "/a%00",
+            "/a%0a",
+            "/a%",
+            "/a%zz",
+            "/a;b",
+            "/a;b/../c",
+            "/a#b",
+            "/a b",
+            "http://wiki.example.com/a",
+            "*",
+            "/%ff",
+            "/a/%2e",
+            "/a?b c",
+            "/a?\t",
+        ] {
+            assert!(with("x-forwarded-uri", uri).is_err(), "{uri}");
+        }
+        for (uri, path) in [
+            ("/", ""),
+            ("/?a=/../b", ""),
+            ("/a/", "a"),
+            ("/%61dmin", "admin"),
+            ("/a%3Bb", "a;b"),
+            ("/a%25b", "a%b"),
+            ("/%C3%A4", "ä"),
+        ] {
+            assert_eq!(with("x-forwarded-uri", uri).unwrap().ask.path.as_str(), path, "{uri}");
+        }
+    }
+
+    #[test]
+    fn hosts_methods_and_addresses_are_read_strictly() {
+        for (name, value) in [
+            ("x-forwarded-host", "wiki.example.com."),
+            ("x-forwarded-host", "a@wiki.example.com"),
+            ("x-forwarded-host", "wiki.example.com, evil.example.com"),
+            ("x-forwarded-method", "get"),
+            ("x-forwarded-method", "TRACE"),
+            ("x-forwarded-method", "GET, POST"),
+            ("x-forwarded-proto", "ftp"),
+            ("x-forwarded-proto", "https,http"),
+            ("x-forwarded-for", "192.0.2.7, 10.0.0.1"),
+            ("x-forwarded-for", "unix:"),
+            ("x-forwarded-for", "0.0.0.0"),
+        ] {
+            assert!(with(name, value).is_err(), "{name}: {value}");
+        }
+        for value in ["192.0.2.7:80", "::ffff:192.0.2.7"] {
+            assert_eq!(with("x-forwarded-for", value).unwrap().visitor.to_string(), "192.0.2.7");
+        }
+        assert_eq!(with("x-forwarded-for", "[2001:db8::7]:1").unwrap().visitor.to_string(), "2001:db8::7");
+    }
+
+    #[test]
+    fn headers_that_lead_an_application_astray_are_refused() {
+        for name in [
+            "x-http-method-override",
+            "x-original-url",
+            "x_forwarded_uri",
+            "x-forwarded_uri",
+            "remote_user",
+            "x_http_method_override",
+            "authorization_",
+            "x_auth_token",
+        ] {
+            assert!(matches!(and(&[(name, "x")]), Err(RequestError::Misleading(_))), "{name}");
+        }
+        assert!(and(&[("my_header", "x"), ("accept", "*/*")]).is_ok());
+    }
+
+    #[test]
+    fn a_move_names_its_destination_on_the_same_host() {
+        let to = |method, more: &[(&str, &str)]| {
+            let lines: Vec<_> =
+                [("x-forwarded-method", method)].into_iter().chain(more.iter().copied()).collect();
+            and(&lines).map(|read| read.ask.destination.map(|path| path.as_str().to_owned()))
+        };
+        let here = [("destination", "https://wiki.example.com/b")];
+        assert_eq!(to("MOVE", &here).unwrap().as_deref(), Some("b"));
+        assert_eq!(to("COPY", &[("destination", "/b/c")]).unwrap().as_deref(), Some("b/c"));
+        assert_eq!(to("GET", &here).unwrap(), None);
+        for wrong in [
+            &[][..],
+            &[("destination", "https://wiki.example.com/b"), ("destination", "https://wiki.example.com/c")],
+            &[("destination", "https://evil.example.com/b")],
+            &[("destination", "http://wiki.example.com/b")],
+            &[("destination", "https://wiki.example.com")],
+            &[("destination", "https://wiki.example.com/a/../b")],
+            &[("destination", "//wiki.example.com/b")],
+            &[("destination", "b")],
+        ] {
+            assert!(to("MOVE", wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_upgrade_is_no_plain_read() {
+        assert!(and(&[("upgrade", "websocket")]).unwrap().ask.upgrades);
+        assert!(and(&[("sec-websocket-key", "x")]).unwrap().ask.upgrades);
+        let asked = [
+            ("x-forwarded-method", "OPTIONS"),
+            ("origin", "https://a"),
+            ("access-control-request-method", "PUT"),
+        ];
+        assert!(and(&asked).unwrap().ask.is_preflight);
+        assert!(!and(&asked[..2]).unwrap().ask.is_preflight);
+    }
+}

@@ -1,0 +1,185 @@
+//! Applications: programs behind a proxy of another make. The proxy asks this server whether a request is permitted.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{ApplicationName, HostName, StorePath};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of credential that an application can accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum CredentialKind {
+    /// A user's name and password.
+    Password = 1,
+    /// The secret of an API token.
+    Token = 2,
+    /// The token of a session.
+    Session = 3,
+}
+
+impl CredentialKind {
+    /// Every kind.
+    pub const ALL: [CredentialKind; 3] =
+        [CredentialKind::Password, CredentialKind::Token, CredentialKind::Session];
+
+    /// The word for the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            CredentialKind::Password => "password",
+            CredentialKind::Token => "token",
+            CredentialKind::Session => "session",
+        }
+    }
+}
+
+impl fmt::Display for CredentialKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for CredentialKind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = CredentialKind::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| format!("`{text}`: expected password, token or session"))
+    }
+}
+
+/// An application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Application {
+    /// The hosts of the application's URLs. Each host is also a record of [`ApplicationHost`].
+    pub hosts: Vec<HostName>,
+    /// The kinds of credentials that the application accepts; empty if it accepts all.
+    #[serde(default)]
+    pub accepts: Vec<CredentialKind>,
+    /// Paths that everybody may read, also without a credential. Each path includes everything below it.
+    #[serde(default)]
+    pub public: Vec<StorePath>,
+    /// Paths to which everybody may send every request, also without a credential. Each path includes everything below it.
+    #[serde(default)]
+    pub open: Vec<StorePath>,
+    /// Paths that need a role for administrators. Each path includes everything below it.
+    #[serde(default)]
+    pub administer: Vec<StorePath>,
+    /// Whether the preflight requests of browsers pass without a credential (CORS; Fetch standard, "CORS-preflight fetch").
+    #[serde(default)]
+    pub passes_preflight: bool,
+    /// Whether the application does not get the names of the visitor's groups.
+    #[serde(default)]
+    pub hides_groups: bool,
+    /// A comment.
+    #[serde(default)]
+    pub comment: Option<String>,
+}
+
+impl Key for ApplicationName {
+    fn bytes(&self) -> Vec<u8> {
+        self.as_str().as_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        std::str::from_utf8(bytes).ok()?.parse().ok()
+    }
+}
+
+impl Key for HostName {
+    fn bytes(&self) -> Vec<u8> {
+        self.as_str().as_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        std::str::from_utf8(bytes).ok()?.parse().ok()
+    }
+}
+
+fn write_paths(to: &mut Writer, paths: &[StorePath]) {
+    to.list(paths, |to, path| {
+        to.text(path.as_str());
+    });
+}
+
+fn read_paths(from: &mut Reader<'_>) -> Option<Vec<StorePath>> {
+    from.list(|from| from.text()?.parse().ok())
+}
+
+impl Row for Application {
+    const TABLE: Table = Table::Applications;
+    type Key = ApplicationName;
+
+    fn encode(&self, to: &mut Writer) {
+        to.list(&self.hosts, |to, host| {
+            to.text(host.as_str());
+        });
+        to.list(&self.accepts, |to, kind| {
+            to.u8(*kind as u8);
+        });
+        [&self.public, &self.open, &self.administer].into_iter().for_each(|paths| write_paths(to, paths));
+        to.flag(self.passes_preflight).flag(self.hides_groups);
+        to.optional_text(self.comment.as_deref());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Application {
+            hosts: from.list(|from| from.text()?.parse().ok())?,
+            accepts: from.list(|from| {
+                let number = from.u8()?;
+                CredentialKind::ALL.into_iter().find(|kind| *kind as u8 == number)
+            })?,
+            public: read_paths(from)?,
+            open: read_paths(from)?,
+            administer: read_paths(from)?,
+            passes_preflight: from.flag()?,
+            hides_groups: from.flag()?,
+            comment: from.option(Reader::text)?,
+        })
+    }
+}
+
+/// The application of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationHost(pub ApplicationName);
+
+impl Row for ApplicationHost {
+    const TABLE: Table = Table::ApplicationHosts;
+    type Key = HostName;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(self.0.as_str());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(ApplicationHost(from.text()?.parse().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let of = |text: &str| text.parse::<StorePath>().unwrap();
+        for row in [
+            Application::default(),
+            Application {
+                hosts: vec!["wiki.example.com".parse().unwrap(), "[::1]".parse().unwrap()],
+                accepts: vec![CredentialKind::Token, CredentialKind::Session],
+                public: vec![of("/static"), of("/")],
+                open: vec![of("/hooks/a b")],
+                administer: vec![of("/admin")],
+                passes_preflight: true,
+                hides_groups: true,
+                comment: Some("the wiki".into()),
+            },
+        ] {
+            let mut to = Writer::default();
+            row.encode(&mut to);
+            let bytes = to.into_bytes();
+            let mut from = Reader::new(&bytes);
+            assert_eq!((Application::decode(&mut from).as_ref(), from.is_empty()), (Some(&row), true));
+        }
+    }
+}

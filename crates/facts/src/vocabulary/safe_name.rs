@@ -1,0 +1,61 @@
+//! The names of datastores and of applications. The name is the identity: in `datastore.cfg` because the file has no ids, and for applications because
+//! roles are assigned on paths that contain the name.
+
+use super::{Malformed, Word, is_safe_id};
+use crate::limits;
+use std::fmt;
+use std::str::FromStr;
+
+/// Whether the text has 3 to 32 bytes of Proxmox's `SAFE_ID`; dots are allowed.
+fn is_name(text: &str) -> bool {
+    let bytes = limits::DATASTORE_NAME_BYTES_MIN..=limits::DATASTORE_NAME_BYTES_MAX;
+    bytes.contains(&text.len()) && is_safe_id(text)
+}
+
+macro_rules! safe_names {
+    ($($(#[doc = $about:literal])+ $Name:ident: $what:literal;)+) => {$(
+        $(#[doc = $about])+
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $Name(Word);
+
+        impl $Name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $Name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $Name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $Name {
+            type Err = Malformed;
+            fn from_str(text: &str) -> Result<Self, Malformed> {
+                if is_name(text) {
+                    return Ok($Name(text.into()));
+                }
+                Err(Malformed::new(
+                    $what,
+                    text,
+                    "expected 3 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`",
+                ))
+            }
+        }
+    )+};
+}
+
+safe_names! {
+    /// The name of a datastore: 3 to 32 bytes of Proxmox's `SAFE_ID`; dots are allowed.
+    DatastoreName: "datastore name";
+    /// The name of an application, under the same rule as the name of a datastore.
+    ApplicationName: "application name";
+}

@@ -1,0 +1,56 @@
+//! Explanations of requests to applications.
+
+use super::{Explaining, Explanation, Remedy};
+use crate::house::House;
+use crate::refuse::Refusal;
+use enfilade_access::{ApplicationAsk, least_application_role, would_use};
+use enfilade_facts::tables::CredentialKind;
+use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::{Door, Read};
+use enfilade_identity::Reach;
+
+impl House {
+    /// What would be decided if `authid`, with the correct secret, made a request to an application.
+    pub fn explain_use(&self, authid: &Authid, ask: &ApplicationAsk) -> Explanation {
+        let mut explaining = Explaining { house: self, doors: Vec::new(), remedy: Remedy::default() };
+        let _ = explaining.walk_to_application(authid, ask);
+        Explanation { doors: explaining.doors, remedy: explaining.remedy }
+    }
+}
+
+impl Explaining<'_> {
+    /// The walk of a request to an application: doors 2 and 4.
+    fn walk_to_application(&mut self, authid: &Authid, ask: &ApplicationAsk) -> Result<(), ()> {
+        let who = self.identity(authid, None)?;
+        let kinds = match authid.token {
+            Some(_) => [CredentialKind::Token, CredentialKind::Session],
+            None => [CredentialKind::Password, CredentialKind::Session],
+        };
+        let (now, memo) = (self.house.now(), &self.house.parts.access_memo);
+        let judged = self.house.parts.source.read(|view| would_use(view, now, (&who, &kinds), ask, memo));
+        match judged.map_err(Refusal::from).and_then(|judged| judged.map_err(Refusal::from)) {
+            Ok((name, roles)) => {
+                let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+                let by = if roles.is_empty() { "everybody".to_owned() } else { roles.join("+") };
+                let says = format!(
+                    "{} on {} of application {name} is permitted to {by}",
+                    ask.method.name(),
+                    ask.path
+                );
+                self.opens(Door::Access, says, Vec::new());
+                Ok(())
+            }
+            Err(why) => {
+                if let Refusal::Access(enfilade_access::Refusal::NotPermitted { class, path, .. }) = &why {
+                    let role = least_application_role(*class);
+                    let (path, of_token) = (path.clone(), who.narrowed_to.is_some());
+                    self.remedy = match who.reach {
+                        Reach::Everything => Remedy::ApplicationRole { path, role, of_token },
+                        Reach::Project { .. } | Reach::Nothing => Remedy::OtherCredential,
+                    };
+                }
+                self.refused(why, Vec::new())
+            }
+        }
+    }
+}
