@@ -18,7 +18,7 @@ use crate::{
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
-use enfilade_faces::{Faces, Redirect};
+use enfilade_faces::{Faces, Redirect, Router};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::{House, Upgrade, Watch};
 use enfilade_sources::files::challenges;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -162,8 +162,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let bound = listeners.bound()?;
     follow_everything(home, &house, &faces, &bound)?;
 
-    let mut hangup = signal(SignalKind::hangup())?;
-    let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let signals = Signals::new()?;
     let Listeners { tls, operations, plain, http, decisions, may_ask } = listeners;
     tell(home, settled.as_ref(), json, &bound);
     let _ = output::lost().inspect(|why| output::note(&format!("warning: {why:#}")));
@@ -198,17 +197,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     for listener in plain {
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
-    for listener in decisions {
-        let (router, door) = (of_decisions.clone(), door.clone());
-        match listener {
-            Listener::Tcp(listener) => {
-                tokio::spawn(listen::tls(listener, (current.clone(), None), router, door));
-            }
-            listener @ Listener::Unix(..) => {
-                tokio::spawn(listen::decisions(listener, router, may_ask.clone(), door));
-            }
-        }
-    }
+    decide(decisions, &of_decisions, &may_ask, &current, &door);
     for listener in http {
         let directory = home.config.tls.acme_challenges.clone();
         let answers = Arc::clone(&answers);
@@ -229,17 +218,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     acme::follow(home, &faces, &answers, &obtain)?;
     notify::ready();
 
-    let (ask, mut asked) = mpsc::channel(1);
-    faces.set_reloads(ask);
-    loop {
-        tokio::select! {
-            _ = stop.0.recv() => break,
-            _ = stop.1.recv() => break,
-            _ = hangup.recv() => drop(reload::reload(home, &served, &faces)),
-            Some(reply) = asked.recv() => drop(reply.send(reload::reload(home, &served, &faces))),
-        }
-        obtain.notify_one();
-    }
+    signals.until_stopped(|| reload::reload(home, &served, &faces), &faces, &obtain).await;
     notify::stopping();
     served.write_down();
     faces.metrics().drain();
@@ -248,6 +227,64 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     watching.abort_all();
     write_log(log).await;
     Ok(())
+}
+
+/// Starts the listeners for proxies that ask for decisions.
+fn decide(
+    listeners: Vec<Listener>,
+    router: &Router,
+    users: &[u32],
+    current: &watch::Receiver<Tls>,
+    door: &Door,
+) {
+    for listener in listeners {
+        let (router, door) = (router.clone(), door.clone());
+        match listener {
+            Listener::Tcp(listener) => {
+                tokio::spawn(listen::tls(listener, (current.clone(), None), router, door));
+            }
+            listener @ Listener::Unix(..) => {
+                tokio::spawn(listen::decisions(listener, router, users.to_vec(), door));
+            }
+        }
+    }
+}
+
+/// The signals that a server handles.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for a signal to stop. Until then, reloads on SIGHUP and when a request asks for it; after each reload, looks for a certificate to obtain.
+    async fn until_stopped(
+        mut self,
+        reload: impl Fn() -> Result<String, String>,
+        faces: &Faces,
+        obtain: &Notify,
+    ) {
+        let (ask, mut asked) = mpsc::channel(1);
+        faces.set_reloads(ask);
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => drop(reload()),
+                Some(reply) = asked.recv() => drop(reply.send(reload())),
+            }
+            obtain.notify_one();
+        }
+    }
 }
 
 /// Writes the remaining lines of the log. This waits for at most a second, because the reader of the log may have stopped reading.

@@ -5,7 +5,7 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::{ApplicationAsk, group_names, use_application, would_use};
-use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, User};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Key, User};
 use enfilade_facts::vocabulary::{
     ApplicationName, Authid, GroupName, Role, RolePath, StorePath, UserId, Userid,
 };
@@ -70,7 +70,7 @@ pub struct Page<T, K> {
 const EXAMINED_MAX: usize = 10_000;
 
 impl House {
-    /// Judges requests of users whom another service has authenticated, all at one revision of the facts. The results have the order of the questions.
+    /// Judges requests of users that another service has authenticated, all at one revision of the facts. The results have the order of the questions.
     /// No credential is checked, so nothing here is a permit.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl House {
     ) -> Result<Page<Userid, UserId>, Refusal> {
         self.parts.source.read(|view| {
             let mut candidates = Vec::new();
-            let after = after.map(|id| enfilade_facts::tables::Key::bytes(id));
+            let after = after.map(Key::bytes);
             view.page::<User>(&[], after.as_deref(), |id, user| {
                 candidates.push((id, user));
                 if candidates.len() < EXAMINED_MAX {

@@ -161,7 +161,11 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
         "TLS; a client to measure with; SHA-256",
     ),
     ("scrypt", &["enfilade-sources"], "passphrases of backups"),
-    ("serde", &["enfilade", "enfilade-facts", "enfilade-sources"], "the configuration; dumps"),
+    (
+        "serde",
+        &["enfilade", "enfilade-facts", "enfilade-sources", "enfilade-decision"],
+        "the configuration; dumps; questions in JSON",
+    ),
     ("serde_yaml_ng", &["enfilade"], "clouds.yaml"),
     (
         "serde_json",

@@ -12,12 +12,31 @@ const MAKERS: &str = "crates/faces/src/routes.rs";
 type Table = (&'static str, &'static str);
 
 /// Reviewed: paths that need no identity permit before their handler is called. The operations listener is not public.
-const REVIEWED: [(Table, &[&str]); 5] = [
+const REVIEWED: [(Table, &[&str]); 6] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
     (("crates/face-operations", "OPERATIONS"), &["/metrics", "/livez", "/healthz", "/readyz"]),
     (("crates/face-webdav", "ROUTES"), &["*", "/page.css", "/page.js"]),
     // The path `/access/ticket` is the login.
     (("crates/face-proxmox", "ROUTES"), &["/api2/json/ping", "/api2/json/access/ticket"]),
+    // Only proxies and services that the operator named can connect to the decision listener (`knows_proxy`, `listen::decisions`). The handlers ask door
+    // 2 about the visitor; for AuthZEN, the service has authenticated the user.
+    (
+        ("crates/face-decision", "ROUTES"),
+        &[
+            "/decide/nginx",
+            "/decide/haproxy",
+            "/decide/traefik",
+            "/decide/caddy",
+            "/decide/envoy",
+            "/decide/envoy/",
+            "/access/v1/evaluation",
+            "/access/v1/evaluations",
+            "/access/v1/search/subject",
+            "/access/v1/search/resource",
+            "/access/v1/search/action",
+            "/.well-known/authzen-configuration",
+        ],
+    ),
     // Calls of the Identity API have a table of their own.
     (("crates/face-keystone", "ROUTES"), &["/v3", "/v3/", "/"]),
 ];

@@ -1,8 +1,8 @@
 //! The host of a URL, without its port.
 
 use super::{Malformed, PathRefused, StorePath, Word};
+use core::net::Ipv6Addr;
 use std::fmt;
-use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// The longest host name, in bytes (RFC 1035 §2.3.4).
