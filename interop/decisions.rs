@@ -6,19 +6,20 @@ use crate::server::{Scratch, Server, WITHOUT_PENALTIES, free_port};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 /// The proxies, by the name of the product in `enfilade integrate`.
-const PROXIES: [&str; 4] = ["nginx", "haproxy", "caddy", "envoy"];
+pub(crate) const PROXIES: [&str; 4] = ["nginx", "haproxy", "caddy", "envoy"];
 
-const HOST: &str = "wiki.example.com";
+pub(crate) const HOST: &str = "wiki.example.com";
 
 /// A request that the application got.
 #[derive(Clone, Debug)]
-struct Got {
+pub(crate) struct Got {
     method: String,
-    target: String,
+    pub(crate) target: String,
     headers: BTreeMap<String, Vec<String>>,
 }
 
@@ -29,7 +30,7 @@ impl Got {
 }
 
 /// A small application that answers every request with 200, and keeps what it got.
-struct Application {
+pub(crate) struct Application {
     address: String,
     got: Arc<Mutex<Vec<Got>>>,
 }
@@ -50,7 +51,7 @@ impl Application {
     }
 
     /// What the application got since the last call.
-    fn take(&self) -> Vec<Got> {
+    pub(crate) fn take(&self) -> Vec<Got> {
         std::mem::take(&mut self.got.lock().unwrap())
     }
 }
@@ -89,15 +90,15 @@ fn serve(mut stream: TcpStream, got: &Mutex<Vec<Got>>) {
 }
 
 /// A server with the application `wiki`, and the logins of its users.
-struct World {
-    server: Server,
-    application: Application,
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) application: Application,
     directory: Scratch,
-    logins: BTreeMap<&'static str, String>,
+    pub(crate) logins: BTreeMap<&'static str, String>,
 }
 
 impl World {
-    fn new(environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(environment: &[(&str, &str)]) -> Self {
         let directory = Scratch::new();
         let socket = format!("unix:{}", directory.path().join("decisions.sock").display());
         let own = [("ENFILADE_DECISIONS__LISTEN", socket.as_str()), WITHOUT_PENALTIES];
@@ -146,32 +147,31 @@ impl World {
         World { server, application, directory, logins }
     }
 
+    /// The socket of the decision listener.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("decisions.sock")
+    }
+
     /// Starts a proxy with the output of `enfilade integrate`.
     fn proxy(&self, kind: &str) -> Proxy {
+        self.proxy_with(kind, true)
+    }
+
+    pub(crate) fn proxy_with(&self, kind: &str, with_tls: bool) -> Proxy {
         let address = format!("127.0.0.1:{}", free_port());
         let directory = self.directory.path().join(kind);
         std::fs::create_dir(&directory).unwrap();
         let bundle = self.server.data().join("tls/localhost.pem");
         let (at, bundle) = (directory.to_str().unwrap(), bundle.to_str().unwrap());
-        let socket = format!("unix:{}", self.directory.path().join("decisions.sock").display());
-        let output = self.server.cli_output_with(
-            &[("ENFILADE_DECISIONS__LISTEN", &socket)],
-            &[
-                "integrate",
-                kind,
-                "--upstream",
-                &self.application.address,
-                "--listen",
-                &address,
-                "--certificate",
-                bundle,
-                "--key",
-                bundle,
-                "--directory",
-                at,
-            ],
-            "",
-        );
+        let socket = format!("unix:{}", self.socket().display());
+        let certificate = ["--certificate", bundle, "--key", bundle];
+        let mut arguments = vec!["integrate", kind, "--upstream", &self.application.address];
+        arguments.extend(["--listen", &address, "--directory", at]);
+        match with_tls {
+            true => arguments.extend(certificate),
+            false => arguments.push("--no-tls"),
+        }
+        let output = self.server.cli_output_with(&[("ENFILADE_DECISIONS__LISTEN", &socket)], &arguments, "");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let printed = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap();
         let file = match kind {

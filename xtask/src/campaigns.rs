@@ -68,12 +68,27 @@ pub const CAMPAIGNS: &[Campaign] = &[
         test: &["-p", "enfilade", "--test", "interop", "nobody_takes_all_memory"],
         n: 20,
     },
+    Campaign {
+        name: "subrequests",
+        test: &["-p", "enfilade", "--test", "interop", "no_deleted_token_is_accepted"],
+        n: 1_000_000,
+    },
     Campaign { name: "swaps", test: &["-p", "enfilade-content", "--lib", "racing"], n: 1_000_000 },
     Campaign { name: "trees", test: &["-p", "enfilade-testkit", "--test", "interleaved"], n: 100_000 },
     Campaign { name: "timing", test: &["-p", "enfilade", "--test", "interop", "timing"], n: 135_000 },
     Campaign {
         name: "upgrade",
         test: &["-p", "enfilade-sources", "--lib", "an_upgrade_has_only_some"],
+        n: 1_000_000,
+    },
+    Campaign {
+        name: "uris",
+        test: &["-p", "enfilade", "--test", "interop", "the_path_that_was_judged"],
+        n: 1_000_000,
+    },
+    Campaign {
+        name: "verdicts",
+        test: &["-p", "enfilade", "--test", "interop", "every_protocol_gives_the_same"],
         n: 1_000_000,
     },
     Campaign {

@@ -1,0 +1,65 @@
+//! A client of the decision listener, as a proxy is one: it keeps its connection open, and asks one question after the other.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+pub(crate) struct Asker(BufReader<UnixStream>);
+
+/// A response: its status, its headers in lower case, and its body.
+pub(crate) struct Told {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
+}
+
+impl Asker {
+    pub(crate) fn connect(socket: &Path) -> Self {
+        Asker(BufReader::new(UnixStream::connect(socket).unwrap()))
+    }
+
+    /// Sends a request with these lines of its head.
+    pub(crate) fn send(&mut self, first: &str, lines: &[&str], body: &str) -> Told {
+        let mut head = format!("{first} HTTP/1.1\r\nHost: pdp.example.com\r\n");
+        lines.iter().for_each(|line| head.push_str(&format!("{line}\r\n")));
+        if !body.is_empty() {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        let stream = self.0.get_mut();
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        let mut first = String::new();
+        self.0.read_line(&mut first).unwrap();
+        let status = first.split(' ').nth(1).unwrap_or_else(|| panic!("{first:?}")).parse().unwrap();
+        let mut headers = BTreeMap::new();
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
+        self.0.read_exact(&mut body).unwrap();
+        Told { status, headers, body: String::from_utf8(body).unwrap() }
+    }
+
+    /// Asks about a request of a visitor with this API token, as the printed configurations do.
+    pub(crate) fn visit(&mut self, login: &str, method: &str, host: &str, target: &str) -> Told {
+        let lines = [
+            format!("X-Forwarded-Method: {method}"),
+            "X-Forwarded-Proto: https".to_owned(),
+            format!("X-Forwarded-Host: {host}"),
+            format!("X-Forwarded-Uri: {target}"),
+            "X-Forwarded-For: 192.0.2.7".to_owned(),
+            format!("Authorization: PBSAPIToken={login}"),
+        ];
+        let count = if login.is_empty() { 5 } else { 6 };
+        let lines: Vec<&str> = lines.iter().take(count).map(String::as_str).collect();
+        self.send("GET /decide/caddy", &lines, "")
+    }
+
+    /// Asks by AuthZEN.
+    pub(crate) fn question(&mut self, call: &str, body: &str) -> Told {
+        self.send(&format!("POST /access/v1/{call}"), &["Content-Type: application/json"], body)
+    }
+}
