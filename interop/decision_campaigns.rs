@@ -22,7 +22,7 @@ const PATHS: [&str; 9] = ["/", "/a", "/a/b", "/a/b/c", "/b", "/static/x", "/hook
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "DELETE", "PROPFIND", "ACL"];
 const PEOPLE: usize = 6;
 
-/// The same question gets the same answer by forward-auth, by AuthZEN and by `enfilade decide`, whatever the roles are.
+/// The same question gets the same answer by forward-auth, by AuthZEN and by `enfilade decide`.
 #[test]
 fn every_protocol_gives_the_same_verdict() {
     let n = number(10_000);
@@ -195,7 +195,7 @@ fn readings(target: &str) -> Vec<String> {
 fn permitted(world: &World) -> Vec<String> {
     let of = |line: &str| {
         let event: Value = serde_json::from_str(line).ok()?;
-        let is_it = event["face"] == "decision" && event["status"] == 200;
+        let is_it = (event["face"] == "decision" || event["face"] == "ext_authz") && event["status"] == 200;
         is_it.then(|| event["path"].as_str().unwrap().to_owned())
     };
     world.server.log().lines().filter_map(of).collect()

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 /// The proxies, by the name of the product in `enfilade integrate`.
-pub(crate) const PROXIES: [&str; 4] = ["nginx", "haproxy", "caddy", "envoy"];
+pub(crate) const PROXIES: [&str; 5] = ["nginx", "haproxy", "caddy", "envoy", "envoy --grpc"];
 
 pub(crate) const HOST: &str = "wiki.example.com";
 
@@ -165,7 +165,9 @@ impl World {
         let (at, bundle) = (directory.to_str().unwrap(), bundle.to_str().unwrap());
         let socket = format!("unix:{}", self.socket().display());
         let certificate = ["--certificate", bundle, "--key", bundle];
-        let mut arguments = vec!["integrate", kind, "--upstream", &self.application.address];
+        let mut arguments = vec!["integrate"];
+        arguments.extend(kind.split(' '));
+        arguments.extend(["--upstream", &self.application.address]);
         arguments.extend(["--listen", &address, "--directory", at]);
         match with_tls {
             true => arguments.extend(certificate),

@@ -51,7 +51,7 @@ impl Proxy {
         };
         let log = std::fs::File::create(directory.join("log")).unwrap();
         let program = match kind {
-            "envoy" => envoy(),
+            "envoy" | "envoy --grpc" => envoy(),
             other => other.into(),
         };
         let child = Command::new(program)

@@ -4,9 +4,11 @@
 //! - `subrequest.rs` reads which request a subrequest is about.
 //! - `profile.rs` has the differences between the proxies.
 //! - `identity.rs` tells the application who the visitor is.
+//! - `ext_authz.rs` answers Envoy over gRPC.
 //! - `authzen.rs` answers services that authenticated the user themselves (AuthZEN Authorization API 1.0).
 
 mod authzen;
+mod ext_authz;
 mod identity;
 mod profile;
 mod subrequest;
@@ -27,7 +29,7 @@ use std::net::SocketAddr;
 use subrequest::Subrequest;
 
 /// The routes of the decision listener. The listener has no other routes.
-pub const ROUTES: [Route; 12] = [
+pub const ROUTES: [Route; 13] = [
     Route::own("/decide/nginx", handle).says("Judge the request that a subrequest of nginx describes"),
     Route::own("/decide/haproxy", handle).says("Judge the request that a subrequest of HAProxy describes"),
     Route::own("/decide/traefik", handle).says("Judge the request that a subrequest of Traefik describes"),
@@ -36,6 +38,9 @@ pub const ROUTES: [Route; 12] = [
     // Envoy appends the path of the visitor's request.
     Route::own("/decide/envoy/", handle)
         .says("The same as `/decide/envoy`; the rest of the path is not read"),
+    Route::own("/envoy.service.auth.v3.Authorization/Check", ext_authz::check)
+        .only("POST")
+        .says("Judge the request that Envoy describes over gRPC (`ext_authz`)"),
     Route::own("/access/v1/evaluation", authzen::evaluation).only("POST").says("AuthZEN: judge one request"),
     Route::own("/access/v1/evaluations", authzen::evaluations)
         .only("POST")
@@ -84,6 +89,16 @@ async fn decide(
     trace: &mut Trace,
 ) -> Result<Decision, Failure> {
     knows_proxy(faces, &mut connection).await?;
+    judge(faces, connection, headers, trace).await
+}
+
+/// Judges the request that these headers describe. The proxy is known already.
+async fn judge(
+    faces: &Faces,
+    mut connection: Connection,
+    headers: &HeaderMap,
+    trace: &mut Trace,
+) -> Result<Decision, Failure> {
     let Subrequest { visitor, ask } = Subrequest::read(headers, &faces.limits())?;
     // From here on, delays and blocks after failed logins count for the address of the visitor, not for the proxy.
     connection.peer = SocketAddr::new(visitor, 0);

@@ -2,6 +2,7 @@
 
 use crate::trace::Trace;
 use bytes::Bytes;
+use hyper::HeaderMap;
 use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -36,6 +37,8 @@ pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, plac
 pub enum Body {
     /// The whole body, in memory.
     Whole(Option<Bytes>),
+    /// The whole body in memory, and the fields after it (RFC 9110 §6.5).
+    WithTrailers(Option<Bytes>, Option<HeaderMap>),
     /// Pieces that are still being made.
     Stream(Pieces),
 }
@@ -89,6 +92,10 @@ impl hyper::body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Body::WithTrailers(bytes, trailers) => Poll::Ready(match bytes.take() {
+                Some(bytes) => Some(Ok(Frame::data(bytes))),
+                None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
+            }),
             Body::Stream(pieces) => {
                 let piece = ready!(pieces.coming.poll_recv(cx));
                 pieces.note(piece.as_ref());
@@ -98,13 +105,13 @@ impl hyper::body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Whole(None))
+        matches!(self, Body::Whole(None) | Body::WithTrailers(None, None))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Body::Stream(_) => SizeHint::default(),
+            Body::WithTrailers(..) | Body::Stream(_) => SizeHint::default(),
         }
     }
 }

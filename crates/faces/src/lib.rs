@@ -37,7 +37,7 @@ pub use metrics::{
     AcmeState, DATASTORES_SHOWN_MAX, Disk, FileLook, HandshakeEnd, METRICS, Metric, Metrics, ProcessUse,
     TimedDoor,
 };
-pub use received::{BoxError, Incoming, collect_form, collect_json, collect_xml};
+pub use received::{BoxError, Incoming, collect_form, collect_json, collect_message, collect_xml};
 pub use redirect::{Challenge, PLAIN_HTTP, Redirect};
 pub use rendered::Rendered;
 pub use request_error::{CODES, Failure, RequestError};

@@ -32,6 +32,14 @@ pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
     if fields >= limits.json_values { Err(too_many) } else { Ok(whole) }
 }
 
+/// Reads the body of a message in a binary form.
+///
+/// # Errors
+/// When the body is too large, too slow or broken.
+pub async fn collect_message<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
+    collect(body, (limits.json_bytes, "json_bytes"), limits).await
+}
+
 /// Reads a JSON body.
 ///
 /// # Errors

@@ -54,7 +54,7 @@ const ALL: [&str; 16] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 58] = [
+const LIBRARIES: [(&str, &[&str], &str); 59] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -135,6 +135,7 @@ const LIBRARIES: [(&str, &[&str], &str); 58] = [
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
     ("proc-macro2", &["xtask"], "the position of a mutant"),
+    ("prost", &["enfilade-decision"], "the messages of Envoy over gRPC"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
     ("rc2", &["enfilade-tls"], "encrypted keys of older programs"),

@@ -29,6 +29,7 @@ const REVIEWED: [(Table, &[&str]); 6] = [
             "/decide/caddy",
             "/decide/envoy",
             "/decide/envoy/",
+            "/envoy.service.auth.v3.Authorization/Check",
             "/access/v1/evaluation",
             "/access/v1/evaluations",
             "/access/v1/search/subject",

@@ -158,7 +158,7 @@ pub(crate) enum Product {
     Traefik,
     /// Caddy, with `forward_auth`
     Caddy,
-    /// Envoy, with `ext_authz` over HTTP
+    /// Envoy, with `ext_authz` over HTTP or gRPC
     Envoy,
 }
 
@@ -185,6 +185,9 @@ pub(crate) struct Integrate {
     /// Let the proxy listen without TLS, for a test or behind another proxy
     #[arg(long, conflicts_with_all = ["certificate", "key"])]
     pub(crate) no_tls: bool,
+    /// Let Envoy ask over gRPC instead of HTTP
+    #[arg(long)]
+    pub(crate) grpc: bool,
     /// Pass `Authorization` and `X-Auth-Token` on to the application, which then can act as the user
     #[arg(long)]
     pub(crate) pass_credentials: bool,

@@ -1,7 +1,8 @@
 //! `enfilade integrate`: complete configurations for proxies of another make. The texts are templates in the folder `integrate`.
 //!
 //! In a template, `@NAME@` stands for a value. A line that begins with `@tls:` is printed only if the proxy listens with TLS, one that begins with
-//! `@plain:` only if it listens without TLS, and one that begins with `@strip:` only if the application gets no credentials.
+//! `@plain:` only if it listens without TLS, one that begins with `@strip:` only if the application gets no credentials, and one that begins with
+//! `@http:` or `@grpc:` only if the proxy asks over HTTP or gRPC.
 
 use crate::cli::{Integrate, Product};
 use crate::home::Home;
@@ -109,6 +110,9 @@ fn values(
         ),
         _ => {}
     }
+    if arguments.grpc && *product != Product::Envoy {
+        bail!("only Envoy can ask over gRPC; leave out `--grpc`");
+    }
     let placeholder = |path: &Option<std::path::PathBuf>, usual: &str| {
         path.as_ref().map_or_else(|| usual.to_owned(), |path| path.display().to_string())
     };
@@ -121,6 +125,7 @@ fn values(
     Ok(vec![
         ("APPLICATION", name.to_string()),
         ("SOCKET", socket.map(|path| path.display().to_string()).unwrap_or_default()),
+        ("TRANSPORT", if arguments.grpc { "gRPC" } else { "HTTP" }.to_owned()),
         ("ADDRESS", address.cloned().unwrap_or_default()),
         ("UPSTREAM", upstream.to_string()),
         ("UPSTREAM_IP", upstream.ip().to_string()),
@@ -143,6 +148,8 @@ fn filled(template: &str, arguments: &Integrate, values: &[(&'static str, String
         ("@tls:", !arguments.no_tls),
         ("@plain:", arguments.no_tls),
         ("@strip:", !arguments.pass_credentials),
+        ("@http:", !arguments.grpc),
+        ("@grpc:", arguments.grpc),
     ];
     let mut text = String::new();
     for line in template.lines() {

@@ -359,7 +359,7 @@ pub(crate) async fn plain(listener: Listener, router: Router, door: Door) {
 
 /// Serves proxies that ask for decisions over a Unix socket. A process may ask if its user is one of `uids`. Every other connection is closed at once.
 pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>, door: Door) {
-    let uids: Arc<[u32]> = uids.into();
+    let (uids, limits): (Arc<[u32]>, _) = (uids.into(), door.limits);
     accept(listener, door, move |stream, turn, drain| {
         let (router, uids) = (router.clone(), Arc::clone(&uids));
         async move {
@@ -368,6 +368,12 @@ pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>
                 tell_refused_user(router.faces(), uid);
                 return;
             }
+            // gRPC needs HTTP/2. Only connections whose first byte fits are looked at again.
+            let limit = Duration::from_secs(limits.handshake_seconds);
+            let is_h2 = turn.first == b'P'
+                && tokio::time::timeout(limit, stream.is_http2())
+                    .await
+                    .is_ok_and(|is_h2| is_h2.unwrap_or(false));
             let connection = Connection {
                 peer: UNNAMED,
                 cut: Arc::new(Notify::new()),
@@ -379,7 +385,7 @@ pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>
                 terms: None,
                 splices: None,
             };
-            speak(stream, false, connection, turn.client, router, drain).await;
+            speak(stream, is_h2, connection, turn.client, router, drain).await;
         }
     })
     .await;

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -108,6 +109,25 @@ impl Stream {
             Ok((count > 0).then_some(first))
         };
         of_either!(self, stream => stream.async_io(Interest::READABLE, peek).await)
+    }
+
+    /// Whether the connection begins with the preface of HTTP/2 (RFC 9113 §3.4), which begins with `PRI`. No method of HTTP/1 that this server knows
+    /// begins so. Nothing is removed from the receive buffer.
+    pub(super) async fn is_http2(&self) -> io::Result<bool> {
+        const PREFACE: &[u8] = b"PRI";
+        loop {
+            let mut first = [0_u8; PREFACE.len()];
+            let (_, count) = recv(self, &mut first, RecvFlags::PEEK)?;
+            let came = first.get(..count.min(PREFACE.len())).unwrap_or_default();
+            if came.is_empty() || !PREFACE.starts_with(came) {
+                return Ok(false);
+            }
+            if came == PREFACE {
+                return Ok(true);
+            }
+            // The socket stays readable, so the kernel does not tell when more bytes come.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Disables Nagle's algorithm. Responses are written in large pieces, so the algorithm would only delay the last piece. A Unix socket does not

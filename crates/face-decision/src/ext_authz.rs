@@ -1,0 +1,285 @@
+//! Envoy's `ext_authz` over gRPC: `envoy.service.auth.v3.Authorization/Check` (envoy/service/auth/v3/external_auth.proto, attribute_context.proto).
+//!
+//! Only the fields that are used are declared here; the library skips all others. A message has a prefix of five bytes: a flag for compression, and the
+//! length (gRPC over HTTP/2, "Length-Prefixed-Message").
+
+use crate::identity;
+use crate::profile::Profile;
+use crate::{judge, knows_proxy};
+use enfilade_faces::{
+    Aim, Answer, Body, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_message, failed,
+};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use prost::Message;
+
+/// Declares messages of protocol buffers. Each field has its type in the format of the library, and its number.
+mod messages {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct CheckRequest {
+        #[prost(message, optional, tag = "1")]
+        pub(super) attributes: Option<Attributes>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Attributes {
+        #[prost(message, optional, tag = "1")]
+        pub(super) source: Option<Peer>,
+        #[prost(message, optional, tag = "4")]
+        pub(super) request: Option<RequestOfVisitor>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Peer {
+        #[prost(message, optional, tag = "1")]
+        pub(super) address: Option<Address>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Address {
+        #[prost(message, optional, tag = "1")]
+        pub(super) socket_address: Option<SocketAddress>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct SocketAddress {
+        #[prost(string, tag = "2")]
+        pub(super) address: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct RequestOfVisitor {
+        #[prost(message, optional, tag = "2")]
+        pub(super) http: Option<HttpRequest>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct HttpRequest {
+        #[prost(string, tag = "2")]
+        pub(super) method: String,
+        #[prost(string, tag = "4")]
+        pub(super) path: String,
+        #[prost(string, tag = "5")]
+        pub(super) host: String,
+        #[prost(string, tag = "6")]
+        pub(super) scheme: String,
+        #[prost(message, optional, tag = "13")]
+        pub(super) header_map: Option<Headers>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Headers {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) headers: Vec<Header>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Header {
+        #[prost(string, tag = "1")]
+        pub(super) key: String,
+        #[prost(string, tag = "2")]
+        pub(super) value: String,
+        #[prost(bytes = "vec", tag = "3")]
+        pub(super) raw_value: Vec<u8>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct CheckResponse {
+        #[prost(message, optional, tag = "1")]
+        pub(super) status: Option<Status>,
+        #[prost(message, optional, tag = "2")]
+        pub(super) denied: Option<Denied>,
+        #[prost(message, optional, tag = "3")]
+        pub(super) ok: Option<Permitted>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Status {
+        #[prost(int32, tag = "1")]
+        pub(super) code: i32,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Denied {
+        #[prost(message, optional, tag = "1")]
+        pub(super) status: Option<HttpStatus>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) headers: Vec<HeaderOption>,
+        #[prost(string, tag = "3")]
+        pub(super) body: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct HttpStatus {
+        #[prost(int32, tag = "1")]
+        pub(super) code: i32,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Permitted {
+        #[prost(message, repeated, tag = "2")]
+        pub(super) headers: Vec<HeaderOption>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct HeaderOption {
+        #[prost(message, optional, tag = "1")]
+        pub(super) header: Option<Header>,
+        /// 2: overwrite the header if it exists, or add it.
+        #[prost(int32, tag = "3")]
+        pub(super) append_action: i32,
+        #[prost(bool, tag = "4")]
+        pub(super) keep_empty_value: bool,
+    }
+}
+
+use messages::{
+    CheckRequest, CheckResponse, Denied, Header, HeaderOption, HttpRequest, HttpStatus, Permitted, Status,
+};
+
+const OVERWRITE: i32 = 2;
+/// Codes of gRPC (google.rpc.Code).
+const OK: i32 = 0;
+const PERMISSION_DENIED: i32 = 7;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+const BAD_MESSAGE: RequestError = RequestError::Subrequest("the message of Envoy cannot be read");
+const NO_HEADERS: RequestError = RequestError::Subrequest(
+    "`header_map` is missing, and `headers` joins headers of the same name; set `encode_raw_headers: true`",
+);
+const NO_SOURCE: RequestError = RequestError::Subrequest("the address of the visitor is missing");
+const BAD_HEADER: RequestError = RequestError::Subrequest("a header of the visitor cannot be read");
+
+pub(crate) fn check(context: RequestContext<'_>) -> Reply<'_> {
+    Reply::later(async move {
+        let RequestContext { faces, mut connection, request, mut trace } = context;
+        trace.event.face = "ext_authz";
+        trace.event.path = request.uri().path().to_owned();
+        let known = match knows_proxy(faces, &mut connection).await {
+            Ok(()) => described(request, faces).await,
+            Err(failure) => Err(failure),
+        };
+        let decided = match known {
+            Ok(headers) => judge(faces, connection, &headers, &mut trace).await,
+            Err(failure) => Err(failure),
+        };
+        let permitted = decided.and_then(|decision| {
+            let mut headers = HeaderMap::new();
+            identity::insert(&mut headers, decision.visitor.as_ref())?;
+            Ok(headers)
+        });
+        let response = match permitted {
+            Ok(headers) => CheckResponse {
+                status: Some(Status { code: OK }),
+                denied: None,
+                ok: Some(Permitted { headers: options(&headers) }),
+            },
+            Err(failure) => denied(&failure, &mut trace),
+        };
+        let answer = framed(&response);
+        // The status in the log is the one that the visitor gets.
+        let status = response.denied.and_then(|denied| denied.status).map_or(200, |status| status.code);
+        trace.answered(&answer);
+        trace.event.status = u16::try_from(status).unwrap_or(0);
+        answer
+    })
+}
+
+/// The headers of the visitor's request, with those that describe the request itself.
+async fn described(request: Request<Received>, faces: &enfilade_faces::Faces) -> Result<HeaderMap, Failure> {
+    let body = collect_message(request.into_body(), &faces.limits()).await?;
+    let (prefix, message) = body.split_first_chunk::<5>().ok_or(BAD_MESSAGE)?;
+    let [is_compressed, length @ ..] = *prefix;
+    if is_compressed != 0 || usize::try_from(u32::from_be_bytes(length)) != Ok(message.len()) {
+        return Err(BAD_MESSAGE.into());
+    }
+    let attributes =
+        CheckRequest::decode(message).ok().and_then(|check| check.attributes).ok_or(BAD_MESSAGE)?;
+    let source = attributes.source.and_then(|peer| peer.address?.socket_address).ok_or(NO_SOURCE)?.address;
+    let http = attributes.request.and_then(|request| request.http).ok_or(BAD_MESSAGE)?;
+    let HttpRequest { method, path, host, scheme, header_map } = http;
+    let mut headers = HeaderMap::new();
+    for Header { key, value, raw_value } in header_map.ok_or(NO_HEADERS)?.headers {
+        // The pseudo-headers of HTTP/2 are in fields of their own. What the visitor says about its own request does not count.
+        if key.starts_with(':') || key.starts_with("x-forwarded-") {
+            continue;
+        }
+        let name = HeaderName::from_bytes(key.as_bytes()).map_err(|_| BAD_HEADER)?;
+        let bytes = if raw_value.is_empty() { value.into_bytes() } else { raw_value };
+        headers.append(name, HeaderValue::from_bytes(&bytes).map_err(|_| BAD_HEADER)?);
+    }
+    for (name, value) in [
+        ("x-forwarded-method", method),
+        ("x-forwarded-proto", scheme),
+        ("x-forwarded-host", host),
+        ("x-forwarded-uri", path),
+        ("x-forwarded-for", source),
+    ] {
+        headers.insert(name, HeaderValue::from_str(&value).map_err(|_| BAD_HEADER)?);
+    }
+    Ok(headers)
+}
+
+fn denied(failure: &Failure, trace: &mut Trace) -> CheckResponse {
+    trace.failed(failure);
+    let answer = Profile::Other.refused(failed(failure, Aim::Target), failure);
+    let headers = options(answer.headers());
+    let text = match answer.body() {
+        Body::Whole(Some(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    };
+    let code = i32::from(answer.status().as_u16());
+    CheckResponse {
+        status: Some(Status { code: PERMISSION_DENIED }),
+        denied: Some(Denied { status: Some(HttpStatus { code }), headers, body: text }),
+        ok: None,
+    }
+}
+
+/// Headers that Envoy sets in place of those of the same name.
+fn options(headers: &HeaderMap) -> Vec<HeaderOption> {
+    let option = |(name, value): (&HeaderName, &HeaderValue)| HeaderOption {
+        header: Some(Header {
+            key: name.as_str().to_owned(),
+            value: value.to_str().unwrap_or_default().to_owned(),
+            raw_value: Vec::new(),
+        }),
+        append_action: OVERWRITE,
+        keep_empty_value: true,
+    };
+    headers.iter().map(option).collect()
+}
+
+/// The response with one message, and the status of the call after it.
+fn framed(response: &CheckResponse) -> Answer {
+    let message = response.encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    let bytes = [&[0], length.to_be_bytes().as_slice(), &message].concat();
+    let trailers = HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static("0"))]);
+    let mut answer = Response::new(Body::WithTrailers(Some(bytes.into()), Some(trailers)));
+    *answer.status_mut() = StatusCode::OK;
+    answer.headers_mut().insert(CONTENT_TYPE, GRPC);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_read_as_it_was_written() {
+        let headers =
+            HeaderMap::from_iter([(HeaderName::from_static("remote-user"), HeaderValue::from_static(""))]);
+        let response = CheckResponse {
+            status: Some(Status { code: OK }),
+            denied: None,
+            ok: Some(Permitted { headers: options(&headers) }),
+        };
+        let Body::WithTrailers(Some(bytes), Some(trailers)) = framed(&response).into_body() else { panic!() };
+        assert_eq!(trailers[GRPC_STATUS], "0");
+        assert_eq!(bytes[..5], [0, 0, 0, 0, u8::try_from(bytes.len() - 5).unwrap()]);
+        assert_eq!(CheckResponse::decode(&bytes[5..]).unwrap(), response);
+    }
+}
