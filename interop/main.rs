@@ -27,6 +27,7 @@ mod datastores;
 mod authzen;
 mod decision_campaigns;
 mod decision_listener;
+mod decision_tls;
 mod decisions;
 mod enumeration;
 mod every_command;
