@@ -6,13 +6,14 @@ use crate::goals::Goal;
 type Goals = fn() -> Vec<Goal>;
 
 /// The benchmarks, with the goals of each.
-pub(crate) const BENCHES: [(&str, Goals); 18] = [
+pub(crate) const BENCHES: [(&str, Goals); 19] = [
     ("access", crate::access::goals),
     ("access-alone", crate::access::goals_alone),
     ("certs", crate::certs::goals),
     ("connections", crate::connections::goals),
     ("content", crate::content::goals),
     ("datastores", crate::datastores::goals),
+    ("decisions", crate::decisions::goals),
     ("facts", crate::facts::goals),
     ("fernet", crate::fernet::goals),
     ("flood", crate::flood::goals),

@@ -13,6 +13,7 @@ mod certs;
 mod connections;
 mod content;
 mod datastores;
+mod decisions;
 mod facts;
 mod fernet;
 mod flood;
@@ -155,6 +156,7 @@ fn measure(report: &mut Report, name: &str, options: &Options) -> Result<(), Fai
         "connections" => connections::run(report, small),
         "content" => content::run(report, small),
         "datastores" => datastores::run(report, small),
+        "decisions" => decisions::run(report, small),
         "facts" => facts::run(report, small),
         "fernet" => fernet::run(report, small),
         "flood" => flood::run(report, small),

@@ -220,7 +220,7 @@ pub(crate) struct Client<S> {
 }
 
 impl<S: Read + Write> Client<S> {
-    fn new(stream: S) -> Self {
+    pub(crate) fn new(stream: S) -> Self {
         Client { stream, buffer: Vec::with_capacity(4096) }
     }
 
