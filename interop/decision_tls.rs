@@ -63,7 +63,7 @@ fn a_proxy_over_tls_needs_a_certificate_with_the_right_to_ask() {
     let (status, body) = ask(None, "/decide/traefik", &[]);
     assert!(status == "403" && body.contains("no client certificate"), "{status} {body}");
     let (status, body) = ask(Some("asks"), "/decide/traefik", &[]);
-    assert!(status == "403" && body.contains("role Audit on /system/decisions"), "{status} {body}");
+    assert!(status == "403" && body.contains("--path /system/decisions"), "{status} {body}");
     server.cli(&["role", "assign", "--path", "/system/decisions", "--auth-id", "proxy@local", "Audit"]);
     assert_eq!(ask(Some("asks"), "/decide/traefik", &[]).0, "200");
     // The certificate of the proxy is no credential of the visitor.

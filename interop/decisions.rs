@@ -164,7 +164,9 @@ impl World {
         let bundle = self.server.data().join("tls/localhost.pem");
         let (at, bundle) = (directory.to_str().unwrap(), bundle.to_str().unwrap());
         let socket = format!("unix:{}", self.socket().display());
+        // HAProxy reads the key from the file of the certificate.
         let certificate = ["--certificate", bundle, "--key", bundle];
+        let certificate = if kind == "haproxy" { &certificate[..2] } else { &certificate };
         let mut arguments = vec!["integrate"];
         arguments.extend(kind.split(' '));
         arguments.extend(["--upstream", &self.application.address]);
@@ -178,7 +180,7 @@ impl World {
         let printed = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap();
         let file = match kind {
             "nginx" => {
-                let text = nginx_around(&directory, &format!("include {at}/enfilade.conf;"));
+                let text = nginx_around(&directory, &format!("include {at}/enfilade-wiki.conf;"));
                 std::fs::write(directory.join("nginx.conf"), text).unwrap();
                 "nginx.conf"
             }
@@ -329,7 +331,16 @@ const CASES: &[Case<'_>] = &[
         case("", "GET", "/page", Refused(401)),
         &["X-Forwarded-Uri: /static/a", "X-Forwarded-Host: wiki.example.com"],
     ),
-    with(case("reader", "GET", "/page", READER), &["X-Forwarded-For: 203.0.113.9"]),
+    with(case("reader", "GET", "/page", READER), &["X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"]),
+    with(
+        case("reader", "GET", "/page", READER),
+        &[
+            "X-Forwarded-Host: evil.example",
+            "X-Forwarded-Uri: /evil",
+            "X-Forwarded-Method: DELETE",
+            "Forwarded: for=203.0.113.9",
+        ],
+    ),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-HTTP-Method-Override: DELETE"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Original-URL: /admin"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Rewrite-URL: /admin"]),
@@ -410,6 +421,23 @@ fn check(world: &World, kind: &str, proxy: &Proxy, case: &Case<'_>) {
                 "{what}"
             );
             assert_eq!((got.header("authorization"), got.header("x-auth-token")), ("-", "-"), "{what}");
+            // What the client says about its own request does not reach the application.
+            for (name, truth) in [
+                ("x-forwarded-method", *method),
+                ("x-forwarded-uri", target),
+                ("x-forwarded-for", "127.0.0.1"),
+                ("forwarded", "-"),
+                ("x-real-ip", "-"),
+            ] {
+                assert!(["-", truth].contains(&got.header(name)), "{name}: {what}");
+            }
+            assert!(
+                got.header("x-forwarded-host")
+                    .split(':')
+                    .next()
+                    .is_some_and(|host| ["-", HOST].contains(&host)),
+                "{what}"
+            );
             assert!(
                 got.headers.iter().all(|(name, values)| !name.starts_with("remote-") || values.len() == 1),
                 "{what}"

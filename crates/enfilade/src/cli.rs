@@ -364,7 +364,8 @@ pub(crate) struct Assignment {
     /// USER@REALM, USER@REALM!TOKEN or @GROUP
     #[arg(long, value_name = "WHO")]
     pub(crate) auth_id: String,
-    /// On a path: Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit; on a project, a
+    /// On a path: Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit; on the path of an
+    /// application: ApplicationReader, ApplicationUser or ApplicationAdmin; on a project, a
     /// domain or the system: a role created with `role define`, such as reader, member, manager, admin
     pub(crate) role: String,
 }
@@ -373,7 +374,7 @@ pub(crate) struct Assignment {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct On {
-    /// On a path: /, /datastore/NAME, or a path below it
+    /// On a path: /, /datastore/NAME, /application/NAME, or a path below it
     #[arg(long, value_parser = role_path)]
     pub(crate) path: Option<RolePath>,
     /// On a project: NAME, NAME@DOMAIN or its id
@@ -396,7 +397,7 @@ pub(crate) enum RoleCommand {
         /// Assign the role only on the path itself, not on paths below it
         #[arg(long, requires = "path")]
         no_propagate: bool,
-        /// Assign the role even if the datastore of the path does not exist yet
+        /// Assign the role even if the datastore or application of the path does not exist yet
         #[arg(long, requires = "path")]
         before_creation: bool,
         /// Proceed even if no administrator can log in afterwards
@@ -563,7 +564,10 @@ fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
 /// Parses the path of a role. If the text is the bare name of a datastore, the error names the path that is probably meant.
 fn role_path(text: &str) -> Result<RolePath, String> {
     text.parse::<RolePath>().map_err(|why| {
-        let meant = format!("/datastore/{}", text.trim_start_matches('/'));
+        let meant = match text.strip_prefix("/applications/") {
+            Some(rest) => format!("/application/{rest}"),
+            None => format!("/datastore/{}", text.trim_start_matches('/')),
+        };
         match meant.parse::<RolePath>() {
             Ok(meant) if !text.is_empty() && !text.starts_with("/datastore/") => {
                 format!("{why}; did you mean `{meant}`?")

@@ -135,7 +135,8 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Datastore(command) => datastores::run(home, command, json)?,
         Command::Application(command) => applications::run(home, command, json)?,
         Command::Integrate(arguments) => integrate::run(home, &arguments, json)?,
-        Command::Decide(_) => decide::run(home)?,
+        Command::Decide(_) if decide::run(home)? => {}
+        Command::Decide(_) => return Ok(ExitCode::FAILURE),
         Command::Acl(command) => acls::run(home, command, json)?,
         Command::Explain(arguments) => return explain::run(home, &arguments, json),
     }

@@ -99,6 +99,7 @@ async fn judge(
     headers: &HeaderMap,
     trace: &mut Trace,
 ) -> Result<Decision, Failure> {
+    subrequest::describe(headers, &mut trace.event);
     let Subrequest { visitor, ask } = Subrequest::read(headers, &faces.limits())?;
     // From here on, delays and blocks after failed logins count for the address of the visitor, not for the proxy.
     connection.peer = SocketAddr::new(visitor, 0);
@@ -125,10 +126,10 @@ async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), F
         return Ok(());
     }
     const NO_CERTIFICATE: RequestError = RequestError::Subrequest(
-        "the proxy showed no client certificate; the line of the certificate in the crt-list needs `verify required` and `ca-file`",
+        "the proxy showed no client certificate. The line of the certificate in the crt-list needs `verify optional` or `required`, and `ca-file`",
     );
     const NOT_PERMITTED: RequestError = RequestError::Subrequest(
-        "the API token of the proxy's certificate may not ask; it needs the role Audit on /system/decisions",
+        "the API token of the proxy's certificate may not ask: enfilade role assign --path /system/decisions --auth-id TOKEN Audit",
     );
     let credential = Credential::Certificate(certificate.ok_or(NO_CERTIFICATE)?);
     let mut proxy = faces.arc_house().admit(&credential, connection.peer.ip()).await?;

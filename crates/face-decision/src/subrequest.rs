@@ -5,24 +5,32 @@
 
 use enfilade_faces::RequestError;
 use enfilade_facts::limits::Limits;
-use enfilade_facts::vocabulary::{HostName, StorePath};
-use enfilade_passage::{ApplicationAsk, Method, Site};
+use enfilade_facts::vocabulary::{HostName, StorePath, excerpt};
+use enfilade_passage::{ApplicationAsk, Event, Method, Site};
 use hyper::header::{HeaderMap, HeaderName};
 use std::net::{IpAddr, SocketAddr};
 
-/// A header that describes the request of the visitor, and what is said if it is missing or came twice.
+/// A header that describes the request of the visitor, and the refusals about it.
 struct Field {
     name: HeaderName,
     missing: RequestError,
     twice: RequestError,
+    not_ascii: RequestError,
+}
+
+macro_rules! advice {
+    () => {
+        "Use the configuration that `enfilade integrate` prints"
+    };
 }
 
 macro_rules! fields {
     ($($FIELD:ident: $name:literal,)+) => {$(
         const $FIELD: Field = Field {
             name: HeaderName::from_static($name),
-            missing: RequestError::Subrequest(concat!("`", $name, "` is missing")),
-            twice: RequestError::Subrequest(concat!("`", $name, "` came more than once, or is not text")),
+            missing: RequestError::Subrequest(concat!("`", $name, "` is missing or empty. ", advice!())),
+            twice: RequestError::Subrequest(concat!("`", $name, "` came more than once. ", advice!())),
+            not_ascii: RequestError::Subrequest(concat!("`", $name, "` has a character that is not ASCII")),
         };
     )+};
 }
@@ -46,17 +54,18 @@ const BAD_FOR: RequestError = RequestError::Subrequest(
 const MISLEADING: [&str; 5] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
 
-/// Headers that the proxy or this server sets, or that contain a credential. Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a
-/// visitor could set the header in spite of the proxy.
-const WITHOUT_ALIAS: [&str; 8] = [
-    "x-forwarded-",
-    "remote-",
-    "x-enfilade-",
-    "authorization",
-    "x-auth-token",
-    "cookie",
-    "x-real-ip",
-    "forwarded",
+/// Beginnings of headers that the proxy or this server sets, or that contain a credential, and what is said of a header that has `_` in place of `-`.
+/// Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set the header in spite of the proxy.
+const WITHOUT_ALIAS: [(&str, &str); 9] = [
+    ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
+    ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
+    ("x-enfilade-", "that begins with `x-enfilade-`, with `_` in place of `-`,"),
+    ("authorization", "that begins with `authorization`, with `_`,"),
+    ("x-auth-token", "`x-auth-token`, with `_` in place of `-`,"),
+    ("x-http-", "that begins with `x-http-`, with `_` in place of `-`,"),
+    ("x-method-override", "`x-method-override`, with `_` in place of `-`,"),
+    ("x-original-url", "`x-original-url`, with `_` in place of `-`,"),
+    ("x-rewrite-url", "`x-rewrite-url`, with `_` in place of `-`,"),
 ];
 
 /// The request of a visitor.
@@ -99,19 +108,25 @@ impl Subrequest {
     }
 }
 
+/// Records what a subrequest says of the request, before it is checked: also a refused subrequest must be found in the log. Each text is printable and
+/// short.
+pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
+    let said = |name: &HeaderName| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        excerpt(value)
+    };
+    event.peer = said(&FOR.name);
+    event.verb = said(&METHOD.name).into();
+    event.path = format!("{}{}", said(&HOST.name), said(&URI.name));
+}
+
 /// The only value of a header.
 fn one<'h>(headers: &'h HeaderMap, field: &Field) -> Result<&'h str, RequestError> {
     let mut values = headers.get_all(&field.name).iter();
-    let value = values.next().ok_or(field.missing)?;
-    match value.to_str() {
-        Ok(text) if values.next().is_none() => {
-            if text.is_empty() {
-                Err(field.missing)
-            } else {
-                Ok(text)
-            }
-        }
-        _ => Err(field.twice),
+    match (values.next(), values.next()) {
+        (Some(value), None) if !value.is_empty() => value.to_str().map_err(|_| field.not_ascii),
+        (Some(_), Some(_)) => Err(field.twice),
+        _ => Err(field.missing),
     }
 }
 
@@ -155,9 +170,8 @@ fn no_misleading(headers: &HeaderMap) -> Result<(), RequestError> {
             continue;
         }
         let alias = name.replace('_', "-");
-        let same = MISLEADING.iter().chain(&WITHOUT_ALIAS).find(|known| alias.starts_with(**known));
-        if same.is_some() {
-            return Err(RequestError::Misleading("with `_` in place of `-`"));
+        if let Some((_, said)) = WITHOUT_ALIAS.iter().find(|(known, _)| alias.starts_with(known)) {
+            return Err(RequestError::Misleading(said));
         }
     }
     Ok(())

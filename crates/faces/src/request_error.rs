@@ -108,18 +108,17 @@ pub enum RequestError {
     #[error("the headers with which a trusted proxy describes the client are refused: {0}")]
     Forwarded(&'static str),
     /// The subrequest of a proxy does not say which request it is about.
-    #[error(
-        "the subrequest of the proxy is refused: {0}; use the configuration that `enfilade integrate` prints"
-    )]
+    #[error("the subrequest of the proxy is refused: {0}")]
     Subrequest(&'static str),
     /// A header could make the application serve another request than the one that was judged.
     #[error(
-        "the header {0} is refused, because the application could take another path, method or visitor from it"
+        "a header {0} is refused: some applications take the path, the method or the user from it. Do not send it"
     )]
     Misleading(&'static str),
     /// The names of the visitor's groups are longer than this many bytes.
     #[error(
-        "the names of the visitor's groups are longer than {0} bytes; `enfilade application set NAME --send-groups no` sends none"
+        "the names of all groups of the user have together more than {0} bytes. Remove the user from groups, or run `enfilade application set NAME \
+         --send-groups no`: then the application gets no group names of any user"
     )]
     GroupsTooLong(usize),
     /// A thread of the server panicked.
@@ -159,9 +158,9 @@ pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
     RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer contains the reason; correct the proxy, or `[http] trusted_proxies`"),
-    RefusalRow::new("HT30", Fault::Operator, "the subrequest of a proxy does not say which request it is about, or the proxy may not ask", "the answer contains the reason; use the configuration that `enfilade integrate` prints"),
-    RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer contains the name of the header; do not send it"),
-    RefusalRow::new("HT32", Fault::Operator, "the names of the visitor's groups do not fit into a header", "`enfilade application set NAME --send-groups no`"),
+    RefusalRow::new("HT30", Fault::Operator, "the subrequest of a proxy does not say which request it is about, or the proxy may not ask", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
+    RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer says which header; do not send it"),
+    RefusalRow::new("HT32", Fault::Operator, "the names of all groups of the user do not fit into a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
 ];
 
 impl<R: Into<Refusal>> From<R> for Failure {

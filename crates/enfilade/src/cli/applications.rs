@@ -2,9 +2,11 @@
 
 use super::changes;
 use clap::{Args, Subcommand, ValueEnum};
+use enfilade_faces::RequestError;
 use enfilade_facts::tables::CredentialKind;
-use enfilade_facts::vocabulary::{ApplicationName, HostName, StorePath};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, PathRefused, StorePath};
 use enfilade_passage::{ApplicationAsk, Method, Site};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -49,22 +51,22 @@ pub(crate) enum Application {
     },
 }
 
-/// The properties of an application. A property that is not given stays as it is.
+/// The properties of an application. In `set`, a property that is not given stays as it is.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Properties {
-    /// Paths that everybody may read without a credential, with everything below them; commas separate several paths, and `none` stands for no path
+    /// Paths that everybody may read without a credential, with everything below them; commas separate several paths, `none` means no path
     #[arg(long, value_name = "PATHS")]
     pub(crate) public: Option<Paths>,
-    /// Paths to which everybody may send every request without a credential, with everything below them; as for --public
+    /// Paths that everybody may read and change without a credential, with everything below them; commas separate several paths, `none` means no path
     #[arg(long, value_name = "PATHS")]
     pub(crate) open: Option<Paths>,
-    /// Paths for which a user needs the role ApplicationAdmin, with everything below them; as for --public
+    /// Paths that need the role ApplicationAdmin, with everything below them; commas separate several paths, `none` means no path
     #[arg(long, value_name = "PATHS")]
     pub(crate) administer: Option<Paths>,
-    /// The kinds of credentials that the application accepts, separated by commas: password, token, session; or `all`
+    /// The kinds of credentials that the application accepts, separated by commas: password, token, session; or `all` [initially: all]
     #[arg(long, value_name = "KINDS")]
     pub(crate) accept: Option<Kinds>,
-    /// Whether preflight requests of browsers (CORS) pass without a credential
+    /// Whether preflight requests of browsers (CORS) pass without a credential [initially: no]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) pass_preflight: Option<bool>,
     /// Whether the application gets the names of the user's groups in `Remote-Groups` [initially: yes]
@@ -119,7 +121,8 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLine {
     pub(crate) text: String,
-    pub(crate) ask: ApplicationAsk,
+    /// The question about the request; the error if the request is refused before any door is asked.
+    pub(crate) ask: Result<ApplicationAsk, RequestError>,
 }
 
 impl FromStr for RequestLine {
@@ -127,24 +130,38 @@ impl FromStr for RequestLine {
     fn from_str(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected a method and a URL, such as 'POST https://wiki.example.com/admin'";
         let (name, url) = text.split_once(' ').unwrap_or(("GET", text));
-        let method =
-            Method::named(name).ok_or_else(|| format!("the method `{name}` is not known; {EXPECTED}"))?;
-        if method.class_of_destination().is_some() {
+        let method = Method::named(name);
+        if method.is_some_and(|method| method.class_of_destination().is_some()) {
             return Err(format!(
-                "{name} also changes a second path: explain GET or DELETE on its source and PUT on its destination"
+                "{name} also has a destination: explain {} on the source and PUT on the destination",
+                if name == "COPY" { "GET" } else { "DELETE" }
             ));
         }
-        let (host, path) = HostName::and_path_of(url).map_err(|why| format!("`{url}`: {why}; {EXPECTED}"))?;
-        let ask = ApplicationAsk {
-            site: Site::Host(host),
-            method,
-            path,
-            destination: None,
-            upgrades: false,
-            is_preflight: false,
+        let ask = match (method, HostName::and_path_of(url)) {
+            (_, Err(PathRefused::Url)) => return Err(format!("`{url}` is no URL; {EXPECTED}")),
+            (_, Err(why)) => Err(RequestError::Path(why)),
+            (None, Ok(_)) => Err(RequestError::UnknownMethod),
+            (Some(method), Ok((host, path))) => Ok(ApplicationAsk {
+                site: Site::Host(host),
+                method,
+                path,
+                destination: None,
+                upgrades: false,
+                is_preflight: false,
+            }),
         };
         Ok(RequestLine { text: text.to_owned(), ask })
     }
+}
+
+/// An IP address with a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let every = text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}"));
+    every
+        .as_deref()
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
 /// A proxy of another make.
@@ -170,19 +187,20 @@ pub(crate) struct Integrate {
     /// The application [default: the only application]
     #[arg(long)]
     pub(crate) application: Option<ApplicationName>,
-    /// The address of the application behind the proxy
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-    pub(crate) upstream: std::net::SocketAddr,
-    /// The address on which the proxy listens
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:443")]
-    pub(crate) listen: std::net::SocketAddr,
+    /// The address of the application behind the proxy: an IP address and a port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
+    pub(crate) upstream: SocketAddr,
+    /// The address on which the proxy listens: an IP address and a port; `[::]:443` for IPv6
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:443", value_parser = address)]
+    pub(crate) listen: SocketAddr,
     /// The certificate chain of the proxy, in PEM; for HAProxy with the key in the same file [default: a path that you must replace]
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
     /// The key of the certificate, in PEM [default: a path that you must replace]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Let the proxy listen without TLS, for a test or behind another proxy
+    /// Let the proxy listen without TLS, for a test. Passwords are then not encrypted. Not for use behind another proxy: failed logins of one visitor
+    /// would block all visitors
     #[arg(long, conflicts_with_all = ["certificate", "key"])]
     pub(crate) no_tls: bool,
     /// Let Envoy ask over gRPC instead of HTTP
@@ -191,9 +209,12 @@ pub(crate) struct Integrate {
     /// Pass `Authorization` and `X-Auth-Token` on to the application, which then can act as the user
     #[arg(long)]
     pub(crate) pass_credentials: bool,
-    /// Write the files into this directory, instead of printing them
+    /// Write the files into this existing directory, instead of printing them
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+    /// Replace existing files in the directory
+    #[arg(long, requires = "directory")]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

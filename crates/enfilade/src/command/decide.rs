@@ -6,6 +6,7 @@ use crate::output;
 use anyhow::Context;
 use enfilade_facts::Refuse as _;
 use enfilade_facts::vocabulary::Authid;
+use enfilade_passage::{House, IdentityRefusal, Refusal};
 use serde::Deserialize;
 use serde_json::json;
 use std::io::BufRead as _;
@@ -14,15 +15,16 @@ use std::io::BufRead as _;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Question {
-    /// USER@REALM or USER@REALM!TOKEN.
-    auth_id: String,
+    /// USER@REALM or USER@REALM!TOKEN; nobody if the visitor does not log in.
+    auth_id: Option<String>,
     /// The method and the URL, such as `POST https://wiki.example.com/admin`.
     request: String,
 }
 
-/// Answers each line of standard input with one line. A question that cannot be read gets an answer with `error`, and no decision.
-pub(super) fn run(home: &Home) -> anyhow::Result<()> {
-    let house = home.house_to_ask()?;
+/// Answers each line of standard input with one line. A question that cannot be read gets an answer with `error`, and no decision. Returns whether every
+/// question could be read.
+pub(super) fn run(home: &Home) -> anyhow::Result<bool> {
+    let (house, mut are_read) = (home.house_to_ask()?, true);
     for (number, line) in (1_u64..).zip(std::io::stdin().lock().lines()) {
         let line = line.context("standard input cannot be read")?;
         if line.trim().is_empty() {
@@ -30,25 +32,48 @@ pub(super) fn run(home: &Home) -> anyhow::Result<()> {
         }
         let answer = match read(&line) {
             Ok((authid, request)) => {
-                let explained = house.explain_use(&authid, &request.ask);
-                let refused = explained.doors.iter().find_map(|door| door.why.as_ref());
+                let (code, reason) = refusal(&house, authid.as_ref(), &request);
                 json!({
-                    "auth_id": authid.to_string(), "request": request.text, "decision": explained.permits(),
-                    "code": refused.map(|why| why.code()), "reason": refused.map(ToString::to_string),
+                    "auth_id": authid.map(|authid| authid.to_string()), "request": request.text,
+                    "decision": code.is_none(), "code": code, "reason": reason,
                 })
             }
-            Err(why) => json!({ "line": number, "error": why }),
+            Err(why) => {
+                are_read = false;
+                json!({ "line": number, "error": why })
+            }
         };
         output::json_line(&answer);
     }
-    Ok(())
+    Ok(are_read)
 }
 
-fn read(line: &str) -> Result<(Authid, RequestLine), String> {
+/// Why a request is refused: the code and the reason.
+fn refusal(
+    house: &House,
+    authid: Option<&Authid>,
+    request: &RequestLine,
+) -> (Option<&'static str>, Option<String>) {
+    let ask = match &request.ask {
+        Ok(ask) => ask,
+        Err(error) => return (Some(error.code()), Some(error.to_string())),
+    };
+    let why = match authid {
+        Some(authid) => house.explain_use(authid, ask).doors.into_iter().find_map(|door| door.why),
+        None => match house.decide_for_everybody(ask) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(IdentityRefusal::NoCredential.into()),
+            Err(why) => Some(why),
+        },
+    };
+    (why.as_ref().map(|why: &Refusal| why.code()), why.as_ref().map(ToString::to_string))
+}
+
+fn read(line: &str) -> Result<(Option<Authid>, RequestLine), String> {
     const EXAMPLE: &str =
         r#"expected for example {"auth_id": "alice@local", "request": "GET https://wiki.example.com/"}"#;
     let Question { auth_id, request } =
         serde_json::from_str(line).map_err(|why| format!("the question cannot be read: {why}; {EXAMPLE}"))?;
-    let authid = auth_id.parse::<Authid>().map_err(|why| why.to_string())?;
+    let authid = auth_id.map(|text| text.parse::<Authid>()).transpose().map_err(|why| why.to_string())?;
     Ok((authid, request.parse()?))
 }

@@ -8,6 +8,7 @@ use crate::cli::{Integrate, Product};
 use crate::home::Home;
 use crate::output;
 use anyhow::{Context, bail};
+use clap::ValueEnum as _;
 use enfilade_facts::tables::Application;
 use enfilade_facts::vocabulary::ApplicationName;
 use serde_json::json;
@@ -16,12 +17,12 @@ use std::path::Path;
 /// A file of a configuration: its name, and its template.
 type Template = (&'static str, &'static str);
 
-const NGINX: [Template; 1] = [("enfilade.conf", include_str!("integrate/nginx.conf"))];
+const NGINX: [Template; 1] = [("enfilade-@APPLICATION@.conf", include_str!("integrate/nginx.conf"))];
 const HAPROXY: [Template; 2] = [
     ("haproxy.cfg", include_str!("integrate/haproxy.cfg")),
     ("enfilade.lua", include_str!("integrate/enfilade.lua")),
 ];
-const TRAEFIK: [Template; 1] = [("enfilade.yml", include_str!("integrate/traefik.yml"))];
+const TRAEFIK: [Template; 1] = [("enfilade-@APPLICATION@.yml", include_str!("integrate/traefik.yml"))];
 const CADDY: [Template; 1] = [("Caddyfile", include_str!("integrate/Caddyfile"))];
 const ENVOY: [Template; 1] = [("envoy.yaml", include_str!("integrate/envoy.yaml"))];
 
@@ -38,12 +39,12 @@ fn templates(product: Product) -> &'static [Template] {
 pub(super) fn run(home: &Home, arguments: &Integrate, json: bool) -> anyhow::Result<()> {
     let (name, application) = chosen(home, arguments.application.as_ref())?;
     let values = values(home, arguments, (&name, &application))?;
-    let files: Vec<(&str, String)> = templates(arguments.product)
+    let files: Vec<(String, String)> = templates(arguments.product)
         .iter()
-        .map(|(file, template)| (*file, filled(template, arguments, &values)))
+        .map(|(file, template)| (replaced(file, &values), filled(template, arguments, &values)))
         .collect();
     match &arguments.directory {
-        Some(directory) => write(directory, &files, json)?,
+        Some(directory) => write(directory, &files, arguments.force, json)?,
         None if json => {
             let files: Vec<_> =
                 files.iter().map(|(file, text)| json!({ "file": file, "text": text })).collect();
@@ -65,7 +66,17 @@ pub(super) fn run(home: &Home, arguments: &Integrate, json: bool) -> anyhow::Res
     Ok(())
 }
 
-fn write(directory: &Path, files: &[(&str, String)], json: bool) -> anyhow::Result<()> {
+fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) -> anyhow::Result<()> {
+    // Nothing is written if one of the files may not be replaced.
+    for (file, text) in files {
+        let path = directory.join(file);
+        let is_other = std::fs::read(&path).is_ok_and(|there| there != text.as_bytes());
+        anyhow::ensure!(
+            force || !is_other,
+            "`{}` exists and has another content: move it away, or replace it with `--force`",
+            path.display()
+        );
+    }
     for (file, text) in files {
         let path = directory.join(file);
         std::fs::write(&path, text).with_context(|| format!("`{}` cannot be written", path.display()))?;
@@ -104,14 +115,29 @@ fn values(
             "Traefik cannot use a Unix socket: add an address to `[decisions] listen`, such as \"127.0.0.1:8444\", and restart the server"
         ),
         Product::Traefik => {}
+        _ if socket.is_none() && address.is_some() => bail!(
+            "`[decisions] listen` has no Unix socket, and {} needs one: add \"unix:/run/enfilade/decisions.sock\", and restart the server",
+            product.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        ),
         _ if socket.is_none() => bail!(
             "the server does not listen for questions of proxies: set `listen = \"unix:/run/enfilade/decisions.sock\"` in the section `[decisions]` of \
              the configuration, and restart the server"
         ),
         _ => {}
     }
+    if *product == Product::Haproxy && key.is_some() {
+        bail!(
+            "HAProxy reads the key from the file of the certificate: put both into one file, and leave out `--key`"
+        );
+    }
     if arguments.grpc && *product != Product::Envoy {
         bail!("only Envoy can ask over gRPC; leave out `--grpc`");
+    }
+    if let Some(socket) = socket.as_ref().filter(|socket| !socket.exists() && *product != Product::Traefik) {
+        output::note(&format!(
+            "warning: there is no socket `{}`: restart the server, so that it listens there",
+            socket.display()
+        ));
     }
     let placeholder = |path: &Option<std::path::PathBuf>, usual: &str| {
         path.as_ref().map_or_else(|| usual.to_owned(), |path| path.display().to_string())
@@ -141,6 +167,11 @@ fn values(
         ("DIRECTORY", shown.map_or("/etc/haproxy".to_owned(), |path| path.display().to_string())),
         ("strip-name", if arguments.pass_credentials { "" } else { ", enfilade-strip" }.to_owned()),
     ])
+}
+
+/// The text with the values in place of their names.
+fn replaced(text: &str, values: &[(&'static str, String)]) -> String {
+    values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
 }
 
 fn filled(template: &str, arguments: &Integrate, values: &[(&'static str, String)]) -> String {

@@ -14,7 +14,7 @@ use enfilade_admin::keystone::{
 };
 use enfilade_admin::{AssignmentSummary, ChangeContext, Target};
 use enfilade_facts::tables::NamedRole;
-use enfilade_facts::vocabulary::{DatastoreName, Role, RoleId, RolePath};
+use enfilade_facts::vocabulary::{ApplicationName, DatastoreName, Role, RoleId, RolePath};
 use enfilade_facts::{At, Read as _, Source};
 use enfilade_identity::{IdentityMemo, who_would};
 use serde_json::{Value, json};
@@ -36,6 +36,11 @@ pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::
                 && !before_creation
             {
                 require_datastore(home, &name)?;
+            }
+            if let Some(name) = assignment.on.path.as_ref().and_then(RolePath::application)
+                && !before_creation
+            {
+                require_application(home, &name)?;
             }
             keeping_administrators(home, force, |ctx| assign(home, ctx, &assignment, !no_propagate, json))?;
         }
@@ -266,6 +271,18 @@ fn require_datastore(home: &Home, name: &DatastoreName) -> anyhow::Result<()> {
     let similar = similar(datastores.iter().map(|row| row.name.as_str()), name.as_str());
     bail!(
         "there is no datastore `{name}`{similar}; see `enfilade datastore list`; to assign roles before it is created, add --before-creation"
+    )
+}
+
+/// Refuses an application that does not exist, because a role on a mistyped name would grant nothing, and a later application of the name would have it.
+fn require_application(home: &Home, name: &ApplicationName) -> anyhow::Result<()> {
+    let applications = enfilade_admin::list_applications(home.source())?;
+    if applications.iter().any(|(known, _)| known == name) {
+        return Ok(());
+    }
+    let similar = similar(applications.iter().map(|(known, _)| known.as_str()), name.as_str());
+    bail!(
+        "there is no application `{name}`{similar}; see `enfilade application list`; to assign roles before it is created, add --before-creation"
     )
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
         .chain(unread_roots(config))
         .chain(unread_challenges(config))
         .chain(sockets_without_place(config))
+        .chain(unknown_users(config))
         .chain(bound_twice(config))
         .collect()
 }
@@ -128,6 +129,11 @@ fn sockets_without_place(config: &Config) -> Vec<String> {
     let decisions = config.decisions.listen.iter().flat_map(|listen| listen.sockets());
     let decisions = decisions.map(|socket| ("decisions.listen", socket));
     plain.chain(decisions).filter(without).map(says).collect()
+}
+
+/// A warning if this machine does not have a user that may ask for decisions. The server does not start.
+fn unknown_users(config: &Config) -> Option<String> {
+    config.decisions.uids().err().map(|why| format!("{why}; until then the server does not start"))
 }
 
 /// A warning if the CA certificates that verify the ACME authority cannot be read. The server starts, but obtains no certificate.

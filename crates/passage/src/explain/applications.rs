@@ -22,10 +22,8 @@ impl Explaining<'_> {
     /// The walk of a request to an application: doors 2 and 4.
     fn walk_to_application(&mut self, authid: &Authid, ask: &ApplicationAsk) -> Result<(), ()> {
         let who = self.identity(authid, None)?;
-        let kinds = match authid.token {
-            Some(_) => [CredentialKind::Token, CredentialKind::Session],
-            None => [CredentialKind::Password, CredentialKind::Session],
-        };
+        // As in every explanation, the user logs in with the password, or with the secret of the token.
+        let kinds = [authid.token.as_ref().map_or(CredentialKind::Password, |_| CredentialKind::Token)];
         let (now, memo) = (self.house.now(), &self.house.parts.access_memo);
         let judged = self.house.parts.source.read(|view| would_use(view, now, (&who, &kinds), ask, memo));
         match judged.map_err(Refusal::from).and_then(|judged| judged.map_err(Refusal::from)) {

@@ -7,6 +7,7 @@ use crate::home::Home;
 use crate::output::{self, word};
 use crate::reference::action_of;
 use enfilade_admin::Names;
+use enfilade_faces::RequestError;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Read as _, Refuse as _};
 use enfilade_passage::{Refusal, Remedy};
@@ -19,7 +20,11 @@ pub(super) fn run(
     request: &RequestLine,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut explanation = home.house_to_ask()?.explain_use(authid, &request.ask);
+    let ask = match &request.ask {
+        Ok(ask) => ask,
+        Err(error) => return Ok(refused_at_once(authid, request, *error, json)),
+    };
+    let mut explanation = home.house_to_ask()?.explain_use(authid, ask);
     let names = home.source().read(Names::read)??;
     explanation.doors.iter_mut().for_each(|door| door.says = names.naming(&door.says));
     let verdict = if explanation.permits() { "permit" } else { "refuse" };
@@ -58,4 +63,20 @@ pub(super) fn run(
         output::line(&format!("{verdict}: {authid}, {}", request.text));
     }
     Ok(if explanation.permits() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// A request that is refused before any door is asked, because of its path or its method.
+fn refused_at_once(authid: &Authid, request: &RequestLine, error: RequestError, json: bool) -> ExitCode {
+    let (code, next) = (error.code(), action_of(error.code()).unwrap_or_default().replace('`', ""));
+    if json {
+        output::json_line(&json!({
+            "authid": authid.to_string(), "request": request.text, "verdict": "refuse",
+            "doors": [{ "door": "face", "verdict": "refuse", "code": code, "says": error.to_string(), "next": next }],
+        }));
+    } else {
+        output::line(&format!("{:<10} refuses {code}: {error}", "face"));
+        output::line(&format!("           next: {next}"));
+        output::line(&format!("refuse: {authid}, {}", request.text));
+    }
+    ExitCode::from(REFUSED)
 }
