@@ -312,8 +312,8 @@ fn only_processes_of_the_named_users_may_ask() {
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     assert_eq!(answer, "");
-    let log = world.server.log();
-    assert!(log.contains("to the socket for decisions was closed"), "{log}");
+    let is_told = || world.server.log().contains("to the socket for decisions was closed");
+    until("the closed connection is logged", &world.server, is_told);
     let mut command = crate::server::serving(
         &world.server.data(),
         &[

@@ -164,11 +164,11 @@ fn subrequests(report: &mut Report, side: &Side, tokens: u64, small: bool) -> Re
     let each = if small { 500 } else { EACH };
     let credential = |n: u64| (format!("user{n}@local!t0"), stores::secret_of(n * TOKENS_EACH));
     let open: Vec<Vec<u8>> = (0..CONNECTIONS)
-        .map(|n| credential(n))
+        .map(&credential)
         .map(|(tokenid, secret)| request_as("/.well-known/enfilade", &tokenid, &secret))
         .collect();
     let asks: Vec<Vec<u8>> = (0..CONNECTIONS)
-        .map(|n| credential(n))
+        .map(credential)
         .map(|(tokenid, secret)| {
             let described = "X-Forwarded-Method: GET\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: wiki.example.com\r\n\
                 X-Forwarded-Uri: /page\r\nX-Forwarded-For: 192.0.2.7";
@@ -210,7 +210,8 @@ fn subrequests(report: &mut Report, side: &Side, tokens: u64, small: bool) -> Re
         })?;
         Ok((side.server.cpu_nanos()? - before) / (each as u64 * CONNECTIONS) as f64 / 1e3)
     };
-    (turn(true)?, turn(false)?);
+    turn(true)?;
+    turn(false)?;
     let (mut without, mut with) = (Samples::default(), Samples::default());
     for pair in 0..PAIRS {
         let (open, asked) = match pair % 2 {

@@ -258,7 +258,7 @@ fn framed(response: &CheckResponse) -> Answer {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     let bytes = [&[0], length.to_be_bytes().as_slice(), &message].concat();
     let trailers = HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static("0"))]);
-    let mut answer = Response::new(Body::WithTrailers(Some(bytes.into()), Some(trailers)));
+    let mut answer = Response::new(Body::WithTrailers(Some(bytes.into()), Some(Box::new(trailers))));
     *answer.status_mut() = StatusCode::OK;
     answer.headers_mut().insert(CONTENT_TYPE, GRPC);
     answer

@@ -38,7 +38,7 @@ pub enum Body {
     /// The whole body, in memory.
     Whole(Option<Bytes>),
     /// The whole body in memory, and the fields after it (RFC 9110 §6.5).
-    WithTrailers(Option<Bytes>, Option<HeaderMap>),
+    WithTrailers(Option<Bytes>, Option<Box<HeaderMap>>),
     /// Pieces that are still being made.
     Stream(Pieces),
 }
@@ -94,7 +94,7 @@ impl hyper::body::Body for Body {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Body::WithTrailers(bytes, trailers) => Poll::Ready(match bytes.take() {
                 Some(bytes) => Some(Ok(Frame::data(bytes))),
-                None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
+                None => trailers.take().map(|trailers| Ok(Frame::trailers(*trailers))),
             }),
             Body::Stream(pieces) => {
                 let piece = ready!(pieces.coming.poll_recv(cx));
