@@ -139,7 +139,7 @@ const CASES: &[(&str, &str, &[&str], &str)] = &[
         "3.4 incomplete",
         "evaluations",
         &[ALICE, r#""evaluations":[{"resource":{"type":"record","id":"record-1"}}]"#],
-        "400",
+        r#"{"evaluations":[{"decision":false}]}"#,
     ),
     (
         "4.2.1",

@@ -337,6 +337,7 @@ fn a_subrequest_that_says_too_little_is_refused() {
         "X-Forwarded-Host: wiki.example.com",
         "X-Forwarded-Uri: /static/a",
         "X-Forwarded-For: 192.0.2.7",
+        "X-Enfilade-Application: wiki",
     ];
     for (at, line) in whole.iter().enumerate() {
         let name = line.split_once(':').unwrap().0.to_ascii_lowercase();
@@ -358,6 +359,11 @@ fn a_subrequest_that_says_too_little_is_refused() {
     let told = asker.send("GET /decide/nginx", &whole, "");
     let identity = ["remote-user", "remote-groups", "remote-roles"].map(|name| told.headers[name].as_str());
     assert_eq!((told.status, identity, told.headers["cache-control"].as_str()), (200, [""; 3], "no-store"));
+    // nginx passes only 401 and 403 on, also if the head itself is refused.
+    for more in ["Content-Type: a\r\nContent-Type: b", "Range: a\r\nRange: b"] {
+        let lines: Vec<&str> = whole.iter().copied().chain([more]).collect();
+        assert_eq!(asker.send("GET /decide/nginx", &lines, "").status, 403, "{more}");
+    }
     // Envoy sends the method and the path of the visitor to the listener itself.
     assert_eq!(asker.send("DELETE /decide/envoy/static/a", &whole, "").status, 200);
     assert_eq!(asker.send("DELETE /dav/main/a", &whole, "").status, 404);

@@ -51,9 +51,10 @@ impl Asker {
             format!("X-Forwarded-Host: {host}"),
             format!("X-Forwarded-Uri: {target}"),
             "X-Forwarded-For: 192.0.2.7".to_owned(),
+            "X-Enfilade-Application: wiki".to_owned(),
             format!("Authorization: PBSAPIToken={login}"),
         ];
-        let count = if login.is_empty() { 5 } else { 6 };
+        let count = if login.is_empty() { 6 } else { 7 };
         let lines: Vec<&str> = lines.iter().take(count).map(String::as_str).collect();
         self.send("GET /decide/caddy", &lines, "")
     }

@@ -5,12 +5,13 @@ use crate::terms::Authority;
 use std::process::Command;
 
 /// The headers of a subrequest about a public path.
-const SUBREQUEST: [&str; 5] = [
+const SUBREQUEST: [&str; 6] = [
     "X-Forwarded-Method: GET",
     "X-Forwarded-Proto: https",
     "X-Forwarded-Host: wiki.example.com",
     "X-Forwarded-Uri: /static/a",
     "X-Forwarded-For: 192.0.2.7",
+    "X-Enfilade-Application: wiki",
 ];
 
 #[test]

@@ -119,6 +119,7 @@ impl World {
             "--pass-preflight",
             "yes",
         ]);
+        server.cli(&["application", "create", "blog", "--host", "blog.example.com", "--public", "/"]);
         let mut logins = BTreeMap::new();
         server.cli(&["group", "add", "staff"]);
         for (user, role) in [
@@ -169,7 +170,7 @@ impl World {
         let certificate = if kind == "haproxy" { &certificate[..2] } else { &certificate };
         let mut arguments = vec!["integrate"];
         arguments.extend(kind.split(' '));
-        arguments.extend(["--upstream", &self.application.address]);
+        arguments.extend(["--application", "wiki", "--upstream", &self.application.address]);
         arguments.extend(["--listen", &address, "--directory", at]);
         match with_tls {
             true => arguments.extend(certificate),
@@ -248,8 +249,12 @@ enum Expected {
     Refused(u16),
     /// The application does not get the request. The proxies differ in the status.
     RefusedSomehow,
+    /// The application does not get the request, or gets it without a change of the protocol: Envoy drops the header.
+    NoTunnel,
+    /// The application does not get the request. Caddy answers with an empty 200, because no site has the host.
+    NotPassed,
 }
-use Expected::{Passes, Refused, RefusedSomehow};
+use Expected::{NoTunnel, NotPassed, Passes, Refused, RefusedSomehow};
 
 const fn case<'c>(who: &'c str, method: &'c str, target: &'c str, expected: Expected) -> Case<'c> {
     Case { who, method, target, headers: &[], is_http2: false, expected }
@@ -354,9 +359,33 @@ const CASES: &[Case<'_>] = &[
             "Connection: Upgrade",
             "Upgrade: websocket",
             "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Key: dGVzdA==",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         ],
     ),
+    with(case("writer", "GET", "/page", NoTunnel), &["Connection: Upgrade", "Upgrade: h2c"]),
+    with(case("", "GET", "/static/x", NoTunnel), &["Connection: Upgrade", "Upgrade: h2c"]),
+    with(case("", "POST", "/hooks/x", NoTunnel), &["Connection: Upgrade", "Upgrade: h2c, websocket"]),
+    with(
+        case("writer", "GET", "/socket", WRITER),
+        &[
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        ],
+    ),
+    // The host of another application, which is public, does not open this one.
+    with(case("", "GET", "/admin/secret", NotPassed), &["Host: blog.example.com"]),
+    with(case("writer", "GET", "/admin/secret", NotPassed), &["Host: blog.example.com:PORT"]),
+    // Two destinations, and trees with parts that the user may not change.
+    with(case("writer", "MOVE", "/x", RefusedSomehow), &["Destination: /admin", "Destination: /b"]),
+    with(case("writer", "MOVE", "/x", RefusedSomehow), &["Destination: /b", "Destination: /admin"]),
+    case("writer", "DELETE", "/", Refused(403)),
+    with(case("writer", "COPY", "/", Refused(403)), &["Destination: /mine"]),
+    with(case("writer", "PROPFIND", "/", Refused(403)), &["Depth: infinity"]),
+    with(case("writer", "PROPFIND", "/", WRITER), &["Depth: 1"]),
+    case("writer", "GET", "/ADMIN", Refused(403)),
+    with(case("reader", "GET", "/page", RefusedSomehow), &["X-Forwarded-Prefix: /admin"]),
     // Unknown methods.
     case("admin", "BREW", "/page", RefusedSomehow),
     Case { is_http2: true, ..case("writer", "GET", "/page", WRITER) },
@@ -371,6 +400,15 @@ fn every_proxy_gives_the_same_answer_to_every_case() {
         let proxy = world.proxy(kind);
         for case in CASES {
             check(&world, kind, &proxy, case);
+        }
+        // As many headers as the proxy accepts. A test of HAProxy, whose client fails if it sends too many.
+        for count in [60, 95, 97, 100] {
+            let many: Vec<String> = (0..count).map(|nth| format!("a{nth}: 1")).collect();
+            let many: Vec<&str> = many.iter().map(String::as_str).collect();
+            let (status, got) =
+                world.ask(&proxy, &with(case("nobody", "GET", "/page", RefusedSomehow), &many));
+            assert!(status >= 400 && got.is_empty(), "{kind}: {status}");
+            check(&world, kind, &proxy, &case("reader", "GET", "/page", READER));
         }
         // A header of 10 kB, which is longer than the limit of this server: the request is refused, or it is judged.
         let long = format!("X-Long: {}", "a".repeat(10_000));
@@ -446,6 +484,8 @@ fn check(world: &World, kind: &str, proxy: &Proxy, case: &Case<'_>) {
         Refused(expected) => {
             assert_eq!((status, got.len()), (*expected, 0), "{what}\n{}", world.server.log())
         }
+        NoTunnel => assert!(got.iter().all(|got| got.header("upgrade") == "-"), "{what}"),
+        NotPassed => assert!(got.is_empty(), "{what}\n{}", world.server.log()),
         RefusedSomehow => {
             assert!((400..600).contains(&status) && got.is_empty(), "{what}\n{}", world.server.log());
         }

@@ -171,7 +171,7 @@ fn subrequests(report: &mut Report, side: &Side, tokens: u64, small: bool) -> Re
         .map(credential)
         .map(|(tokenid, secret)| {
             let described = "X-Forwarded-Method: GET\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: wiki.example.com\r\n\
-                X-Forwarded-Uri: /page\r\nX-Forwarded-For: 192.0.2.7";
+                X-Forwarded-Uri: /page\r\nX-Forwarded-For: 192.0.2.7\r\nX-Enfilade-Application: wiki";
             let line = format!("Authorization: PBSAPIToken={tokenid}:{secret}");
             format!("GET /decide/nginx HTTP/1.1\r\nHost: localhost\r\n{described}\r\n{line}\r\n\r\n").into_bytes()
         })

@@ -19,12 +19,17 @@ use enfilade_identity::{IdentityPermit, Principal};
 pub struct ApplicationAsk {
     /// The application.
     pub site: Site,
+    /// The application for which the proxy asks. The host in a request can be that of another application, which the proxy does not serve. `None` if no
+    /// proxy asks.
+    pub only: Option<ApplicationName>,
     /// The method.
     pub method: Method,
     /// The path of the URL.
     pub path: StorePath,
     /// The path in the header `Destination`. Present exactly if the method uses this header.
     pub destination: Option<StorePath>,
+    /// Whether the request is about everything below its paths, too, as a DELETE or COPY of a collection is.
+    pub recurses: bool,
     /// Whether the connection changes to another protocol, such as WebSocket. What is sent then is not judged, so such a request can change something.
     pub upgrades: bool,
     /// Whether a browser asks in advance if a page of another site may make a request (CORS; Fetch standard, "CORS-preflight request").
@@ -43,7 +48,7 @@ pub fn use_application(
     ask: &ApplicationAsk,
     memo: &AccessMemo,
 ) -> Result<ApplicationPermit, Refusal> {
-    let check = ApplicationCheck::new(view, now, &ask.site, memo)?;
+    let check = ApplicationCheck::new(view, now, ask, memo)?;
     let (application, at) = (check.known.name.clone(), view.at());
     let Some(identity) = visitor else {
         return match check.first_not_public(ask) {
@@ -69,7 +74,7 @@ pub fn would_use(
     ask: &ApplicationAsk,
     memo: &AccessMemo,
 ) -> Result<(ApplicationName, Vec<Role>), Refusal> {
-    let check = ApplicationCheck::new(view, now, &ask.site, memo)?;
+    let check = ApplicationCheck::new(view, now, ask, memo)?;
     let name = check.known.name.clone();
     if check.first_not_public(ask).is_none() {
         return Ok((name, Vec::new()));
@@ -128,7 +133,22 @@ fn permits(role: Role, class: MethodClass) -> bool {
     class <= most
 }
 
+/// The highest class of requests that roles permit.
+fn most(roles: &[Role]) -> Option<MethodClass> {
+    let classes = [MethodClass::Administer, MethodClass::Write, MethodClass::Read];
+    let is_barred = roles.contains(&Role::NoAccess);
+    classes.into_iter().find(|class| !is_barred && roles.iter().any(|role| permits(*role, *class)))
+}
+
 impl Resolved {
+    /// The roles that the application learns. If a token has roles of its own, these are the roles of the token or of its owner, whichever permit less.
+    fn effective(&self) -> Vec<Role> {
+        match self.of_token.as_deref() {
+            Some(token) if most(&token.roles) <= most(&self.roles) => token.roles.clone(),
+            _ => self.roles.clone(),
+        }
+    }
+
     /// Whether the roles permit requests of this class to an application. A token with roles of its own needs a role as well as its owner.
     fn permits(&self, class: MethodClass) -> bool {
         let permits = |resolved: &Resolved| {
@@ -139,13 +159,33 @@ impl Resolved {
     }
 }
 
+/// The most nodes with roles below a path on which a request for everything below the path is judged.
+const NODES_BELOW_MAX: usize = 1_000;
+
+/// Whether a path is this one, or below it.
+fn is_at_or_below(root: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(root);
+    rest.is_some_and(|rest| root.is_empty() || rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Whether a path is one of these paths, or below one of them.
 fn is_in(paths: &[StorePath], path: &StorePath) -> bool {
-    let is_below = |root: &StorePath| {
-        let rest = path.as_str().strip_prefix(root.as_str());
-        rest.is_some_and(|rest| root.is_root() || rest.is_empty() || rest.starts_with('/'))
-    };
-    paths.iter().any(is_below)
+    paths.iter().any(|root| is_at_or_below(root.as_str(), path.as_str()))
+}
+
+/// A path as an application for Windows could read it: without differences of case, and without dots and blanks at the ends of names.
+fn folded(path: &StorePath) -> String {
+    path.names().map(|name| name.trim_end_matches(['.', ' ']).to_lowercase()).collect::<Vec<_>>().join("/")
+}
+
+/// Whether a path is for administrators, or something below it if the request is about that, too. Compared as [`folded`] paths, so that no application
+/// opens such a path by another spelling.
+fn is_for_administrators(paths: &[StorePath], path: &StorePath, recurses: bool) -> bool {
+    let path = folded(path);
+    paths
+        .iter()
+        .map(folded)
+        .any(|root| is_at_or_below(&root, &path) || recurses && is_at_or_below(&path, &root))
 }
 
 /// Checks requests to one application, at one revision and time.
@@ -160,7 +200,7 @@ impl<'c> ApplicationCheck<'c> {
     fn new(
         view: &'c enfilade_facts::View<'c>,
         now: Clocks,
-        site: &Site,
+        ApplicationAsk { site, only, .. }: &ApplicationAsk,
         memo: &'c AccessMemo,
     ) -> Result<Self, Refusal> {
         let view = View(view);
@@ -178,12 +218,16 @@ impl<'c> ApplicationCheck<'c> {
                 memo.applications.put(key, KnownApplication { name, application })
             }
         };
-        Ok(ApplicationCheck { view, now, memo, known })
+        match only {
+            Some(only) if *only != known.name => Err(Refusal::NoApplication(site.to_string())),
+            _ => Ok(ApplicationCheck { view, now, memo, known }),
+        }
     }
 
     /// Every path of a request, with what the request does to it.
     fn parts<'a>(&self, ask: &'a ApplicationAsk) -> impl Iterator<Item = (&'a StorePath, MethodClass)> {
-        let administer = |path: &StorePath| is_in(&self.known.application.administer, path);
+        let administer =
+            |path: &StorePath| is_for_administrators(&self.known.application.administer, path, ask.recurses);
         let class_on = move |path: &'a StorePath, class| match administer(path) {
             true => (path, MethodClass::Administer),
             false => (path, class),
@@ -232,10 +276,44 @@ impl<'c> ApplicationCheck<'c> {
                 let decided_by = roles.given(&check.view, principal).to_string();
                 return Err(Refusal::NotPermitted { class, path, decided_by });
             }
+            if !is_public && ask.recurses {
+                permits_below(&check, &path, class)?;
+            }
             if given.is_empty() {
-                given.clone_from(&roles.roles);
+                given = roles.effective();
             }
         }
         Ok(given)
     }
+}
+
+/// Checks that the principal may make a request of this class on each node with roles below a path.
+fn permits_below(check: &RoleCheck<'_>, path: &RolePath, class: MethodClass) -> Result<(), Refusal> {
+    if !check.effective_node(path).goes_on_below {
+        return Ok(());
+    }
+    let mut below: Vec<RolePath> = Vec::new();
+    check.view.assignments_below(path.as_str(), |key, _| {
+        if below.len() <= NODES_BELOW_MAX && below.last() != Some(&key.path) {
+            below.push(key.path);
+        }
+    })?;
+    let refused = |path: RolePath, decided_by: String| Err(Refusal::NotPermitted { class, path, decided_by });
+    if below.len() > NODES_BELOW_MAX {
+        let why = format!(
+            "the request is about everything below, and more than {NODES_BELOW_MAX} paths there have roles"
+        );
+        return refused(path.clone(), why);
+    }
+    for node in below {
+        let roles = check.roles(&node)?;
+        if !roles.permits(class) {
+            let given = roles.given(&check.view, check.principal);
+            return refused(
+                node,
+                format!("the request is about everything below {path}, and there is {given}"),
+            );
+        }
+    }
+    Ok(())
 }

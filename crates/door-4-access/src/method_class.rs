@@ -76,6 +76,16 @@ impl Method {
         self.class
     }
 
+    /// Whether a request with this method is about everything below its path, too, with this value of the header `Depth` (RFC 4918 §9.1, §9.6.1, §9.8.3,
+    /// §9.9.2, §9.10.3). Without the header, PROPFIND and LOCK are about the whole tree.
+    pub fn recurses(&self, depth: Option<&[u8]>) -> bool {
+        match self.name {
+            "DELETE" | "COPY" | "MOVE" => true,
+            "PROPFIND" | "LOCK" | "REPORT" | "SEARCH" => !matches!(depth, Some(b"0" | b"1")),
+            _ => false,
+        }
+    }
+
     /// What the method does to the path in the header `Destination`; `None` if the method does not use this header.
     pub fn class_of_destination(&self) -> Option<MethodClass> {
         self.destination

@@ -105,11 +105,9 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
         if question.evaluations.len() > EVALUATIONS_MAX {
             return Err(Wrong("expected at most 1,000 evaluations").into());
         }
-        let asked = question
-            .evaluations
-            .iter()
-            .map(|one| read(one, Some(&question)))
-            .collect::<Result<Vec<_>, _>>()?;
+        // An evaluation that cannot be read is denied, and the others are judged.
+        let asked =
+            question.evaluations.iter().map(|one| read(one, Some(&question)).ok().flatten()).collect();
         let mut decisions = judge(context, asked)?;
         let last = match question.options.map(|options| options.evaluations_semantic).unwrap_or_default() {
             Semantic::ExecuteAll => None,
@@ -182,7 +180,10 @@ pub(crate) fn actions(context: RequestContext<'_>) -> Reply<'_> {
 }
 
 pub(crate) fn configuration(context: RequestContext<'_>) -> Reply<'_> {
-    let host = context.request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    let request = &context.request;
+    let in_header = || request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let host = request.uri().authority().map(|authority| authority.as_str()).or_else(in_header);
+    let host = host.unwrap_or("localhost");
     let base = format!("https://{host}");
     let value = json!({
         "policy_decision_point": base,
@@ -375,5 +376,15 @@ fn ask_of(resource: &Entity, action: &str) -> Option<ApplicationAsk> {
         "url" => HostName::and_path_of(id).map(|(host, path)| (Site::Host(host), path)).ok()?,
         name => (Site::Named(name.parse().ok()?), StorePath::from_plain(id).ok()?),
     };
-    Some(ApplicationAsk { site, method, path, destination: None, upgrades: false, is_preflight: false })
+    let recurses = method.recurses(None);
+    Some(ApplicationAsk {
+        site,
+        only: None,
+        method,
+        path,
+        destination: None,
+        recurses,
+        upgrades: false,
+        is_preflight: false,
+    })
 }

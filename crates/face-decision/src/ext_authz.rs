@@ -142,6 +142,10 @@ const OVERWRITE: i32 = 2;
 const OK: i32 = 0;
 const PERMISSION_DENIED: i32 = 7;
 
+/// Headers in place of which Envoy's own fields count.
+const DESCRIBING: [&str; 5] =
+    ["x-forwarded-method", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for"];
+
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
@@ -203,12 +207,13 @@ async fn described(request: Request<Received>, faces: &enfilade_faces::Faces) ->
     let mut headers = HeaderMap::new();
     for Header { key, value, raw_value } in header_map.ok_or(NO_HEADERS)?.headers {
         // The pseudo-headers of HTTP/2 are in fields of their own. What the visitor says about its own request does not count.
-        if key.starts_with(':') || key.starts_with("x-forwarded-") {
+        if key.starts_with(':') || DESCRIBING.contains(&key.as_str()) {
             continue;
         }
         let name = HeaderName::from_bytes(key.as_bytes()).map_err(|_| BAD_HEADER)?;
         let bytes = if raw_value.is_empty() { value.into_bytes() } else { raw_value };
-        headers.append(name, HeaderValue::from_bytes(&bytes).map_err(|_| BAD_HEADER)?);
+        let value = HeaderValue::from_bytes(&bytes).map_err(|_| BAD_HEADER)?;
+        headers.try_append(name, value).map_err(|_| BAD_HEADER)?;
     }
     for (name, value) in [
         ("x-forwarded-method", method),

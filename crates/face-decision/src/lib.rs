@@ -135,7 +135,9 @@ async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), F
     let mut proxy = faces.arc_house().admit(&credential, connection.peer.ip()).await?;
     let Ok(path) = ASKING.parse() else { return Err(NOT_PERMITTED.into()) };
     let ask = AdminAsk { path: &path, needed: Privileges::SYS_AUDIT, lending: Lending::Reads, own: None };
-    proxy.administer(&ask).map(|_| ()).map_err(|_| NOT_PERMITTED.into())
+    proxy.administer(&ask).map_err(|_| NOT_PERMITTED)?;
+    connection.anonymous.release();
+    Ok(())
 }
 
 fn permitted(decision: &Decision) -> Result<Answer, Failure> {

@@ -1,13 +1,14 @@
 //! Reads which request of a visitor a subrequest is about.
 //!
-//! There is one set of headers, which is the same for every proxy: `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`. The proxy must set each
-//! of them exactly once, in place of a header of the visitor. A subrequest that lacks one is refused: nothing is permitted because something is unknown.
+//! There is one set of headers, which is the same for every proxy: `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, and
+//! `X-Enfilade-Application` with the name of the application that the proxy serves. The proxy must set each of them exactly once, in place of a header of
+//! the visitor. A subrequest that lacks one is refused: nothing is permitted because something is unknown.
 
 use enfilade_faces::RequestError;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{HostName, StorePath, excerpt};
 use enfilade_passage::{ApplicationAsk, Event, Method, Site};
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use std::net::{IpAddr, SocketAddr};
 
 /// A header that describes the request of the visitor, and the refusals about it.
@@ -41,22 +42,31 @@ fields! {
     HOST: "x-forwarded-host",
     URI: "x-forwarded-uri",
     FOR: "x-forwarded-for",
+    APPLICATION: "x-enfilade-application",
 }
 
 const BAD_PROTO: RequestError = RequestError::Subrequest("expected `http` or `https` in `x-forwarded-proto`");
 const BAD_HOST: RequestError = RequestError::Subrequest(
     "expected a host name or an IP address, with an optional port, in `x-forwarded-host`",
 );
+const BAD_APPLICATION: RequestError =
+    RequestError::Subrequest("expected the name of an application in `x-enfilade-application`");
 const BAD_FOR: RequestError = RequestError::Subrequest(
     "expected one IP address in `x-forwarded-for`; the proxy must replace the header of the visitor, and not append to it",
 );
 /// Headers from which some applications take another path or method than those of the request.
-const MISLEADING: [&str; 5] =
-    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
+const MISLEADING: [&str; 6] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-forwarded-prefix",
+];
 
 /// Beginnings of headers that the proxy or this server sets, or that contain a credential, and what is said of a header that has `_` in place of `-`.
 /// Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set the header in spite of the proxy.
-const WITHOUT_ALIAS: [(&str, &str); 9] = [
+const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
     ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
     ("x-enfilade-", "that begins with `x-enfilade-`, with `_` in place of `-`,"),
@@ -66,6 +76,9 @@ const WITHOUT_ALIAS: [(&str, &str); 9] = [
     ("x-method-override", "`x-method-override`, with `_` in place of `-`,"),
     ("x-original-url", "`x-original-url`, with `_` in place of `-`,"),
     ("x-rewrite-url", "`x-rewrite-url`, with `_` in place of `-`,"),
+    ("x-real-ip", "`x-real-ip`, with `_` in place of `-`,"),
+    ("forwarded", "that begins with `forwarded`, with `_`,"),
+    ("cookie", "that begins with `cookie`, with `_`,"),
 ];
 
 /// The request of a visitor.
@@ -98,13 +111,36 @@ impl Subrequest {
             None => None,
         };
         let has = |name: &str| headers.contains_key(name);
+        let only = one(headers, &APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
+        only_websocket(headers)?;
         // A client cannot open a WebSocket without the last two headers. Some proxies drop `Upgrade` from subrequests.
         let upgrades = has("upgrade") || has("sec-websocket-key") || has("sec-websocket-version");
         let is_preflight =
             method.name() == "OPTIONS" && has("origin") && has("access-control-request-method") && !upgrades;
         let site = Site::Host(host);
-        let ask = ApplicationAsk { site, method, path, destination, upgrades, is_preflight };
+        let recurses = method.recurses(headers.get("depth").map(HeaderValue::as_bytes));
+        let ask = ApplicationAsk {
+            site,
+            only: Some(only),
+            recurses,
+            method,
+            path,
+            destination,
+            upgrades,
+            is_preflight,
+        };
         Ok(Subrequest { visitor, ask })
+    }
+}
+
+/// Refuses a change to another protocol than WebSocket. With `h2c` a visitor could send further requests over the same connection, which no proxy asks
+/// about.
+fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
+    let mut values = headers.get_all("upgrade").iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(()),
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"websocket") => Ok(()),
+        _ => Err(RequestError::Misleading("`upgrade` with another value than `websocket`")),
     }
 }
 
@@ -117,7 +153,9 @@ pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
     };
     event.peer = said(&FOR.name);
     event.verb = said(&METHOD.name).into();
-    event.path = format!("{}{}", said(&HOST.name), said(&URI.name));
+    // The query can contain secrets.
+    let uri = said(&URI.name);
+    event.path = format!("{}{}", said(&HOST.name), uri.split('?').next().unwrap_or_default());
 }
 
 /// The only value of a header.
@@ -147,6 +185,10 @@ fn destination(
         return Err(RequestError::Header("Destination"));
     };
     let text = value.to_str().map_err(|_| RequestError::Header("Destination"))?;
+    // Some proxies join two headers of one name with a comma in the subrequest, and pass both on.
+    if text.contains(',') {
+        return Err(RequestError::Header("Destination"));
+    }
     if text.starts_with('/') {
         return path_of(text, limits);
     }
@@ -188,14 +230,14 @@ fn address(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::HeaderValue;
 
-    const GOOD: [(&str, &str); 5] = [
+    const GOOD: [(&str, &str); 6] = [
         ("x-forwarded-method", "GET"),
         ("x-forwarded-proto", "https"),
         ("x-forwarded-host", "wiki.example.com:8443"),
         ("x-forwarded-uri", "/a%20b/c?x=;"),
         ("x-forwarded-for", "192.0.2.7"),
+        ("x-enfilade-application", "wiki"),
     ];
 
     fn read(lines: &[(&str, &str)]) -> Result<Subrequest, RequestError> {
@@ -351,6 +393,7 @@ mod tests {
             &[("destination", "https://wiki.example.com/a/../b")],
             &[("destination", "//wiki.example.com/b")],
             &[("destination", "b")],
+            &[("destination", "/b,/c")],
         ] {
             assert!(to("MOVE", wrong).is_err(), "{wrong:?}");
         }
@@ -358,7 +401,14 @@ mod tests {
 
     #[test]
     fn an_upgrade_is_no_plain_read() {
-        assert!(and(&[("upgrade", "websocket")]).unwrap().ask.upgrades);
+        assert!(and(&[("upgrade", "WebSocket")]).unwrap().ask.upgrades);
+        for other in [
+            &[("upgrade", "h2c")][..],
+            &[("upgrade", "websocket"), ("upgrade", "websocket")],
+            &[("upgrade", "h2c, websocket")],
+        ] {
+            assert!(matches!(and(other), Err(RequestError::Misleading(_))), "{other:?}");
+        }
         assert!(and(&[("sec-websocket-key", "x")]).unwrap().ask.upgrades);
         let asked = [
             ("x-forwarded-method", "OPTIONS"),

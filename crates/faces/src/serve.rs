@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::Word;
 use enfilade_passage::{Credential, Refusal, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
-use hyper::{HeaderMap, Method, Request};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use std::sync::Arc;
 
 /// The header with the id of the request; the log has the same id.
@@ -86,6 +86,7 @@ impl Router {
         }
         let proxy_id = Some(trace.event.proxy_id.clone()).filter(|id| !id.is_empty());
         let (is_head, is_https) = (request.method() == Method::HEAD, connection.is_https);
+        let is_of_nginx = self.clients == Clients::Proxies && request.uri().path() == "/decide/nginx";
         let (request, closing) = watch(request);
         let mut answer = self.walk(connection, request, host, trace).await;
         closing.tell(&mut answer);
@@ -96,6 +97,10 @@ impl Router {
         let own = proxy_id.filter(|_| self.clients == Clients::Proxies).map(|id| id.to_string());
         if let Ok(id) = HeaderValue::from_str(&own.unwrap_or_else(|| id.to_string())) {
             answer.headers_mut().insert(REQUEST_ID, id);
+        }
+        // A refused head never reaches the route. nginx passes only two statuses on.
+        if is_of_nginx && !matches!(answer.status().as_u16(), 200 | 401) {
+            *answer.status_mut() = StatusCode::FORBIDDEN;
         }
         if let Some(policy) = self.faces.transport_security.as_ref().filter(|_| is_https) {
             answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, policy.clone());

@@ -95,6 +95,10 @@ impl std::fmt::Debug for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
+        // Nothing was answered: the client closed the connection before.
+        if self.event.status == 0 && self.event.code.is_empty() {
+            self.event.verdict = "aborted";
+        }
         // Only existing datastores get their own series in the metrics. Otherwise clients could create any number of series.
         let is_of_store = !self.event.code.is_empty()
             && self.event.datastore.parse().is_ok_and(|name| self.house.has_datastore(&name));

@@ -46,8 +46,11 @@ fn ask(text: &str) -> ApplicationAsk {
         other => other,
     };
     let (method, destination) = (Method::named(method).unwrap(), words.next().map(path));
+    let recurses = ["DELETE", "COPY", "MOVE"].contains(&word);
     ApplicationAsk {
         site: Site::Host(host()),
+        only: None,
+        recurses,
         method,
         path: path(target),
         destination,
@@ -93,6 +96,70 @@ fn roles_permit_classes_of_methods() {
             let expected = if permitted.contains(class) { "" } else { "AC12" };
             assert_eq!(code(&facts, &alice(), &ask(request)), expected, "{role} {request}");
         }
+    }
+}
+
+#[test]
+fn a_request_about_a_tree_needs_the_right_in_the_whole_tree() {
+    let lines = "/application/wiki alice ApplicationUser
+        /application/wiki/docs/secret alice NoAccess
+        /application/wiki/notes/x alice ApplicationReader
+        /application/wiki/free/x alice ApplicationUser";
+    let facts = facts(lines, &wiki());
+    for (request, expected) in [
+        ("DELETE /docs", "AC12"),
+        ("DELETE /docs/a", ""),
+        ("COPY /docs /mine", "AC12"),
+        ("COPY /mine /docs", "AC12"),
+        ("COPY /notes /mine", ""),
+        ("MOVE /notes /mine", "AC12"),
+        ("DELETE /free", ""),
+        ("DELETE /", "AC12"),
+        ("COPY /hooks /mine", ""),
+        ("GET /docs", ""),
+    ] {
+        assert_eq!(code(&facts, &alice(), &ask(request)), expected, "{request}");
+    }
+    let open = Application { open: vec![StorePath::root()], ..wiki() };
+    let facts = self::facts("", &open);
+    assert_eq!(code(&facts, &alice(), &ask("POST /")), "");
+    assert_eq!(code(&facts, &alice(), &ask("DELETE /")), "AC12", "the tree has paths for administrators");
+}
+
+#[test]
+fn paths_for_administrators_have_no_second_spelling() {
+    let facts = facts("/application/wiki alice ApplicationUser", &wiki());
+    for path in ["/admin", "/ADMIN", "/Admin/x", "/admin.", "/admin /x", "/static/Admin. "] {
+        assert_eq!(
+            code(&facts, &alice(), &ApplicationAsk { path: super::path(path), ..ask("GET /a") }),
+            "AC12",
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn a_proxy_asks_for_its_own_application_only() {
+    let facts = facts("/application/wiki alice ApplicationUser", &wiki());
+    for (only, expected) in [(None, ""), (Some("wiki"), ""), (Some("blog"), "AC10")] {
+        let only = only.map(|name: &str| name.parse().unwrap());
+        assert_eq!(code(&facts, &alice(), &ApplicationAsk { only, ..ask("GET /static") }), expected);
+    }
+}
+
+#[test]
+fn a_limited_token_does_not_show_the_roles_of_its_owner() {
+    for (owner, token, shown) in [
+        ("ApplicationAdmin", "ApplicationReader", Role::ApplicationReader),
+        ("ApplicationReader", "ApplicationAdmin", Role::ApplicationReader),
+        ("Admin", "ApplicationUser", Role::ApplicationUser),
+    ] {
+        let lines = format!("/application/wiki alice {owner}\n/application/wiki test {token}");
+        let facts = facts(&lines, &wiki());
+        let view = View::new(&facts);
+        let kinds = [CredentialKind::Token];
+        let judged = would_use(&view, NOW, (&token_of_alice(), &kinds), &ask("GET /a"), &memo());
+        assert_eq!(judged.unwrap().1, [shown], "{owner} {token}");
     }
 }
 

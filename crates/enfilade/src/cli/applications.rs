@@ -143,6 +143,8 @@ impl FromStr for RequestLine {
             (None, Ok(_)) => Err(RequestError::UnknownMethod),
             (Some(method), Ok((host, path))) => Ok(ApplicationAsk {
                 site: Site::Host(host),
+                only: None,
+                recurses: method.recurses(None),
                 method,
                 path,
                 destination: None,
