@@ -56,7 +56,7 @@ fn a_command_that_changes_a_record_needs_an_option() {
     let names = COMMANDS.iter().filter(|(name, ..)| name.ends_with(" set") && *name != "acl set");
     let names: Vec<_> =
         names.map(|(name, _, arguments)| (name, arguments.split(' ').next().unwrap())).collect();
-    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names.len(), 5, "{names:?}");
     for (name, subject) in names {
         let output = without_json(&data, &format!("{name} {subject}"));
         assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");

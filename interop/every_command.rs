@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 91] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 96] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("bootstrap", Creates, "--password-stdin"),
@@ -119,12 +119,17 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 91] = [
     ("facts log", Reads, ""),
     ("facts backup", Reads, "{D}/backup"),
     ("backup", Reads, "{D}/house"),
+    ("application create", Changes, "new --host new.example.com"),
+    ("application list", Reads, ""),
+    ("application show", Reads, "wiki"),
+    ("application set", Changes, "wiki --public /static"),
+    ("application remove", Changes, "wiki"),
     ("explain", Reads, "admin@local main /"),
     ("doctor", Reads, ""),
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-const ELSEWHERE: [(&str, &str); 17] = [
+const ELSEWHERE: [(&str, &str); 19] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -140,6 +145,8 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("revoke ec2-key", "only the API makes EC2 keys: interop `revoke`"),
     ("revoke trust", "only the API makes trusts: interop `revoke`"),
     ("revoke access-token", "only the API makes access tokens: interop `revoke`"),
+    ("integrate", "needs a decision listener: interop `decisions`"),
+    ("decide", "reads questions: interop `decision_campaigns`"),
     ("reference", "interop `reference`"),
     ("completions", "prints a text"),
 ];
@@ -173,6 +180,7 @@ impl House {
             "token create ann@local!one",
             "acl map S-1-5-21-1-2-3-1111 ann@local",
             "user add ben@local",
+            "application create wiki --host wiki.example.com",
         ] {
             house.must(line);
         }
