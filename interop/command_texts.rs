@@ -1,7 +1,8 @@
 //! What commands say: what they changed, and what a mistyped name probably means.
 
 use crate::command::why;
-use crate::every_command::{COMMANDS, House, without_json};
+use crate::command_table::COMMANDS;
+use crate::every_command::{House, without_json};
 
 /// The error of a command with a mistyped name contains what is probably meant.
 #[test]

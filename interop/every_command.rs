@@ -3,6 +3,7 @@
 //! these situations does a command end by a signal, report success although it did nothing, or fail without giving the reason.
 
 use crate::command::{preload, why};
+use crate::command_table::{COMMANDS, ELSEWHERE, Kind};
 use crate::curl;
 use crate::server::{BINARY, Scratch, Server, short_passwords};
 use serde_json::Value;
@@ -13,143 +14,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A kind of command, by its needs and effects.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The command needs no data directory.
-    Free,
-    /// The command creates a data directory, or a store in it.
-    Creates,
-    /// The command needs a data directory and changes no facts.
-    Reads,
-    /// The command changes facts.
-    Changes,
-}
-
 use Kind::{Changes, Creates, Free, Reads};
-
-/// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 96] = [
-    ("serve", Creates, ""),
-    ("init", Creates, ""),
-    ("bootstrap", Creates, "--password-stdin"),
-    ("user add", Changes, "new@local"),
-    ("user list", Reads, ""),
-    ("user access", Reads, "ann@local"),
-    ("user passwd", Changes, "ann@local --password-stdin"),
-    ("user set", Changes, "ann@local --comment x"),
-    ("user remove", Changes, "ann@local"),
-    ("user disable", Changes, "ann@local"),
-    ("user enable", Changes, "gone@local"),
-    ("group add", Changes, "new"),
-    ("group list", Reads, ""),
-    ("group remove", Changes, "staff"),
-    ("group member add", Changes, "staff gone@local"),
-    ("group member remove", Changes, "staff ann@local"),
-    ("domain add", Changes, "new"),
-    ("domain list", Reads, ""),
-    ("domain enable", Changes, "shut"),
-    ("domain disable", Changes, "corp"),
-    ("domain remove", Changes, "shut"),
-    ("project add", Changes, "new --domain corp"),
-    ("project list", Reads, ""),
-    ("project set", Changes, "demo@corp --description x"),
-    ("project remove", Changes, "demo@corp"),
-    ("role assign", Changes, "--path /datastore/main --auth-id ann@local DatastoreReader"),
-    ("role remove", Changes, "--path / --auth-id @staff DatastoreAudit"),
-    ("role list", Reads, ""),
-    ("role define", Changes, "new"),
-    ("role undefine", Changes, "reviewer"),
-    ("catalog list", Reads, ""),
-    ("catalog service", Changes, "volume cinder"),
-    ("catalog endpoint", Changes, "{S} public https://127.0.0.1/"),
-    ("catalog remove-service", Changes, "{S}"),
-    ("catalog remove-endpoint", Changes, "{E}"),
-    ("token create", Changes, "ann@local!new"),
-    ("token list", Reads, ""),
-    ("token show", Reads, "ann@local!one"),
-    ("token set", Changes, "ann@local!one --comment x"),
-    ("token regenerate", Changes, "ann@local!one"),
-    ("token upgrade", Reads, "ann@local!one"),
-    ("token delete", Changes, "ann@local!one"),
-    ("keys list", Reads, ""),
-    ("keys init", Reads, ""),
-    ("keys rotate", Reads, "--force"),
-    ("keys prune", Reads, ""),
-    ("keys check", Reads, ""),
-    ("revoke token", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
-    ("revoke chain", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
-    ("revoke user", Changes, "ann@local"),
-    ("revoke project", Changes, "demo@corp"),
-    ("revoke domain", Changes, "corp"),
-    ("revoke group", Changes, "staff"),
-    ("revoke session", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
-    ("revoke list", Reads, ""),
-    ("session list", Reads, ""),
-    ("session end", Changes, "ann@local"),
-    ("datastore create", Changes, "new --path {D}/new"),
-    ("datastore list", Reads, ""),
-    ("datastore show", Reads, "main"),
-    ("datastore set", Changes, "main --comment x"),
-    ("datastore maintenance", Changes, "main read-only"),
-    ("datastore operations", Reads, ""),
-    ("datastore unlock", Reads, "main /"),
-    ("datastore remove", Changes, "main"),
-    ("acl get", Reads, "main /"),
-    ("acl set", Reads, "main / --dry-run --recursive protected"),
-    ("acl save", Reads, "main"),
-    ("acl review", Reads, "main"),
-    ("acl map", Changes, "S-1-5-21-1-2-3-9999 ann@local"),
-    ("acl unmap", Changes, "S-1-5-21-1-2-3-1111"),
-    ("acl mapped", Reads, ""),
-    ("acl changes", Free, "{D}/acls {D}/acls"),
-    ("certs list", Reads, ""),
-    ("certs show", Reads, "localhost"),
-    ("certs add", Reads, "{D}/data/tls/localhost.pem --name other.pem"),
-    ("certs remove", Reads, "localhost.pem"),
-    ("certs check", Reads, ""),
-    ("certs ca", Reads, ""),
-    ("certs self-signed", Reads, "nas.lan"),
-    ("config check", Free, ""),
-    ("config show", Free, ""),
-    ("config reference", Free, ""),
-    ("config example", Free, ""),
-    ("facts status", Reads, ""),
-    ("facts check", Reads, ""),
-    ("facts log", Reads, ""),
-    ("facts backup", Reads, "{D}/backup"),
-    ("backup", Reads, "{D}/house"),
-    ("application create", Changes, "new --host new.example.com"),
-    ("application list", Reads, ""),
-    ("application show", Reads, "wiki"),
-    ("application set", Changes, "wiki --public /static"),
-    ("application remove", Changes, "wiki"),
-    ("explain", Reads, "admin@local main /"),
-    ("doctor", Reads, ""),
-];
-
-/// Commands that have tests of their own for these situations, with the reason.
-const ELSEWHERE: [(&str, &str); 19] = [
-    ("acl restore", "reads lines of `acl save`: interop `samba`"),
-    ("restore", "makes the data directory itself: interop `backup`"),
-    ("certs watch", "runs until it is ended"),
-    ("facts restore", "interop `facts`, `without_exchange` and `every_io`"),
-    ("facts upgrade", "interop `upgrade`"),
-    ("facts compact", "interop `compact`"),
-    ("facts dump", "interop `facts`"),
-    ("facts load", "interop `facts`"),
-    ("import proxmox", "interop `import`"),
-    ("import keystone", "interop `import_cloud`"),
-    ("penalties list", "needs a running server: interop `penalties`"),
-    ("penalties clear", "needs a running server: interop `penalties`"),
-    ("revoke ec2-key", "only the API makes EC2 keys: interop `revoke`"),
-    ("revoke trust", "only the API makes trusts: interop `revoke`"),
-    ("revoke access-token", "only the API makes access tokens: interop `revoke`"),
-    ("integrate", "needs a decision listener: interop `decisions`"),
-    ("decide", "reads questions: interop `decision_campaigns`"),
-    ("reference", "interop `reference`"),
-    ("completions", "prints a text"),
-];
 
 pub(crate) struct House {
     pub(crate) scratch: Scratch,

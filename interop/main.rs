@@ -21,6 +21,7 @@ mod certificate_tokens;
 mod clocks;
 mod cloud_commands;
 mod command;
+mod command_table;
 mod command_texts;
 mod curl;
 mod datastores;
