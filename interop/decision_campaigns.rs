@@ -1,6 +1,6 @@
 //! Random questions to the decision listener. The tests are short; `cargo xtask` runs them as campaigns with a larger number.
 
-use crate::decision_listener::Asker;
+use crate::decision_listener::{Asker, SUBREQUEST};
 use crate::decisions::{HOST, PROXIES, World};
 use crate::kill_loop::Random;
 use crate::server::{WITHOUT_PENALTIES, until};
@@ -331,18 +331,10 @@ fn only_processes_of_the_named_users_may_ask() {
 fn a_subrequest_that_says_too_little_is_refused() {
     let world = World::new(&[]);
     let mut asker = Asker::connect(&world.socket());
-    let whole = [
-        "X-Forwarded-Method: GET",
-        "X-Forwarded-Proto: https",
-        "X-Forwarded-Host: wiki.example.com",
-        "X-Forwarded-Uri: /static/a",
-        "X-Forwarded-For: 192.0.2.7",
-        "X-Enfilade-Application: wiki",
-    ];
-    for (at, line) in whole.iter().enumerate() {
+    for (at, line) in SUBREQUEST.iter().enumerate() {
         let name = line.split_once(':').unwrap().0.to_ascii_lowercase();
-        let without: Vec<&str> = whole.iter().filter(|other| *other != line).copied().collect();
-        let twice: Vec<&str> = whole.iter().chain([&whole[at]]).copied().collect();
+        let without: Vec<&str> = SUBREQUEST.iter().filter(|other| *other != line).copied().collect();
+        let twice: Vec<&str> = SUBREQUEST.iter().chain([&SUBREQUEST[at]]).copied().collect();
         for lines in [&without, &twice] {
             for (product, status) in [("nginx", 403), ("haproxy", 403), ("envoy", 403), ("traefik", 403)] {
                 let told = asker.send(&format!("GET /decide/{product}"), lines, "");
@@ -356,15 +348,15 @@ fn a_subrequest_that_says_too_little_is_refused() {
             }
         }
     }
-    let told = asker.send("GET /decide/nginx", &whole, "");
+    let told = asker.send("GET /decide/nginx", &SUBREQUEST, "");
     let identity = ["remote-user", "remote-groups", "remote-roles"].map(|name| told.headers[name].as_str());
     assert_eq!((told.status, identity, told.headers["cache-control"].as_str()), (200, [""; 3], "no-store"));
     // nginx passes only 401 and 403 on, also if the head itself is refused.
     for more in ["Content-Type: a\r\nContent-Type: b", "Range: a\r\nRange: b"] {
-        let lines: Vec<&str> = whole.iter().copied().chain([more]).collect();
+        let lines: Vec<&str> = SUBREQUEST.iter().copied().chain([more]).collect();
         assert_eq!(asker.send("GET /decide/nginx", &lines, "").status, 403, "{more}");
     }
     // Envoy sends the method and the path of the visitor to the listener itself.
-    assert_eq!(asker.send("DELETE /decide/envoy/static/a", &whole, "").status, 200);
-    assert_eq!(asker.send("DELETE /dav/main/a", &whole, "").status, 404);
+    assert_eq!(asker.send("DELETE /decide/envoy/static/a", &SUBREQUEST, "").status, 200);
+    assert_eq!(asker.send("DELETE /dav/main/a", &SUBREQUEST, "").status, 404);
 }

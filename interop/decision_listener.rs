@@ -5,6 +5,16 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+/// The headers of a subrequest about a public path.
+pub(crate) const SUBREQUEST: [&str; 6] = [
+    "X-Forwarded-Method: GET",
+    "X-Forwarded-Proto: https",
+    "X-Forwarded-Host: wiki.example.com",
+    "X-Forwarded-Uri: /static/a",
+    "X-Forwarded-For: 192.0.2.7",
+    "X-Enfilade-Application: wiki",
+];
+
 pub(crate) struct Asker(BufReader<UnixStream>);
 
 /// A response: its status, its headers in lower case, and its body.

@@ -1,18 +1,9 @@
 //! A proxy that asks over TLS: it needs a client certificate whose API token has the right to ask.
 
+use crate::decision_listener::SUBREQUEST;
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES, free_port};
 use crate::terms::Authority;
 use std::process::Command;
-
-/// The headers of a subrequest about a public path.
-const SUBREQUEST: [&str; 6] = [
-    "X-Forwarded-Method: GET",
-    "X-Forwarded-Proto: https",
-    "X-Forwarded-Host: wiki.example.com",
-    "X-Forwarded-Uri: /static/a",
-    "X-Forwarded-For: 192.0.2.7",
-    "X-Enfilade-Application: wiki",
-];
 
 #[test]
 fn a_proxy_over_tls_needs_a_certificate_with_the_right_to_ask() {

@@ -30,7 +30,8 @@ pub struct ApplicationAsk {
     pub destination: Option<StorePath>,
     /// Whether the request is about everything below its paths, too, as a DELETE or COPY of a collection is.
     pub recurses: bool,
-    /// Whether the connection changes to another protocol, such as WebSocket. What is sent then is not judged, so such a request can change something.
+    /// Whether the connection changes to another protocol, such as WebSocket. The data sent after the change is not judged, so such a request counts
+    /// as a change.
     pub upgrades: bool,
     /// Whether a browser asks in advance if a page of another site may make a request (CORS; Fetch standard, "CORS-preflight request").
     pub is_preflight: bool,
@@ -49,17 +50,17 @@ pub fn use_application(
     memo: &AccessMemo,
 ) -> Result<ApplicationPermit, Refusal> {
     let check = ApplicationCheck::new(view, now, ask, memo)?;
-    let (application, at) = (check.known.name.clone(), view.at());
+    let at = view.at();
     let Some(identity) = visitor else {
         return match check.first_not_public(ask) {
-            None => Ok(ApplicationPermit { application, roles: Vec::new(), hides_groups: true, at }),
-            Some(path) => Err(Refusal::NotPublic(RolePath::of_application(&application, path))),
+            None => Ok(ApplicationPermit { roles: Vec::new(), hides_groups: true, at }),
+            Some(path) => Err(Refusal::NotPublic(RolePath::of_application(&check.known.name, path))),
         };
     };
     check.accepts(kind_of(identity))?;
     let roles = check.permits(identity.principal(), ask)?;
     let hides_groups = check.known.application.hides_groups;
-    Ok(ApplicationPermit { application, roles, hides_groups, at })
+    Ok(ApplicationPermit { roles, hides_groups, at })
 }
 
 /// Decides like [`use_application`] what a principal may do with an application, but without a credential. Returns the name of the application and the

@@ -3,9 +3,7 @@
 use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
 use crate::policy::{Rule, Who};
-use enfilade_facts::vocabulary::{
-    AccessMask, ApplicationName, Authid, CredentialId, DomainId, ProjectId, Role, UserId,
-};
+use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, Role, UserId};
 use enfilade_facts::{At, Requester};
 
 /// A permit for these rights on this object, granted at a revision. Made in one place, [`crate::open`].
@@ -40,18 +38,12 @@ impl AdminPermit {
 /// A permit for one request to an application. Made in one place, [`crate::use_application`].
 #[derive(Clone, Debug)]
 pub struct ApplicationPermit {
-    pub(crate) application: ApplicationName,
     pub(crate) roles: Vec<Role>,
     pub(crate) hides_groups: bool,
     pub(crate) at: At,
 }
 
 impl ApplicationPermit {
-    /// The application.
-    pub fn application(&self) -> &ApplicationName {
-        &self.application
-    }
-
     /// The visitor's roles on the path; empty if everybody may make the request.
     pub fn roles(&self) -> &[Role] {
         &self.roles

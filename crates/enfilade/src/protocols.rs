@@ -29,7 +29,7 @@ impl Routers {
         Routers {
             main: Router::new(faces.clone(), &MAIN),
             operations: Router::new(faces.clone(), &OPERATIONS),
-            decisions: Router::of_decisions(faces.clone(), &DECISIONS),
+            decisions: Router::of_decisions(faces.clone(), &DECISIONS, enfilade_decision::form),
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::{NO_STORE, knows_proxy};
 use enfilade_faces::{
-    Answer, Body, Failure, Received, Reply, RequestContext, RequestError, collect_json, status_of,
+    Answer, Body, Faces, Failure, Received, Reply, RequestContext, RequestError, collect_json, status_of,
 };
 use enfilade_facts::Refuse as _;
 use enfilade_facts::tables::Key;
@@ -88,19 +88,13 @@ struct Wrong(&'static str);
 type Asked = Option<(Authid, ApplicationAsk)>;
 
 pub(crate) fn evaluation(context: RequestContext<'_>) -> Reply<'_> {
-    answered(context, |context, question| {
-        let asked = read(&question, None)?;
-        let decisions = judge(context, vec![asked])?;
-        Ok(decisions.into_iter().next().unwrap_or_else(|| json!({ "decision": false })))
-    })
+    answered(context, |faces, question| one(faces, &question))
 }
 
 pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
-    answered(context, |context, question| {
+    answered(context, |faces, question| {
         if question.evaluations.is_empty() {
-            let asked = read(&question, None)?;
-            let decisions = judge(context, vec![asked])?;
-            return Ok(decisions.into_iter().next().unwrap_or_else(|| json!({ "decision": false })));
+            return one(faces, &question);
         }
         if question.evaluations.len() > EVALUATIONS_MAX {
             return Err(Wrong("expected at most 1,000 evaluations").into());
@@ -108,7 +102,7 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
         // An evaluation that cannot be read is denied, and the others are judged.
         let asked =
             question.evaluations.iter().map(|one| read(one, Some(&question)).ok().flatten()).collect();
-        let mut decisions = judge(context, asked)?;
+        let mut decisions = judge(faces, asked)?;
         let last = match question.options.map(|options| options.evaluations_semantic).unwrap_or_default() {
             Semantic::ExecuteAll => None,
             Semantic::DenyOnFirstDeny => Some(false),
@@ -123,7 +117,7 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
 }
 
 pub(crate) fn subjects(context: RequestContext<'_>) -> Reply<'_> {
-    answered(context, |context, question| {
+    answered(context, |faces, question| {
         let (subject, resource, action) =
             (needed(&question.subject)?, identified(&question.resource)?, needed(&question.action)?);
         let (limit, token) = page_of(&question)?;
@@ -137,14 +131,14 @@ pub(crate) fn subjects(context: RequestContext<'_>) -> Reply<'_> {
                 Some(id.ok_or(Wrong("the page token is not one of this server"))?)
             }
         };
-        let Page { found, after } = context.faces.house().who_may(&ask, after.as_ref(), limit)?;
+        let Page { found, after } = faces.house().who_may(&ask, after.as_ref(), limit)?;
         let found = found.into_iter().map(|user| json!({ "type": "user", "id": shown(&user) }));
         Ok(results(found.collect(), after.map(|id| to_hex(&Key::bytes(&id)))))
     })
 }
 
 pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
-    answered(context, |context, question| {
+    answered(context, |faces, question| {
         let (subject, resource, action) =
             (identified(&question.subject)?, needed(&question.resource)?, needed(&question.action)?);
         let (limit, token) = page_of(&question)?;
@@ -159,8 +153,7 @@ pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
             StorePath::from_plain(text).map_err(|_| Wrong("the page token is not one of this server"))
         });
         let after = after.transpose()?;
-        let Page { found, after } =
-            context.faces.house().where_may(&authid, (&name, &ask), after.as_ref(), limit)?;
+        let Page { found, after } = faces.house().where_may(&authid, (&name, &ask), after.as_ref(), limit)?;
         let found = found.into_iter().map(|path| json!({ "type": resource.kind, "id": path.as_str() }));
         // The token of the root is a slash, because an empty token means that there are no further results.
         Ok(results(found.collect(), after.map(|path| path.to_string())))
@@ -168,12 +161,12 @@ pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
 }
 
 pub(crate) fn actions(context: RequestContext<'_>) -> Reply<'_> {
-    answered(context, |context, question| {
+    answered(context, |faces, question| {
         let (subject, resource) = (identified(&question.subject)?, identified(&question.resource)?);
         page_of(&question)?;
         let names = ["read", "write", "delete", "administer"];
         let asked = |name| Some((authid_of(subject)?, ask_of(resource, name)?));
-        let decisions = judge(context, names.map(asked).into_iter().collect())?;
+        let decisions = judge(faces, names.map(asked).into_iter().collect())?;
         let found = names.into_iter().zip(decisions).filter(|(_, one)| one["decision"] == true);
         Ok(results(found.map(|(name, _)| json!({ "name": name })).collect(), None))
     })
@@ -220,15 +213,10 @@ impl<F: Into<Failure>> From<F> for Failed {
     }
 }
 
-/// What a call needs besides its question.
-struct Asking<'f> {
-    faces: &'f enfilade_faces::Faces,
-}
-
 /// Reads the question of a call, and answers it.
 fn answered<'f>(
     context: RequestContext<'f>,
-    answer: impl FnOnce(&Asking<'f>, Question) -> Result<Value, Failed> + Send + 'f,
+    answer: impl FnOnce(&Faces, Question) -> Result<Value, Failed> + Send + 'f,
 ) -> Reply<'f> {
     Reply::later(async move {
         let RequestContext { faces, mut connection, request, mut trace } = context;
@@ -240,9 +228,10 @@ fn answered<'f>(
             trace.answered(&answer);
             return answer;
         }
+        // The processes at the Unix socket are known, too.
         connection.anonymous.release();
         let asked = match question(request, faces).await {
-            Ok(question) => answer(&Asking { faces }, question),
+            Ok(question) => answer(faces, question),
             Err(failed) => Err(failed),
         };
         let answer = match asked {
@@ -265,7 +254,7 @@ fn answered<'f>(
     })
 }
 
-async fn question(request: Request<Received>, faces: &enfilade_faces::Faces) -> Result<Question, Failed> {
+async fn question(request: Request<Received>, faces: &Faces) -> Result<Question, Failed> {
     if !is_json(request.headers()) {
         return Err(Wrong("expected the Content-Type application/json").into());
     }
@@ -331,9 +320,15 @@ fn read(question: &Question, batch: Option<&Question>) -> Result<Asked, Wrong> {
     Ok(authid_of(subject).zip(ask_of(resource, &action.name)))
 }
 
-fn judge(context: &Asking<'_>, asked: Vec<Asked>) -> Result<Vec<Value>, Failed> {
+/// The answer to a single question.
+fn one(faces: &Faces, question: &Question) -> Result<Value, Failed> {
+    let decisions = judge(faces, vec![read(question, None)?])?;
+    Ok(decisions.into_iter().next().unwrap_or_else(|| json!({ "decision": false })))
+}
+
+fn judge(faces: &Faces, asked: Vec<Asked>) -> Result<Vec<Value>, Failed> {
     let known: Vec<_> = asked.iter().flatten().cloned().collect();
-    let mut judged = context.faces.house().judge_for_service(&known)?.into_iter();
+    let mut judged = faces.house().judge_for_service(&known)?.into_iter();
     let decision = |asked: Asked| match asked.and_then(|_| judged.next()) {
         Some(Ok(())) => json!({ "decision": true }),
         Some(Err(why)) => json!({ "decision": false, "context": { "code": why.code() } }),

@@ -4,10 +4,10 @@
 //! length (gRPC over HTTP/2, "Length-Prefixed-Message").
 
 use crate::identity;
-use crate::profile::Profile;
+use crate::profile::refused;
 use crate::{judge, knows_proxy};
 use enfilade_faces::{
-    Aim, Answer, Body, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_message, failed,
+    Answer, Body, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_message,
 };
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
@@ -229,7 +229,7 @@ async fn described(request: Request<Received>, faces: &enfilade_faces::Faces) ->
 
 fn denied(failure: &Failure, trace: &mut Trace) -> CheckResponse {
     trace.failed(failure);
-    let answer = Profile::Other.refused(failed(failure, Aim::Target), failure);
+    let answer = refused(failure);
     let headers = options(answer.headers());
     let text = match answer.body() {
         Body::Whole(Some(bytes)) => String::from_utf8_lossy(bytes).into_owned(),

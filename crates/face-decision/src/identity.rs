@@ -12,9 +12,6 @@ const USER: HeaderName = HeaderName::from_static("remote-user");
 const GROUPS: HeaderName = HeaderName::from_static("remote-groups");
 const ROLES: HeaderName = HeaderName::from_static("remote-roles");
 
-/// The names of the headers, as the printed configurations of proxies write them.
-pub const IDENTITY_HEADERS: [&str; 3] = ["Remote-User", "Remote-Groups", "Remote-Roles"];
-
 /// The longest value of `Remote-Groups`, in bytes. Proxies have small buffers for the head of a response, and refuse the request if it does not fit: 4
 /// KiB in nginx (`proxy_buffer_size`).
 const GROUPS_BYTES_MAX: usize = 3_072;

@@ -13,18 +13,16 @@ mod identity;
 mod profile;
 mod subrequest;
 
-pub use identity::IDENTITY_HEADERS;
+pub use profile::form;
 
 use enfilade_faces::credential::of_visitor;
 use enfilade_faces::{
-    Aim, Answer, Body, Connection, Faces, Failure, Reply, RequestContext, RequestError, Route, Takes, Trace,
-    failed,
+    Answer, Body, Connection, Faces, Failure, Reply, RequestContext, RequestError, Route, Takes, Trace,
 };
 use enfilade_facts::vocabulary::Privileges;
 use enfilade_passage::{AdminAsk, Credential, Decision, Lending};
 use hyper::Response;
 use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
-use profile::Profile;
 use std::net::SocketAddr;
 use subrequest::Subrequest;
 
@@ -62,14 +60,15 @@ pub const ROUTES: [Route; 13] = [
 fn handle(context: RequestContext<'_>) -> Reply<'_> {
     Reply::later(async move {
         let RequestContext { faces, connection, request, mut trace } = context;
-        let profile = Profile::of(request.uri().path());
+        let form = form(request.uri().path());
         trace.event.face = "decision";
         let decided = decide(faces, connection, request.headers(), &mut trace).await;
         let answer = match decided.and_then(|decision| permitted(&decision)) {
             Ok(answer) => answer,
             Err(failure) => {
                 trace.failed(&failure);
-                let mut answer = profile.refused(failed(&failure, Aim::Target), &failure);
+                let mut answer = profile::refused(&failure);
+                form(&mut answer);
                 answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
                 answer
             }
@@ -108,10 +107,13 @@ async fn judge(
     trace.event.path = format!("{}{}", ask.site, ask.path);
     if let Some(decision) = faces.house().decide_for_everybody(&ask)? {
         connection.anonymous.release();
+        trace.event.revision = decision.revision;
         return Ok(decision);
     }
     let mut visit = faces.admit(&connection, of_visitor(headers), Takes::Everything, trace).await?;
-    Ok(visit.decide(&ask)?)
+    let decision = visit.decide(&ask)?;
+    trace.event.revision = decision.revision;
+    Ok(decision)
 }
 
 /// The path on which the token of a proxy needs the role Audit.
@@ -129,7 +131,7 @@ async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), F
         "the proxy showed no client certificate. The line of the certificate in the crt-list needs `verify optional` or `required`, and `ca-file`",
     );
     const NOT_PERMITTED: RequestError = RequestError::Subrequest(
-        "the API token of the proxy's certificate may not ask: enfilade role assign --path /system/decisions --auth-id TOKEN Audit",
+        "the API token of the proxy's certificate may not ask: enfilade role assign --path /system/decisions --auth-id OWNER Audit (OWNER is the owner of the token; a token with roles of its own needs the role, too)",
     );
     let credential = Credential::Certificate(certificate.ok_or(NO_CERTIFICATE)?);
     let mut proxy = faces.arc_house().admit(&credential, connection.peer.ip()).await?;

@@ -43,7 +43,7 @@ pub use rendered::Rendered;
 pub use request_error::{CODES, Failure, RequestError};
 pub use respond::{Aim, Answer, fail, failed, hint, status_of, status_of_member, statuses_of_code};
 pub use routes::{Reply, RequestContext, Route};
-pub use serve::Router;
+pub use serve::{Form, Router};
 pub use splices::{PipeSource, Sent, Splices};
 pub use trace::Trace;
 pub use unread::Received;

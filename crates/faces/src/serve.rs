@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::Word;
 use enfilade_passage::{Credential, Refusal, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request};
 use std::sync::Arc;
 
 /// The header with the id of the request; the log has the same id.
@@ -46,13 +46,17 @@ pub struct Router {
 }
 
 /// The clients of a listener.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Clients {
     /// Any client. A trusted proxy can name the client in its headers.
     All,
-    /// Only proxies, which ask about the requests of visitors. Each route reads the address of the visitor.
-    Proxies,
+    /// Only proxies, which ask about the requests of visitors. Each route reads the address of the visitor. The function returns the form of the
+    /// responses to a path.
+    Proxies(fn(&str) -> Form),
 }
+
+/// Changes a response into one that the client can use.
+pub type Form = fn(&mut Answer);
 
 impl Router {
     /// A router with the routes of each protocol, for a listener to which every client may connect.
@@ -61,9 +65,9 @@ impl Router {
     }
 
     /// A router for a listener to which only proxies connect, to ask for decisions. The headers in which a proxy describes the visitor are left to the
-    /// routes.
-    pub fn of_decisions(faces: Faces, routes: &[&[Route]]) -> Self {
-        Router { clients: Clients::Proxies, ..Router::new(faces, routes) }
+    /// routes. `form` returns the form of the responses to a path; it applies to refused heads, too, which never reach a route.
+    pub fn of_decisions(faces: Faces, routes: &[&[Route]], form: fn(&str) -> Form) -> Self {
+        Router { clients: Clients::Proxies(form), ..Router::new(faces, routes) }
     }
 
     /// The state that all routes share.
@@ -76,31 +80,32 @@ impl Router {
         let Faces { house, metrics, .. } = &self.faces;
         let host = match self.clients {
             Clients::All => connection.follow(request.headers(), metrics),
-            Clients::Proxies => Ok(None),
+            Clients::Proxies(_) => Ok(None),
+        };
+        let form = match self.clients {
+            Clients::All => None,
+            Clients::Proxies(form) => Some(form(request.uri().path())),
         };
         let id = self.faces.request_id();
         let who = (id, connection.client());
         let mut trace = Trace::new(house, metrics, who, request.method().as_str());
-        if connection.proxies.is_some() || self.clients == Clients::Proxies {
+        if connection.proxies.is_some() || form.is_some() {
             trace.event.proxy_id = request_id_of(request.headers());
         }
-        let proxy_id = Some(trace.event.proxy_id.clone()).filter(|id| !id.is_empty());
+        // A service that asks for decisions gets its own id back (AuthZEN Authorization API 1.0, "Request Identification").
+        let own = form.map(|_| trace.event.proxy_id.clone()).filter(|id| !id.is_empty());
         let (is_head, is_https) = (request.method() == Method::HEAD, connection.is_https);
-        let is_of_nginx = self.clients == Clients::Proxies && request.uri().path() == "/decide/nginx";
         let (request, closing) = watch(request);
         let mut answer = self.walk(connection, request, host, trace).await;
         closing.tell(&mut answer);
         if is_head {
             without_content(&mut answer);
         }
-        // A service that asks for decisions gets its own id back (AuthZEN Authorization API 1.0, "Request Identification").
-        let own = proxy_id.filter(|_| self.clients == Clients::Proxies).map(|id| id.to_string());
-        if let Ok(id) = HeaderValue::from_str(&own.unwrap_or_else(|| id.to_string())) {
+        if let Ok(id) = HeaderValue::from_str(&own.map_or_else(|| id.to_string(), |own| own.to_string())) {
             answer.headers_mut().insert(REQUEST_ID, id);
         }
-        // A refused head never reaches the route. nginx passes only two statuses on.
-        if is_of_nginx && !matches!(answer.status().as_u16(), 200 | 401) {
-            *answer.status_mut() = StatusCode::FORBIDDEN;
+        if let Some(form) = form {
+            form(&mut answer);
         }
         if let Some(policy) = self.faces.transport_security.as_ref().filter(|_| is_https) {
             answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, policy.clone());

@@ -17,8 +17,6 @@ use std::ops::ControlFlow;
 /// A permitted request to an application.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The application.
-    pub application: ApplicationName,
     /// The visitor; `None` if everybody may make the request.
     pub visitor: Option<Visitor>,
     /// The number of the revision of the facts on which the request was judged.
@@ -46,11 +44,7 @@ impl House {
         let permit =
             self.parts.source.read(|view| use_application(view, now, None, ask, &self.parts.access_memo))?;
         match permit {
-            Ok(permit) => Ok(Some(Decision {
-                application: permit.application().clone(),
-                visitor: None,
-                revision: permit.at().revision.0,
-            })),
+            Ok(permit) => Ok(Some(Decision { visitor: None, revision: permit.at().revision.0 })),
             Err(enfilade_access::Refusal::NotPublic(_)) => Ok(None),
             Err(why) => Err(why.into()),
         }
@@ -64,6 +58,27 @@ pub struct Page<T, K> {
     pub found: Vec<T>,
     /// The last key that was examined.
     pub after: Option<K>,
+}
+
+impl<T, K: Clone> Page<T, K> {
+    /// The results among these candidates, at most `most`. `is_cut` says that further candidates may follow.
+    fn of(
+        candidates: Vec<K>,
+        is_cut: bool,
+        most: usize,
+        mut judge: impl FnMut(&K) -> Result<Option<T>, Refusal>,
+    ) -> Result<Self, Refusal> {
+        let mut page = Page { found: Vec::new(), after: None };
+        for key in candidates {
+            if page.found.len() == most {
+                return Ok(page);
+            }
+            page.found.extend(judge(&key)?);
+            page.after = Some(key);
+        }
+        page.after = page.after.filter(|_| is_cut);
+        Ok(page)
+    }
 }
 
 /// The most records that one part of a search examines. So the time of a part does not depend on the number of users or roles.
@@ -107,8 +122,8 @@ impl House {
         self.parts.source.read(|view| {
             let mut candidates = Vec::new();
             let after = after.map(Key::bytes);
-            view.page::<User>(&[], after.as_deref(), |id, user| {
-                candidates.push((id, user));
+            view.page::<User>(&[], after.as_deref(), |id, _| {
+                candidates.push(id);
                 if candidates.len() < EXAMINED_MAX {
                     ControlFlow::Continue(())
                 } else {
@@ -116,22 +131,16 @@ impl House {
                 }
             })?;
             let is_cut = candidates.len() == EXAMINED_MAX;
-            let mut page = Page { found: Vec::new(), after: None };
-            for (id, user) in candidates {
-                if page.found.len() == most {
-                    return Ok(page);
-                }
-                page.after = Some(id);
+            Page::of(candidates, is_cut, most, |id| {
+                let Some(user) = view.get::<User>(id)? else { return Ok(None) };
                 let realm = view.get::<Domain>(&user.domain)?.map(|domain| domain.name);
-                let Some(userid) = realm.and_then(|realm| Userid::new(&user.name, realm).ok()) else {
-                    continue;
+                let userid = realm.and_then(|realm| Userid::new(&user.name, realm).ok());
+                let may = |userid: &Userid| {
+                    let principal = self.would_be(view, &Authid::from(userid.clone()));
+                    principal.is_ok_and(|principal| self.would_use(view, &principal, ask).is_ok())
                 };
-                let principal = self.would_be(view, &Authid::from(userid.clone()));
-                if principal.is_ok_and(|principal| self.would_use(view, &principal, ask).is_ok()) {
-                    page.found.push(userid);
-                }
-            }
-            Ok(Page { after: page.after.filter(|_| is_cut), ..page })
+                Ok(userid.filter(may))
+            })
         })?
     }
 
@@ -166,18 +175,10 @@ impl House {
                 if paths.len() < EXAMINED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
             let is_cut = paths.len() == EXAMINED_MAX;
-            let mut page = Page { found: Vec::new(), after: None };
-            for path in paths {
-                if page.found.len() == most {
-                    return Ok(page);
-                }
-                page.after = Some(path.clone());
+            Page::of(paths, is_cut, most, |path| {
                 let ask = ApplicationAsk { path: path.clone(), ..ask.clone() };
-                if self.would_use(view, &principal, &ask).is_ok() {
-                    page.found.push(path);
-                }
-            }
-            Ok(Page { after: page.after.filter(|_| is_cut), ..page })
+                Ok(self.would_use(view, &principal, &ask).is_ok().then_some(ask.path))
+            })
         })?
     }
 
@@ -207,11 +208,7 @@ impl Visit {
             let groups = if permit.hides_groups() { Vec::new() } else { group_names(view, principal)? };
             let (authid, roles) = (principal.authid.clone(), permit.roles().to_vec());
             let visitor = Visitor { authid, roles, groups };
-            Ok(Decision {
-                application: permit.application().clone(),
-                visitor: Some(visitor),
-                revision: permit.at().revision.0,
-            })
+            Ok(Decision { visitor: Some(visitor), revision: permit.at().revision.0 })
         })?
     }
 }

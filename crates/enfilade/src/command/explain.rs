@@ -56,33 +56,40 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let verdict = if explanation.permits() { "permit" } else { "refuse" };
     let next = |why: &Refusal| asked.next(why, &explanation.remedy);
     if json {
-        let doors: Vec<_> = explanation
-            .doors
-            .iter()
-            .map(|door| {
-                json!({
-                    "door": door.door.name(), "verdict": if door.opens { "permit" } else { "refuse" },
-                    "code": door.code, "says": door.says, "walk": door.walk, "next": door.why.as_ref().map(next),
-                })
-            })
-            .collect();
+        let doors = rows(&explanation, next);
         output::json_line(&json!({
             "authid": authid.to_string(), "project": asked.project, "datastore": datastore.to_string(),
             "path": path.to_string(), "right": right.to_string(), "verdict": verdict, "doors": doors,
         }));
     } else {
-        for door in &explanation.doors {
-            let mark = if door.opens { "opens" } else { "refuses" };
-            let code = door.code.map(|code| format!(" {code}")).unwrap_or_default();
-            output::line(&format!("{:<10} {mark}{code}: {}", door.door.name(), door.says));
-            door.walk.iter().for_each(|step| output::line(&format!("           {step}")));
-            door.why.iter().for_each(|why| output::line(&format!("           next: {}", next(why))));
-        }
+        print(&explanation, next);
         let session = asked.project.as_ref().map(|name| format!(" (a session for project {name})"));
         let session = session.unwrap_or_default();
         output::line(&format!("{verdict}: {authid}{session}, {right} on {path} of {datastore}"));
     }
     Ok(if explanation.permits() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// The answers of the doors, for `--json`.
+fn rows(explanation: &Explanation, next: impl Fn(&Refusal) -> String) -> Vec<serde_json::Value> {
+    let row = |door: &DoorAnswer| {
+        json!({
+            "door": door.door.name(), "verdict": if door.opens { "permit" } else { "refuse" },
+            "code": door.code, "says": door.says, "walk": door.walk, "next": door.why.as_ref().map(&next),
+        })
+    };
+    explanation.doors.iter().map(row).collect()
+}
+
+/// Prints the answers of the doors.
+fn print(explanation: &Explanation, next: impl Fn(&Refusal) -> String) {
+    for door in &explanation.doors {
+        let mark = if door.opens { "opens" } else { "refuses" };
+        let code = door.code.map(|code| format!(" {code}")).unwrap_or_default();
+        output::line(&format!("{:<10} {mark}{code}: {}", door.door.name(), door.says));
+        door.walk.iter().for_each(|step| output::line(&format!("           {step}")));
+        door.why.iter().for_each(|why| output::line(&format!("           next: {}", next(why))));
+    }
 }
 
 /// Whether a client logs in as this token with a client certificate.

@@ -112,7 +112,7 @@ fn values(
     let address = decisions.and_then(|listen| listen.texts().iter().find(|text| !text.starts_with("unix:")));
     match product {
         Product::Traefik if address.is_none() => bail!(
-            "Traefik cannot use a Unix socket: add an address to `[decisions] listen`, such as \"127.0.0.1:8444\", and restart the server"
+            "Traefik cannot use a Unix socket: add the name and a port of this server to `[decisions] listen`, such as \"pdp.example.com:8444\", and restart the server"
         ),
         Product::Traefik => {}
         _ if socket.is_none() && address.is_some() => bail!(
@@ -189,10 +189,7 @@ fn filled(template: &str, arguments: &Integrate, values: &[(&'static str, String
         if !is_kept {
             continue;
         }
-        let line = values
-            .iter()
-            .fold(line.to_owned(), |line, (name, value)| line.replace(&format!("@{name}@"), value));
-        text.push_str(&line);
+        text.push_str(&replaced(line, values));
         text.push('\n');
     }
     text

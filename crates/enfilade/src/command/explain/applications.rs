@@ -1,7 +1,7 @@
 //! `enfilade explain USER --url REQUEST`.
 
-use super::REFUSED;
 use super::advice::role_on_application;
+use super::{REFUSED, print, rows};
 use crate::cli::RequestLine;
 use crate::home::Home;
 use crate::output::{self, word};
@@ -40,26 +40,12 @@ pub(super) fn run(
         _ => action_of(why.code()).unwrap_or_default().replace('`', ""),
     };
     if json {
-        let doors: Vec<_> = explanation
-            .doors
-            .iter()
-            .map(|door| {
-                json!({
-                    "door": door.door.name(), "verdict": if door.opens { "permit" } else { "refuse" },
-                    "code": door.code, "says": door.says, "next": door.why.as_ref().map(next),
-                })
-            })
-            .collect();
+        let doors = rows(&explanation, next);
         output::json_line(&json!({
             "authid": authid.to_string(), "request": request.text, "verdict": verdict, "doors": doors,
         }));
     } else {
-        for door in &explanation.doors {
-            let mark = if door.opens { "opens" } else { "refuses" };
-            let code = door.code.map(|code| format!(" {code}")).unwrap_or_default();
-            output::line(&format!("{:<10} {mark}{code}: {}", door.door.name(), door.says));
-            door.why.iter().for_each(|why| output::line(&format!("           next: {}", next(why))));
-        }
+        print(&explanation, next);
         output::line(&format!("{verdict}: {authid}, {}", request.text));
     }
     Ok(if explanation.permits() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })

@@ -1,6 +1,6 @@
 -- Asks Enfilade whether a request is permitted, before HAProxy passes it on. Sets these variables of the transaction:
 --   txn.enfilade_status   200 if the request is permitted; 401, 403 or 503 if it is not
---   txn.enfilade_user, txn.enfilade_groups, txn.enfilade_roles   who the visitor is; empty if everybody may send the request
+--   txn.enfilade_user, txn.enfilade_groups, txn.enfilade_roles   the visitor; empty if everybody may send the request
 
 local SOCKET = "unix@@SOCKET@"
 local URL = "http://enfilade/decide/haproxy"
