@@ -44,7 +44,7 @@ impl Bundle {
             .map_err(|why| format!("the PEM cannot be read: {}", unread(pem, &why, false)))?;
         let first = chain
             .first()
-            .ok_or("the file contains no certificate; expected a leaf, its intermediates and its key")?;
+            .ok_or("the file contains no certificate in PEM; expected the server's certificate, and after it the certificates of its issuers; the key is in this file, or in a `.key` file next to it")?;
         let leaf = Leaf::of_der(first)?;
         let mut amiss = out_of_order(&chain);
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {

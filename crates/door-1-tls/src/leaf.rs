@@ -62,7 +62,7 @@ impl Leaf {
             }
         }
         let base64 = base64
-            .ok_or("the file contains no certificate; expected a leaf, its intermediates and its key")?;
+            .ok_or("the file contains no certificate in PEM; expected the server's certificate, and after it the certificates of its issuers; the key is in this file, or in a `.key` file next to it")?;
         decode(base64, &mut room.0)?;
         Ok(Leaf { has_key, ..Self::of_der(&room.0)? })
     }

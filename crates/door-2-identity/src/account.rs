@@ -8,7 +8,7 @@ use crate::memo::IdentityMemo;
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
-use enfilade_facts::tables::{Activity, Credential, FileName, Mirrored, Password, User, Verifier};
+use enfilade_facts::tables::{Activity, Credential, Delegation, FileName, Mirrored, Password, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId, Userid};
 use enfilade_facts::{Clocks, SourceError};
 
@@ -44,15 +44,15 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
     }
 }
 
-/// The application credentials that created an application credential: its creator, then the creator of the creator, and so on. `None` if one of
-/// these credentials was deleted: then the given credential is not valid either.
+/// The application credentials that created an application credential: its creator (`by`), then the creator of the creator, and so on. `None` if one
+/// of these credentials was deleted: then the given credential is not valid either.
 fn makers(
     view: &View<'_>,
     owner: UserId,
-    credential: &CredentialId,
+    by: Option<CredentialId>,
 ) -> Result<Option<Vec<Credential>>, Refusal> {
     let mut found = Vec::new();
-    let mut next = view.delegation(credential)?.and_then(|delegation| delegation.by);
+    let mut next = by;
     while let Some(id) = next {
         let row = view.credential(&id)?.filter(|row| row.owner == owner);
         let (Some(row), Some(delegation)) = (row, view.delegation(&id)?) else { return Ok(None) };
@@ -73,6 +73,8 @@ pub(crate) struct AccountState {
     realm_enabled: bool,
     activity: Activity,
     pub(crate) credential: Option<(CredentialId, Credential)>,
+    /// What makes `credential` an application credential; `None` for passwords and API tokens.
+    pub(crate) delegation: Option<Delegation>,
     /// The application credentials that created `credential`: its creator, then the creator of the creator, and so on.
     makers: Vec<Credential>,
 }
@@ -94,14 +96,12 @@ impl AccountState {
                 None => return Ok(None),
             },
         };
-        let makers = match &credential {
-            Some((credential, _)) => makers(view, id, credential)?,
-            None => Some(Vec::new()),
-        };
-        let Some(makers) = makers else { return Ok(None) };
+        let delegation = credential.as_ref().map(|(id, _)| view.delegation(id)).transpose()?.flatten();
+        let by = delegation.as_ref().and_then(|delegation| delegation.by);
+        let Some(makers) = makers(view, id, by)? else { return Ok(None) };
         let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
         let (authid, activity) = (authid.clone(), view.activity(&id)?);
-        Ok(Some(AccountState { authid, id, user, realm_enabled, activity, credential, makers }))
+        Ok(Some(AccountState { authid, id, user, realm_enabled, activity, credential, delegation, makers }))
     }
 
     /// The verifiers that a secret can match now, each with the last second in which the verifier is valid.

@@ -121,9 +121,8 @@ pub(crate) fn principal(
 ) -> Result<Principal, Refusal> {
     let user = &account.user;
     let credential = account.credential.as_ref();
-    let delegation = credential.map(|(id, _)| view.delegation(id)).transpose()?.flatten();
-    let reach = match credential.zip(delegation) {
-        Some(((id, _), delegation)) => judge::reach_of(view, &account.id, id, delegation.project)?,
+    let reach = match credential.zip(account.delegation.as_ref()) {
+        Some(((id, _), delegation)) => judge::reach_of(view, &account.id, id, delegation)?,
         None => Reach::Everything,
     };
     let groups = view.groups_of(&account.id)?;

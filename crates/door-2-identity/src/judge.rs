@@ -7,7 +7,7 @@ use crate::revocations::{self, Revocations};
 use crate::session::{Claim, HeldRole, Lent, Scope, Session, Trusted};
 use crate::view::View;
 use enfilade_facts::limits::{CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX};
-use enfilade_facts::tables::{AccessToken, GrantScope, Revoked, Trust};
+use enfilade_facts::tables::{AccessToken, Delegation, GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{
     AccessTokenId, Authid, CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid,
 };
@@ -74,7 +74,7 @@ pub(crate) fn judge_claim(
         (None, None) => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
     };
     view.check_over(&authid)?;
-    let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
+    let delegation = account.delegation.clone();
     let mut session = Session {
         claim: *claim,
         roles,
@@ -224,11 +224,12 @@ pub(crate) fn reach_of(
     view: &View<'_>,
     user: &UserId,
     credential: &CredentialId,
-    project: ProjectId,
+    delegation: &Delegation,
 ) -> Result<Reach, Refusal> {
-    if view.delegation(credential)?.is_some_and(|delegation| !delegation.rules.is_empty()) {
+    if !delegation.rules.is_empty() {
         return Ok(Reach::Nothing);
     }
+    let project = delegation.project;
     let roles = match is_open(view, &project)? {
         true => roles_on(view, user, Scope::Project(project), Some(credential)),
         false => Err(Refusal::NoScope(Refusal::PROJECT_CLOSED)),

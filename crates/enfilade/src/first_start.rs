@@ -64,7 +64,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     }
     home.remember_config_file();
     let admin = admin()?;
-    // The random part of a generated secret is used as the password.
+    // The password is 24 of the 27 random characters of a generated secret, without the prefix `enf_` and the check characters.
     let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
     let name: DatastoreName = "main".parse()?;
     if enfilade_admin::list_datastores(source)?.is_empty() {

@@ -1,6 +1,7 @@
 //! The index of certificates: the leaf certificates that an earlier start read. With it, the next start only checks each file for changes.
 //!
-//! The index contains only verified files, each with its identity at the time of the verification. An index is ignored if it is damaged, has another
+//! The index has an entry for a file only if the server read the whole file, and found that the key belongs to the certificate. The entry contains the
+//! fields of the leaf certificate, and the file's inode number, size and times at that check. An index is ignored if it is damaged, has another
 //! format version, or was written for another directory or crt-list. Then every file is read. The index contains the seed for the digests of names,
 //! so it must be as private as the keys.
 //!

@@ -255,8 +255,9 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Why a user without a password gets none, with any options of the import: all sessions of the user were revoked here, or the password of an
-    /// earlier import was removed. The mark of such a revocation is purged later. So the password is added to the list of imports: after the
+    /// The reason why the import gives no password to a user who has none here. No option of the import overrides this reason. Either all sessions of
+    /// the user were revoked on this server, or an earlier import gave the user a password and the password was removed later. `None` if neither
+    /// happened. The mark of such a revocation is purged later. So the password is added to the list of imports: after the
     /// purge, later imports leave the password out because of this entry.
     fn taken_away(&mut self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
         if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {

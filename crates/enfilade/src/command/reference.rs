@@ -28,7 +28,7 @@ pub(super) fn run(subjects: &[Subject], word: Option<&str>, json: bool) -> anyho
         }
     }
     if let (Some(word), 0) = (word, found) {
-        bail!("no row of the reference has a name with `{word}`: `enfilade reference` prints all rows");
+        bail!("no row of the chosen tables has `{word}` in its name: `enfilade reference` prints all tables");
     }
     if json {
         output::json_line(&Value::Object(all));

@@ -77,7 +77,7 @@ pub struct Parsed {
     stray: Vec<(u32, Vec<u8>)>,
 }
 
-/// Whether the previous line belongs to a section.
+/// What the previous line belongs to: nothing (it is blank, or there is none), a section, or a group of lines outside all sections.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Nothing,

@@ -64,7 +64,7 @@ impl FromStr for GroupName {
         match group.is_plain() {
             true => Ok(group),
             false => Err(wrong(
-                "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`; other names are written percent-encoded, with `@%` before the realm",
+                "expected a short `name` or `name@realm` of letters, digits, `_`, `.` and `-`, which does not begin with `.` or `-`; for any other group, percent-encode name and realm, and write `@%` between them, such as `my%20group@%local`",
             )),
         }
     }
