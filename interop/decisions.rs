@@ -24,7 +24,7 @@ pub(crate) struct Got {
 }
 
 impl Got {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("-", |values| &values[0])
     }
 }

@@ -4,7 +4,7 @@ use crate::change_context::ChangeContext;
 use crate::comment::check_comment;
 use crate::error::Error;
 use crate::roles::remove_roles_on;
-use enfilade_facts::tables::{Application, ApplicationHost};
+use enfilade_facts::tables::{Application, ApplicationHost, Datastore};
 use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
 use enfilade_facts::{At, Change, Read, Source, View};
 
@@ -26,6 +26,7 @@ pub fn create_application(
 ) -> Result<At, Error> {
     check(application)?;
     let ((), at) = ctx.commit(&format!("application create {name}"), |view, change| {
+        check_datastore(view, application)?;
         if view.get::<Application>(name)?.is_some() {
             let hint = "choose another name, or change it with `enfilade application set`";
             return Err(Error::Exists { what: "application", name: name.to_string(), hint });
@@ -50,6 +51,9 @@ pub fn edit_application(
         let mut after = before.clone();
         edit(&mut after);
         check(&after)?;
+        if before.datastore != after.datastore {
+            check_datastore(view, &after)?;
+        }
         change.expect_unchanged(name, Some(&before)).put(name, &after);
         let (is_old, is_new) =
             (|host: &&HostName| before.hosts.contains(host), |host: &&HostName| after.hosts.contains(host));
@@ -120,6 +124,18 @@ fn check(application: &Application) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn check_datastore(view: &View<'_>, application: &Application) -> Result<(), Error> {
+    let Some(name) = &application.datastore else { return Ok(()) };
+    match view.get::<Datastore>(name)? {
+        Some(_) => Ok(()),
+        None => Err(Error::Missing {
+            what: "datastore",
+            name: name.to_string(),
+            hint: "see `enfilade datastore list`",
+        }),
+    }
 }
 
 fn take_host(

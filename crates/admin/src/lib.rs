@@ -10,6 +10,7 @@ mod access;
 mod activities;
 mod administrators;
 mod applications;
+mod browser_sessions;
 mod withdraw;
 mod tree_acls;
 mod object_acl;
@@ -46,6 +47,9 @@ pub use applications::{
     create_application, edit_application, list_applications, remove_application, show_application,
 };
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
+pub use browser_sessions::{
+    BrowserAt, NewBrowserSession, application_of, exchange_code, issue_code, sign_out, store_sign_in,
+};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Examined, IndexUse, LeafIndex,
     LinePolicy, Looked, Verified,

@@ -8,7 +8,9 @@ use crate::memo::IdentityMemo;
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
-use enfilade_facts::tables::{Activity, Credential, Delegation, FileName, Mirrored, Password, User, Verifier};
+use enfilade_facts::tables::{
+    Activity, Credential, Delegation, FileName, Mirrored, Password, User, Verifier,
+};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId, Userid};
 use enfilade_facts::{Clocks, SourceError};
 

@@ -1,5 +1,6 @@
 //! What a client presents. The faces parse each credential, so this door receives a credential in one form only.
 
+use enfilade_facts::tables::Audience;
 use enfilade_facts::vocabulary::{Authid, Secret};
 
 /// A credential of any kind.
@@ -11,6 +12,8 @@ pub enum Ask<'a> {
     Session(&'a SessionAsk),
     /// A certificate of a TLS client.
     Certificate(&'a CertificateAsk),
+    /// The cookie of a browser's session.
+    Browser(&'a BrowserAsk),
 }
 
 /// A name and the secret that proves it: a user's password, or the secret of an API token.
@@ -27,6 +30,15 @@ pub struct SecretAsk {
 pub struct SessionAsk {
     /// The text of the token.
     pub token: Secret,
+}
+
+/// The cookie of a browser's session.
+#[derive(Clone, Debug)]
+pub struct BrowserAsk {
+    /// The text of the cookie.
+    pub cookie: Secret,
+    /// What the request is for. A session with another audience is refused.
+    pub audience: Audience,
 }
 
 /// A client certificate. In the TLS handshake the client proved that it has the key of the certificate, and the server checked the authority that

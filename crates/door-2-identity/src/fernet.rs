@@ -2,9 +2,13 @@
 //!
 //! Tokens are not stored. The content of a token says what was true when the token was issued. At each use, the token is judged on the current facts.
 
+mod assertion;
 pub mod frame;
 pub mod payload;
 
+pub use assertion::AssertionPublicKey;
+
+use assertion::AssertionKey;
 use aws_lc_rs::cipher::{AES_128, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey, UnboundCipherKey};
 use aws_lc_rs::hmac;
 use std::fmt;
@@ -26,6 +30,8 @@ pub struct KeyRing {
     keys: Vec<Key>,
     /// The ring with the keys of receipts. `None` if this ring itself contains the keys of receipts.
     receipts: Option<Box<KeyRing>>,
+    /// The keys of assertions, in the order of the keys of tokens. Empty in the ring of receipts.
+    assertions: Vec<AssertionKey>,
 }
 
 /// The keys cannot be used.
@@ -48,9 +54,15 @@ impl KeyRing {
     /// [`RingError`].
     pub fn new(keys: &[(u32, &[u8; KEY_BYTES])]) -> Result<Self, RingError> {
         let of_receipts: Vec<_> =
-            keys.iter().map(|(index, bytes)| (*index, key_of_receipts(bytes))).collect();
+            keys.iter().map(|(index, bytes)| (*index, derived_key(bytes, RECEIPT))).collect();
         let of_receipts: Vec<_> = of_receipts.iter().map(|(index, bytes)| (*index, bytes)).collect();
-        Ok(KeyRing { receipts: Some(Box::new(Self::of(&of_receipts)?)), ..Self::of(keys)? })
+        let mut by_number = keys.to_vec();
+        by_number.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
+        let assertions = by_number
+            .into_iter()
+            .filter_map(|(_, bytes)| AssertionKey::of(&derived_key(bytes, ASSERTION)))
+            .collect();
+        Ok(KeyRing { receipts: Some(Box::new(Self::of(&of_receipts)?)), assertions, ..Self::of(keys)? })
     }
 
     fn of(keys: &[(u32, &[u8; KEY_BYTES])]) -> Result<Self, RingError> {
@@ -68,7 +80,11 @@ impl KeyRing {
         let mut keys = keys.iter().map(key).collect::<Result<Vec<_>, _>>()?;
         // Keystone's order: from the highest number down, the staged key last.
         keys.sort_by_key(|key| std::cmp::Reverse(key.index));
-        if keys.is_empty() { Err(RingError::Empty) } else { Ok(KeyRing { keys, receipts: None }) }
+        if keys.is_empty() {
+            Err(RingError::Empty)
+        } else {
+            Ok(KeyRing { keys, receipts: None, assertions: Vec::new() })
+        }
     }
 
     /// The keys of receipts. Each is derived from a key of tokens and differs from it, so a receipt is never accepted as a token, nor a token as a
@@ -77,15 +93,30 @@ impl KeyRing {
         self.receipts.as_deref()
     }
 
+    /// Signs an assertion with the primary key. `payload` is a JSON object. `None` if there is no key.
+    pub fn sign_assertion(&self, payload: &str) -> Option<String> {
+        self.assertions.first().map(|key| key.sign(payload))
+    }
+
+    /// The public keys of all assertions that can be valid, the primary key first.
+    pub fn assertion_keys(&self) -> Vec<AssertionPublicKey> {
+        self.assertions.iter().map(|key| key.public().clone()).collect()
+    }
+
     /// The number of the primary key, which signs new tokens.
     pub fn primary(&self) -> Option<u32> {
         self.keys.first().map(|key| key.index)
     }
 }
 
-/// The key of receipts that belongs to a key of tokens: a keyed hash, from which the key of tokens cannot be computed.
-fn key_of_receipts(bytes: &[u8; KEY_BYTES]) -> [u8; KEY_BYTES] {
-    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, bytes), b"enfilade receipt");
+/// The purpose of the keys of receipts.
+const RECEIPT: &[u8] = b"enfilade receipt";
+/// The purpose of the seeds of the keys of assertions.
+const ASSERTION: &[u8] = b"enfilade assertion";
+
+/// The key for a purpose that belongs to a key of tokens: a keyed hash, from which the key of tokens cannot be computed.
+fn derived_key(bytes: &[u8; KEY_BYTES], purpose: &[u8]) -> [u8; KEY_BYTES] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, bytes), purpose);
     let mut key = [0; KEY_BYTES];
     key.iter_mut().zip(tag.as_ref()).for_each(|(to, byte)| *to = *byte);
     key
@@ -104,7 +135,7 @@ mod tests {
     #[test]
     fn keys_of_receipts_differ_from_each_other_and_from_the_keys_of_tokens() {
         let keys = [[1; KEY_BYTES], [2; KEY_BYTES]];
-        let [one, other] = keys.map(|key| key_of_receipts(&key));
+        let [one, other] = keys.map(|key| derived_key(&key, RECEIPT));
         let halves = |key: [u8; KEY_BYTES]| <[[u8; KEY_BYTES / 2]; 2]>::try_from(key.as_chunks().0).unwrap();
         let all: Vec<_> = [keys[0], keys[1], one, other].into_iter().flat_map(halves).collect();
         let different: std::collections::BTreeSet<_> = all.iter().collect();

@@ -14,7 +14,7 @@ use crate::sid_set::SidSet;
 use crate::used::Used;
 use crate::validity::Validity;
 use crate::view::View;
-use enfilade_facts::tables::Verifier;
+use enfilade_facts::tables::{Audience, Verifier};
 use enfilade_facts::vocabulary::Sid;
 use enfilade_facts::{Clocks, MemoKey};
 use std::iter;
@@ -65,23 +65,26 @@ fn granted(
     Ok(Granted { validity, used, proof, principal, session: None, is_unfinished: false })
 }
 
-/// The verdict on a session. `keys` is the generation of the key ring that opened the session's token. A session that expired less than
+/// The verdict on a session. `audience` is the audience of a browser's session. `keys` is the generation of the key ring that opened the session's
+/// token; 0 if the session has no token. A session that expired less than
 /// `expired_seconds` seconds ago is accepted, too.
 pub(crate) fn grant_session(
     view: &View<'_>,
     now: Clocks,
     claim: &Claim,
+    audience: Option<Audience>,
     keys: u64,
     expired_seconds: i64,
     context: &Context<'_>,
 ) -> Result<Granted, Refusal> {
     let (revocations, memo) = (&context.sessions.revocations, context.memo);
-    let (account, session, good_from) = judge_in_time(view, now, claim, expired_seconds, context)?;
+    let (account, mut session, good_from) = judge_in_time(view, now, claim, expired_seconds, context)?;
     let view = &view.of_session(claim.issued_at, revocations);
     let proof = Proof { credential: claim.credential(), verifier: MemoKey::default(), upgrade: None };
     let mut granted = granted(view, now, &account, proof, u64::MAX, memo)?;
     view.check_over(&account.authid)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
+    session.audience = audience;
     let lent_until = session.lent_until();
     let validity = &mut granted.validity;
     validity.first_second = good_from;

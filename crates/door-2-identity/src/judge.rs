@@ -83,6 +83,7 @@ pub(crate) fn judge_claim(
         delegation,
         trusted,
         access,
+        audience: None,
         rests_on: None,
     };
     let look = revocations::look(view.facts, revocations, &session, None)?;

@@ -33,6 +33,7 @@ mod revocations;
 mod mfa;
 mod passcode;
 mod judge;
+mod browser_session;
 mod login;
 mod issue;
 mod signature;
@@ -41,7 +42,10 @@ mod oauth;
 mod standing;
 
 pub use account::user_named;
-pub use ask::{Ask, CertificateAsk, SecretAsk, SessionAsk};
+pub use ask::{Ask, BrowserAsk, CertificateAsk, SecretAsk, SessionAsk};
+pub use browser_session::{
+    BROWSER_SECRET_BYTES, browser_text, is_same_digest, read_browser_text, secret_digest,
+};
 pub use context::{Context, Ring, SessionState};
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password, matches as matches_hash};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};

@@ -10,6 +10,7 @@ use crate::ask::Ask;
 use crate::permit::Granted;
 use crate::principal::Sets;
 use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::tables::Audience;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Clocks, Memo, MemoKey, MemoSeed, Weigh, WordMemo};
 
@@ -18,10 +19,11 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// Starts the memo key of a name and a secret. The next three fields start the memo keys of the other kinds of credential.
+    /// Starts the memo key of a name and a secret. The next four fields start the memo keys of the other kinds of credential.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
+    browser: KeyMaker,
     unread: KeyMaker,
 }
 
@@ -47,6 +49,7 @@ impl IdentityMemo {
             verdict: KeyMaker::new(&seed, "verdict"),
             session: KeyMaker::new(&seed, "session"),
             certificate: KeyMaker::new(&seed, "certificate"),
+            browser: KeyMaker::new(&seed, "browser session"),
             unread: KeyMaker::new(&seed, "unread credential"),
         }
     }
@@ -70,6 +73,14 @@ impl IdentityMemo {
             }
             Ask::Session(ask) => self.session.bytes(ask.token.reveal()).key(),
             Ask::Certificate(ask) => self.certificate.bytes(&ask.fingerprint).key(),
+            Ask::Browser(ask) => {
+                // No application has an empty name, so the empty text means the page for signing in.
+                let audience = match &ask.audience {
+                    Audience::SignIn => "",
+                    Audience::Application(name) => name.as_str(),
+                };
+                self.browser.bytes(audience.as_bytes()).bytes(ask.cookie.reveal()).key()
+            }
         }
     }
 

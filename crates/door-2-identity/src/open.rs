@@ -5,6 +5,7 @@
 
 use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};
+use crate::browser_session;
 use crate::context::{Context, Ring};
 use crate::grant::{digest, grant, grant_session};
 use crate::judge;
@@ -75,7 +76,10 @@ pub(crate) fn granted_again(
     }
     let view = &View::new(view);
     Ok(Held::new(match &granted.session {
-        Some(session) => grant_session(view, now, &session.claim, granted.validity.keys, 0, context)?,
+        Some(session) => {
+            let audience = session.audience.clone();
+            grant_session(view, now, &session.claim, audience, granted.validity.keys, 0, context)?
+        }
         None => proven_again(view, now, granted, context.memo)?,
     }))
 }
@@ -127,10 +131,11 @@ fn judge_anew(
             (Some(granted), _) => granted,
             (None, Ask::Secret(ask)) => secret::judge(view, now, ask, context.hash_key, memo)?,
             (None, Ask::Certificate(ask)) => judge_certificate(view, now, ask, memo)?,
+            (None, Ask::Browser(ask)) => browser_session::judge(view, now, ask, context)?,
             (None, Ask::Session(ask)) => {
                 let Ring { keys, generation } = ring.as_deref().ok_or(Refusal::NotOurs)?;
                 let claim = Claim::read(keys, ask)?;
-                grant_session(view, now, &claim, *generation, expired_seconds, context)?
+                grant_session(view, now, &claim, None, *generation, expired_seconds, context)?
             }
         };
         // An expired session is not remembered, because every remembered verdict admits a client.

@@ -11,6 +11,11 @@ pub enum Refusal {
     /// The request has no credential.
     #[error("no credential was given")]
     NoCredential,
+    /// The cookie of a browser's session proves no session: the session is unknown, has ended, or is for another application.
+    #[error(
+        "the cookie proves no session for this request: the session is unknown, has ended, or is for another application"
+    )]
+    BrowserSession,
     /// The request has a malformed credential, or more than one.
     #[error("the credential cannot be read: {0}")]
     Malformed(String),
@@ -211,7 +216,7 @@ impl Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 30] = [
+pub const CODES: [RefusalRow; 31] = [
     RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),
     RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
     RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
@@ -242,6 +247,7 @@ pub const CODES: [RefusalRow; 30] = [
     RefusalRow::new("ID28", Fault::Client, "an OAuth request is not accepted: its signature, its request or access token, its `oauth_verifier`, its time or its nonce is wrong", "the log says which of them; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
     RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
+    RefusalRow::new("ID31", Fault::Client, "the cookie of the browser proves no session: the session is unknown, has ended, or is for another application", "sign in again"),
 ];
 
 impl Refusal {
@@ -291,6 +297,7 @@ impl Refuse for Refusal {
             Refusal::Blocked { .. } => "ID13",
             Refusal::File { .. } => "ID14",
             Refusal::NotOurs => "ID15",
+            Refusal::BrowserSession => "ID31",
             Refusal::TokenUnsupported(_) => "ID16",
             Refusal::TokenExpired { .. } => "ID17",
             Refusal::SubjectDeleted => "ID18",
@@ -349,6 +356,7 @@ mod tests {
         ];
         let others = [
             ("ID01", Refusal::NoCredential),
+            ("ID31", Refusal::BrowserSession),
             ("ID05", Refusal::OtherUser),
             ("ID02", Refusal::Malformed(why())),
             ("ID03", Refusal::Revoked(who())),

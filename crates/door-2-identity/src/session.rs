@@ -7,7 +7,7 @@ use crate::fernet::{KeyRing, frame};
 use crate::principal::Reach;
 use crate::refuse::Refusal;
 use enfilade_facts::limits::{CLOCK_SKEW_SECONDS, TOKEN_SECONDS_MAX};
-use enfilade_facts::tables::{AccessToken, Delegation, Trust};
+use enfilade_facts::tables::{AccessToken, Audience, Delegation, Trust};
 use enfilade_facts::vocabulary::{AccessTokenId, CredentialId, DomainId, ProjectId, RoleId, TrustId, UserId};
 use enfilade_facts::{Horizon, Revision};
 
@@ -165,6 +165,8 @@ pub struct Session {
     pub trusted: Option<Box<Trusted>>,
     /// The OAuth access token for which the session was issued.
     pub access: Option<Box<AccessToken>>,
+    /// What the session is good for, if it is a browser's session; `None` for the session of a token.
+    pub audience: Option<Audience>,
     /// The revision of the last change that was not a revocation, at the time when the session was judged; `None` if that revision was not known.
     pub(crate) rests_on: Option<Revision>,
 }
@@ -192,6 +194,7 @@ impl Session {
             delegation: None,
             trusted: None,
             access: None,
+            audience: None,
             rests_on: None,
         }
     }

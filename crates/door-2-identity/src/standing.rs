@@ -28,7 +28,7 @@ pub fn check_session(
     claim: &Claim,
     context: &Context<'_>,
 ) -> Result<(), Refusal> {
-    grant_session(&View::new(view), now, claim, 0, 0, context).map(drop)
+    grant_session(&View::new(view), now, claim, None, 0, 0, context).map(drop)
 }
 
 /// Checks that the user's password would be accepted; or, if `credential` is given, the secret or the certificate of that API token.

@@ -7,10 +7,10 @@ use enfilade_facts::limits::{
     CREDENTIALS_OF_LOGIN_MAX, GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX, TOTP_CREDENTIALS_MAX,
 };
 use enfilade_facts::tables::{
-    AccessToken, Activity, Blob, BlobId, Consumer, Credential, Delegation, Domain, FileFault, FileName,
-    Grant, GrantKey, GrantScope, Grantee, Group, Member, Membership, MembershipKey, MirroredFile, Name,
-    NameKey, NamedRole, Profile, Project, RequestToken, Reverse, ReverseKey, Revoked, Trust, UsedPasscode,
-    User,
+    AccessToken, Activity, Blob, BlobId, BrowserSession, BrowserSessionId, Consumer, Credential, Delegation,
+    Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee, Group, Member, Membership,
+    MembershipKey, MirroredFile, Name, NameKey, NamedRole, Profile, Project, RequestToken, Reverse,
+    ReverseKey, Revoked, Trust, UsedPasscode, User,
 };
 use enfilade_facts::vocabulary::{
     AccessTokenId, Authid, ConsumerId, CredentialId, DomainId, GroupId, ProjectId, Realm, RequestTokenId,
@@ -116,6 +116,13 @@ impl View<'_> {
     }
 
     pub(crate) fn delegation(&self, id: &CredentialId) -> Result<Option<Delegation>, SourceError> {
+        self.facts.get(id)
+    }
+
+    pub(crate) fn browser_session(
+        &self,
+        id: &BrowserSessionId,
+    ) -> Result<Option<BrowserSession>, SourceError> {
         self.facts.get(id)
     }
 

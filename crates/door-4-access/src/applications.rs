@@ -9,9 +9,9 @@ use crate::role_check::RoleCheck;
 use crate::roles::Resolved;
 use crate::site::Site;
 use crate::view::View;
-use enfilade_facts::tables::{Application, CredentialKind};
-use enfilade_facts::vocabulary::{ApplicationName, GroupName, Role, RolePath, StorePath};
-use enfilade_facts::{Clocks, Held};
+use enfilade_facts::tables::{Application, Audience, CredentialKind};
+use enfilade_facts::vocabulary::{ApplicationName, DatastoreName, GroupName, Role, RolePath, StorePath};
+use enfilade_facts::{At, Clocks, Held};
 use enfilade_identity::{IdentityPermit, Principal};
 
 /// A request to an application.
@@ -52,19 +52,46 @@ pub fn use_application(
     let check = ApplicationCheck::new(view, now, ask, memo)?;
     let at = view.at();
     let Some(identity) = visitor else {
-        return match check.first_not_public(ask) {
-            None => Ok(ApplicationPermit { roles: Vec::new(), hides_groups: true, at }),
+        return match first_not_public(&check.known.application, ask) {
+            None => Ok(ApplicationPermit {
+                roles: Vec::new(),
+                hides_groups: true,
+                signed_for: None,
+                datastore: None,
+                at,
+            }),
             Some(path) => Err(Refusal::NotPublic(RolePath::of_application(&check.known.name, path))),
         };
     };
     check.accepts(kind_of(identity))?;
-    let roles = check.permits(identity.principal(), ask)?;
-    let hides_groups = check.known.application.hides_groups;
-    Ok(ApplicationPermit { roles, hides_groups, at })
+    check.is_for(identity)?;
+    let (roles, datastore) = check.permits(identity.principal(), ask)?;
+    let KnownApplication { name, application } = &*check.known;
+    let signed_for = application.sends_jwt.then(|| name.clone());
+    Ok(ApplicationPermit { roles, hides_groups: application.hides_groups, signed_for, datastore, at })
 }
 
-/// Decides like [`use_application`] what a principal may do with an application, but without a credential. Returns the name of the application and the
-/// roles. The result is not a permit.
+/// Whether a request certainly needs a visitor at this revision. `false` if everybody may make it, or if the memo does not contain the application.
+pub fn needs_visitor(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool {
+    let known = memo.applications.get(memo.application_key(at, &ask.site));
+    known.is_some_and(|known| {
+        ask.only.as_ref().is_none_or(|only| *only == known.name)
+            && first_not_public(&known.application, ask).is_some()
+    })
+}
+
+/// What permits a request to an application. It is no permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplicationUse {
+    /// The application.
+    pub application: ApplicationName,
+    /// The principal's roles on the path; empty if everybody may make the request.
+    pub roles: Vec<Role>,
+    /// The datastore, if the request reads a file of it. Then doors 3 and 4 must also permit to read this file.
+    pub datastore: Option<DatastoreName>,
+}
+
+/// Decides like [`use_application`] what a principal may do with an application, but without a credential. The result is not a permit.
 ///
 /// # Errors
 /// As [`use_application`].
@@ -74,16 +101,41 @@ pub fn would_use(
     (principal, kinds): (&Principal, &[CredentialKind]),
     ask: &ApplicationAsk,
     memo: &AccessMemo,
-) -> Result<(ApplicationName, Vec<Role>), Refusal> {
+) -> Result<ApplicationUse, Refusal> {
     let check = ApplicationCheck::new(view, now, ask, memo)?;
-    let name = check.known.name.clone();
-    if check.first_not_public(ask).is_none() {
-        return Ok((name, Vec::new()));
+    would(&check, (principal, kinds), ask)
+}
+
+/// Decides like [`would_use`]. If the request is not permitted, the refusal does not say which roles decided, because reading their names takes longer than
+/// the decision.
+///
+/// # Errors
+/// As [`use_application`].
+pub fn would_use_briefly(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    principal: &Principal,
+    ask: &ApplicationAsk,
+    memo: &AccessMemo,
+) -> Result<ApplicationUse, Refusal> {
+    let check = ApplicationCheck { names_roles: false, ..ApplicationCheck::new(view, now, ask, memo)? };
+    would(&check, (principal, &[]), ask)
+}
+
+fn would(
+    check: &ApplicationCheck<'_>,
+    (principal, kinds): (&Principal, &[CredentialKind]),
+    ask: &ApplicationAsk,
+) -> Result<ApplicationUse, Refusal> {
+    let application = check.known.name.clone();
+    if first_not_public(&check.known.application, ask).is_none() {
+        return Ok(ApplicationUse { application, roles: Vec::new(), datastore: None });
     }
     // The principal can choose between its kinds of credentials.
     let accepted = kinds.iter().map(|kind| check.accepts(*kind)).reduce(Result::or);
     accepted.unwrap_or(Ok(()))?;
-    check.permits(principal, ask).map(|roles| (name, roles))
+    let (roles, datastore) = check.permits(principal, ask)?;
+    Ok(ApplicationUse { application, roles, datastore })
 }
 
 /// The kind of the credential that was proven. A client certificate is an API token.
@@ -189,12 +241,47 @@ fn is_for_administrators(paths: &[StorePath], path: &StorePath, recurses: bool) 
         .any(|root| is_at_or_below(&root, &path) || recurses && is_at_or_below(&path, &root))
 }
 
+/// Every path of a request, with what the request does to it.
+fn parts<'a>(
+    application: &Application,
+    ask: &'a ApplicationAsk,
+) -> impl Iterator<Item = (&'a StorePath, MethodClass)> {
+    let administer = |path: &StorePath| is_for_administrators(&application.administer, path, ask.recurses);
+    let class_on = move |path: &'a StorePath, class| match administer(path) {
+        true => (path, MethodClass::Administer),
+        false => (path, class),
+    };
+    let class = if ask.upgrades { MethodClass::Write } else { MethodClass::Read };
+    let class = class.max(ask.method.class());
+    let destination = ask.destination.as_ref().map(|path| {
+        // A request with a destination changes something, even if its method is unknown here.
+        class_on(path, ask.method.class_of_destination().unwrap_or(MethodClass::Administer))
+    });
+    [Some(class_on(&ask.path, class)), destination].into_iter().flatten()
+}
+
+/// The first path of the request that not everybody may use in this way.
+fn first_not_public<'a>(application: &Application, ask: &'a ApplicationAsk) -> Option<&'a StorePath> {
+    let Application { public, open, passes_preflight, .. } = application;
+    let is_public = |(path, class): &(&StorePath, MethodClass)| match class {
+        MethodClass::Read => {
+            ask.is_preflight && *passes_preflight || is_in(public, path) || is_in(open, path)
+        }
+        MethodClass::Write => is_in(open, path),
+        // The answer to a preflight request contains no content.
+        MethodClass::Administer => ask.is_preflight && *passes_preflight,
+    };
+    parts(application, ask).find(|part| !is_public(part)).map(|(path, _)| path)
+}
+
 /// Checks requests to one application, at one revision and time.
 struct ApplicationCheck<'c> {
     view: View<'c>,
     now: Clocks,
     memo: &'c AccessMemo,
     known: Held<KnownApplication>,
+    /// Whether a refusal names the roles that decided.
+    names_roles: bool,
 }
 
 impl<'c> ApplicationCheck<'c> {
@@ -221,39 +308,8 @@ impl<'c> ApplicationCheck<'c> {
         };
         match only {
             Some(only) if *only != known.name => Err(Refusal::NoApplication(site.to_string())),
-            _ => Ok(ApplicationCheck { view, now, memo, known }),
+            _ => Ok(ApplicationCheck { view, now, memo, known, names_roles: true }),
         }
-    }
-
-    /// Every path of a request, with what the request does to it.
-    fn parts<'a>(&self, ask: &'a ApplicationAsk) -> impl Iterator<Item = (&'a StorePath, MethodClass)> {
-        let administer =
-            |path: &StorePath| is_for_administrators(&self.known.application.administer, path, ask.recurses);
-        let class_on = move |path: &'a StorePath, class| match administer(path) {
-            true => (path, MethodClass::Administer),
-            false => (path, class),
-        };
-        let class = if ask.upgrades { MethodClass::Write } else { MethodClass::Read };
-        let class = class.max(ask.method.class());
-        let destination = ask.destination.as_ref().map(|path| {
-            // A request with a destination changes something, even if its method is unknown here.
-            class_on(path, ask.method.class_of_destination().unwrap_or(MethodClass::Administer))
-        });
-        [Some(class_on(&ask.path, class)), destination].into_iter().flatten()
-    }
-
-    /// The first path of the request that not everybody may use in this way.
-    fn first_not_public<'a>(&self, ask: &'a ApplicationAsk) -> Option<&'a StorePath> {
-        let Application { public, open, passes_preflight, .. } = &self.known.application;
-        let is_public = |(path, class): &(&StorePath, MethodClass)| match class {
-            MethodClass::Read => {
-                ask.is_preflight && *passes_preflight || is_in(public, path) || is_in(open, path)
-            }
-            MethodClass::Write => is_in(open, path),
-            // The answer to a preflight request contains no content.
-            MethodClass::Administer => ask.is_preflight && *passes_preflight,
-        };
-        self.parts(ask).find(|part| !is_public(part)).map(|(path, _)| path)
     }
 
     fn accepts(&self, kind: CredentialKind) -> Result<(), Refusal> {
@@ -264,17 +320,47 @@ impl<'c> ApplicationCheck<'c> {
         }
     }
 
-    /// The roles on the path of the request, if they permit the request. If everybody may make the request, the roles do not matter.
-    fn permits(&self, principal: &Principal, ask: &ApplicationAsk) -> Result<Vec<Role>, Refusal> {
+    /// A session of a browser is for one application.
+    fn is_for(&self, identity: &IdentityPermit) -> Result<(), Refusal> {
+        let audience = identity.session().and_then(|session| session.audience.as_ref());
+        let name = &self.known.name;
+        match audience {
+            None => Ok(()),
+            Some(Audience::Application(application)) if application == name => Ok(()),
+            Some(_) => Err(Refusal::NotAccepted { application: name.clone(), kind: CredentialKind::Session }),
+        }
+    }
+
+    /// The roles on the path of the request, if they permit the request. If everybody may make the request, the roles do not matter. If the application
+    /// serves the files of a datastore, the roles do not matter either: the request may only read, and the datastore is returned, too.
+    fn permits(
+        &self,
+        principal: &Principal,
+        ask: &ApplicationAsk,
+    ) -> Result<(Vec<Role>, Option<DatastoreName>), Refusal> {
         let view = View(self.view.0);
         let check = RoleCheck { view, now: self.now, principal, memo: self.memo };
-        let is_public = self.first_not_public(ask).is_none();
+        let is_public = first_not_public(&self.known.application, ask).is_none();
+        let datastore = self.known.application.datastore.as_ref().filter(|_| !is_public);
         let mut given = Vec::new();
-        for (path, class) in self.parts(ask) {
+        for (path, class) in parts(&self.known.application, ask) {
             let path = RolePath::of_application(&self.known.name, path);
             let roles = check.roles(&path)?;
+            if let Some(datastore) = datastore {
+                if class > MethodClass::Read || ask.recurses {
+                    let decided_by = format!(
+                        "the application serves the files of the datastore {datastore}, so it may only be read, and not below `Depth: 1`; use WebDAV"
+                    );
+                    return Err(Refusal::NotPermitted { class, path, decided_by });
+                }
+                given = roles.effective();
+                continue;
+            }
             if !is_public && !roles.permits(class) {
-                let decided_by = roles.given(&check.view, principal).to_string();
+                let decided_by = match self.names_roles {
+                    true => roles.given(&check.view, principal).to_string(),
+                    false => String::new(),
+                };
                 return Err(Refusal::NotPermitted { class, path, decided_by });
             }
             if !is_public && ask.recurses {
@@ -284,7 +370,7 @@ impl<'c> ApplicationCheck<'c> {
                 given = roles.effective();
             }
         }
-        Ok(given)
+        Ok((given, datastore.cloned()))
     }
 }
 

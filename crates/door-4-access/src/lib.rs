@@ -45,7 +45,10 @@ pub use about::{About, Lends, Other};
 pub use acl_inheritance::{Creator, Inheritance, inherited, open_to_roles, propagated};
 pub use acl_text::{AclLine, parse_line, print_lines, well_known};
 pub use administer::{AdminAsk, administer, lends, privileges};
-pub use applications::{ApplicationAsk, group_names, least_application_role, use_application, would_use};
+pub use applications::{
+    ApplicationAsk, ApplicationUse, group_names, least_application_role, needs_visitor, use_application,
+    would_use, would_use_briefly,
+};
 pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
 pub use bounds::{Party, manager_gives};
 pub use enumerate::see;

@@ -3,7 +3,9 @@
 use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
 use crate::policy::{Rule, Who};
-use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, Role, UserId};
+use enfilade_facts::vocabulary::{
+    AccessMask, ApplicationName, Authid, CredentialId, DatastoreName, DomainId, ProjectId, Role, UserId,
+};
 use enfilade_facts::{At, Requester};
 
 /// A permit for these rights on this object, granted at a revision. Made in one place, [`crate::open`].
@@ -40,10 +42,22 @@ impl AdminPermit {
 pub struct ApplicationPermit {
     pub(crate) roles: Vec<Role>,
     pub(crate) hides_groups: bool,
+    pub(crate) signed_for: Option<ApplicationName>,
+    pub(crate) datastore: Option<DatastoreName>,
     pub(crate) at: At,
 }
 
 impl ApplicationPermit {
+    /// The datastore, if the request reads a file of it. Then the request is permitted only if doors 3 and 4 also permit to read this file.
+    pub fn datastore(&self) -> Option<&DatastoreName> {
+        self.datastore.as_ref()
+    }
+
+    /// The application, if it gets a signed token with the visitor's name, groups and roles.
+    pub fn signed_for(&self) -> Option<&ApplicationName> {
+        self.signed_for.as_ref()
+    }
+
     /// The visitor's roles on the path; empty if everybody may make the request.
     pub fn roles(&self) -> &[Role] {
         &self.roles

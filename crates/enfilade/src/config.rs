@@ -3,11 +3,13 @@
 mod keys;
 mod lost;
 mod shown;
+mod url_origin;
 mod values;
 
 pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
+pub(crate) use url_origin::UrlOrigin;
 pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
 
 use crate::owner::uid_of;

@@ -3,8 +3,9 @@
 use enfilade_faces::{Faces, Route, Router};
 
 /// The routes of the main listener.
-pub(crate) const MAIN: [&[Route]; 4] = [
+pub(crate) const MAIN: [&[Route]; 5] = [
     &enfilade_operations::MAIN,
+    &enfilade_decision::MAIN,
     &enfilade_webdav::ROUTES,
     &enfilade_proxmox::ROUTES,
     &enfilade_keystone::ROUTES,

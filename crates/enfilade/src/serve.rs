@@ -5,7 +5,9 @@ use crate::acme::{self, Answers};
 use crate::backup::schedule;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
-use crate::config::{Check, Config, TransportSecurity, unread_variables, variables, without_effect};
+use crate::config::{
+    Check, Config, TransportSecurity, UrlOrigin, unread_variables, variables, without_effect,
+};
 use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, is_house, server_change_context};
@@ -141,6 +143,7 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
     Faces::new(Arc::clone(house), home.files.clone(), home.passwords.clone(), home.datastore_roots())
         .with_limit_model(home.config.identity.limit_model.model())
+        .with_sign_in(home.config.decisions.sign_in.as_ref().map(UrlOrigin::as_str))
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
 }
 

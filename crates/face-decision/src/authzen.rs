@@ -22,8 +22,8 @@ use enfilade_facts::vocabulary::{
 use enfilade_passage::{ApplicationAsk, Method, Page, Site};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The most questions of one batch.
@@ -88,13 +88,13 @@ struct Wrong(&'static str);
 type Asked = Option<(Authid, ApplicationAsk)>;
 
 pub(crate) fn evaluation(context: RequestContext<'_>) -> Reply<'_> {
-    answered(context, |faces, question| one(faces, &question))
+    answered(context, |faces, question| Ok(text(&one(faces, &question)?)))
 }
 
 pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
     answered(context, |faces, question| {
         if question.evaluations.is_empty() {
-            return one(faces, &question);
+            return Ok(text(&one(faces, &question)?));
         }
         if question.evaluations.len() > EVALUATIONS_MAX {
             return Err(Wrong("expected at most 1,000 evaluations").into());
@@ -108,11 +108,11 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
             Semantic::DenyOnFirstDeny => Some(false),
             Semantic::PermitOnFirstPermit => Some(true),
         };
-        let ends = |last: bool| decisions.iter().position(|one| one["decision"] == last);
+        let ends = |last: bool| decisions.iter().position(|one| one.decision == last);
         if let Some(at) = last.and_then(ends) {
             decisions.truncate(at + 1);
         }
-        Ok(json!({ "evaluations": decisions }))
+        Ok(text(&Verdicts { evaluations: decisions }))
     })
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn actions(context: RequestContext<'_>) -> Reply<'_> {
         let names = ["read", "write", "delete", "administer"];
         let asked = |name| Some((authid_of(subject)?, ask_of(resource, name)?));
         let decisions = judge(faces, names.map(asked).into_iter().collect())?;
-        let found = names.into_iter().zip(decisions).filter(|(_, one)| one["decision"] == true);
+        let found = names.into_iter().zip(decisions).filter(|(_, one)| one.decision);
         Ok(results(found.map(|(name, _)| json!({ "name": name })).collect(), None))
     })
 }
@@ -193,6 +193,31 @@ pub(crate) fn configuration(context: RequestContext<'_>) -> Reply<'_> {
     Reply::Now(answer)
 }
 
+/// The answer to a question.
+#[derive(Serialize)]
+struct Verdict {
+    decision: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Reason>,
+}
+
+/// The code of a refusal.
+#[derive(Serialize)]
+struct Reason {
+    code: &'static str,
+}
+
+#[derive(Serialize)]
+struct Verdicts {
+    evaluations: Vec<Verdict>,
+}
+
+const DENIED: Verdict = Verdict { decision: false, context: None };
+
+fn text(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_default()
+}
+
 /// Why a call failed.
 enum Failed {
     /// The request is malformed.
@@ -216,7 +241,7 @@ impl<F: Into<Failure>> From<F> for Failed {
 /// Reads the question of a call, and answers it.
 fn answered<'f>(
     context: RequestContext<'f>,
-    answer: impl FnOnce(&Faces, Question) -> Result<Value, Failed> + Send + 'f,
+    answer: impl FnOnce(&Faces, Question) -> Result<String, Failed> + Send + 'f,
 ) -> Reply<'f> {
     Reply::later(async move {
         let RequestContext { faces, mut connection, request, mut trace } = context;
@@ -235,7 +260,7 @@ fn answered<'f>(
             Err(failed) => Err(failed),
         };
         let answer = match asked {
-            Ok(value) => respond(StatusCode::OK, &value),
+            Ok(text) => respond_with(StatusCode::OK, text),
             Err(Failed::Wrong(why)) => {
                 trace.invalid(why);
                 respond(StatusCode::BAD_REQUEST, &json!(why))
@@ -270,19 +295,24 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn respond(status: StatusCode, value: &Value) -> Answer {
-    let mut answer = Response::new(Body::from(value.to_string()));
+    respond_with(status, value.to_string())
+}
+
+fn respond_with(status: StatusCode, text: String) -> Answer {
+    let mut answer = Response::new(Body::from(text));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     answer
 }
 
-fn nothing() -> Value {
+fn nothing() -> String {
     results(Vec::new(), None)
 }
 
-fn results(found: Vec<Value>, next: Option<String>) -> Value {
+fn results(found: Vec<Value>, next: Option<String>) -> String {
     json!({ "results": found, "page": { "next_token": next.unwrap_or_default(), "count": found.len() } })
+        .to_string()
 }
 
 /// The greatest number of results, and the token of the page.
@@ -321,20 +351,21 @@ fn read(question: &Question, batch: Option<&Question>) -> Result<Asked, Wrong> {
 }
 
 /// The answer to a single question.
-fn one(faces: &Faces, question: &Question) -> Result<Value, Failed> {
+fn one(faces: &Faces, question: &Question) -> Result<Verdict, Failed> {
     let decisions = judge(faces, vec![read(question, None)?])?;
-    Ok(decisions.into_iter().next().unwrap_or_else(|| json!({ "decision": false })))
+    Ok(decisions.into_iter().next().unwrap_or(DENIED))
 }
 
-fn judge(faces: &Faces, asked: Vec<Asked>) -> Result<Vec<Value>, Failed> {
-    let known: Vec<_> = asked.iter().flatten().cloned().collect();
+fn judge(faces: &Faces, asked: Vec<Asked>) -> Result<Vec<Verdict>, Failed> {
+    let are_known: Vec<bool> = asked.iter().map(Option::is_some).collect();
+    let known: Vec<_> = asked.into_iter().flatten().collect();
     let mut judged = faces.house().judge_for_service(&known)?.into_iter();
-    let decision = |asked: Asked| match asked.and_then(|_| judged.next()) {
-        Some(Ok(())) => json!({ "decision": true }),
-        Some(Err(why)) => json!({ "decision": false, "context": { "code": why.code() } }),
-        None => json!({ "decision": false }),
+    let decision = |is_known: bool| match is_known.then(|| judged.next()).flatten() {
+        Some(Ok(())) => Verdict { decision: true, context: None },
+        Some(Err(why)) => Verdict { decision: false, context: Some(Reason { code: why.code() }) },
+        None => DENIED,
     };
-    Ok(asked.into_iter().map(decision).collect())
+    Ok(are_known.into_iter().map(decision).collect())
 }
 
 /// The user or token that a subject names.

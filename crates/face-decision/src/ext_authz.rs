@@ -3,13 +3,16 @@
 //! Only the fields that are used are declared here; the library skips all others. A message has a prefix of five bytes: a flag for compression, and the
 //! length (gRPC over HTTP/2, "Length-Prefixed-Message").
 
+use crate::browser::redirect_to_start;
 use crate::identity;
 use crate::profile::refused;
 use crate::{judge, knows_proxy};
+use enfilade_faces::credential::cookies_for_application;
 use enfilade_faces::{
-    Answer, Body, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_message,
+    Answer, Body, Faces, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_message,
 };
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use enfilade_passage::Decision;
+use hyper::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use prost::Message;
 
@@ -119,6 +122,8 @@ mod messages {
     pub(super) struct Permitted {
         #[prost(message, repeated, tag = "2")]
         pub(super) headers: Vec<HeaderOption>,
+        #[prost(string, repeated, tag = "5")]
+        pub(super) headers_to_remove: Vec<String>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -165,22 +170,22 @@ pub(crate) fn check(context: RequestContext<'_>) -> Reply<'_> {
             Ok(()) => described(request, faces).await,
             Err(failure) => Err(failure),
         };
-        let decided = match known {
-            Ok(headers) => judge(faces, connection, &headers, &mut trace).await,
-            Err(failure) => Err(failure),
+        let (visitor, decided) = match known {
+            Ok(headers) => {
+                let decided = judge(faces, connection, &headers, &mut trace).await;
+                (headers, decided)
+            }
+            Err(failure) => (HeaderMap::new(), Err(failure)),
         };
-        let permitted = decided.and_then(|decision| {
-            let mut headers = HeaderMap::new();
-            identity::insert(&mut headers, decision.visitor.as_ref())?;
-            Ok(headers)
-        });
-        let response = match permitted {
-            Ok(headers) => CheckResponse {
-                status: Some(Status { code: OK }),
-                denied: None,
-                ok: Some(Permitted { headers: options(&headers) }),
-            },
-            Err(failure) => denied(&failure, &mut trace),
+        let response = match decided.and_then(|decision| permitted(faces, &decision, &visitor, &trace)) {
+            Ok(permitted) => {
+                CheckResponse { status: Some(Status { code: OK }), denied: None, ok: Some(permitted) }
+            }
+            Err(failure) => {
+                trace.failed(&failure);
+                let to_start = redirect_to_start(faces, &visitor, &failure);
+                denied(&to_start.unwrap_or_else(|| refused(&failure)))
+            }
         };
         let answer = framed(&response);
         // The status in the log is the one that the visitor gets.
@@ -192,7 +197,7 @@ pub(crate) fn check(context: RequestContext<'_>) -> Reply<'_> {
 }
 
 /// The headers of the visitor's request, with those that describe the request itself.
-async fn described(request: Request<Received>, faces: &enfilade_faces::Faces) -> Result<HeaderMap, Failure> {
+async fn described(request: Request<Received>, faces: &Faces) -> Result<HeaderMap, Failure> {
     let body = collect_message(request.into_body(), &faces.limits()).await?;
     let (prefix, message) = body.split_first_chunk::<5>().ok_or(BAD_MESSAGE)?;
     let [is_compressed, length @ ..] = *prefix;
@@ -227,9 +232,26 @@ async fn described(request: Request<Received>, faces: &enfilade_faces::Faces) ->
     Ok(headers)
 }
 
-fn denied(failure: &Failure, trace: &mut Trace) -> CheckResponse {
-    trace.failed(failure);
-    let answer = refused(failure);
+/// The headers that Envoy changes before it passes the request on.
+fn permitted(
+    faces: &Faces,
+    decision: &Decision,
+    visitor: &HeaderMap,
+    trace: &Trace,
+) -> Result<Permitted, Failure> {
+    let mut headers = HeaderMap::new();
+    identity::insert(&mut headers, faces, decision, trace)?;
+    // The application does not get the cookies of this server.
+    let mut headers_to_remove = Vec::new();
+    match cookies_for_application(visitor) {
+        Some(cookies) if cookies.is_empty() => headers_to_remove.push(COOKIE.as_str().to_owned()),
+        Some(cookies) => headers.extend([(COOKIE, cookies)]),
+        None => {}
+    }
+    Ok(Permitted { headers: options(&headers), headers_to_remove })
+}
+
+fn denied(answer: &Answer) -> CheckResponse {
     let headers = options(answer.headers());
     let text = match answer.body() {
         Body::Whole(Some(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
@@ -280,7 +302,7 @@ mod tests {
         let response = CheckResponse {
             status: Some(Status { code: OK }),
             denied: None,
-            ok: Some(Permitted { headers: options(&headers) }),
+            ok: Some(Permitted { headers: options(&headers), headers_to_remove: vec!["cookie".into()] }),
         };
         let Body::WithTrailers(Some(bytes), Some(trailers)) = framed(&response).into_body() else { panic!() };
         assert_eq!(trailers[GRPC_STATUS], "0");

@@ -3,40 +3,75 @@
 //! Every response that permits a request has all of these headers. A header without a value is empty, so that a proxy replaces a header that the visitor
 //! sent.
 
-use enfilade_faces::RequestError;
+use enfilade_faces::{Answer, Body, Faces, Failure, RequestError, Trace};
 use enfilade_facts::vocabulary::{Authid, GroupName};
-use enfilade_passage::Visitor;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use enfilade_passage::{Decision, Visitor};
+use hyper::Response;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
 
 const USER: HeaderName = HeaderName::from_static("remote-user");
 const GROUPS: HeaderName = HeaderName::from_static("remote-groups");
 const ROLES: HeaderName = HeaderName::from_static("remote-roles");
+const JWT: HeaderName = HeaderName::from_static("remote-jwt");
 
 /// The longest value of `Remote-Groups`, in bytes. Proxies have small buffers for the head of a response, and refuse the request if it does not fit: 4
-/// KiB in nginx (`proxy_buffer_size`).
+/// KiB in nginx (`proxy_buffer_size`). With a signed token, which contains the groups, too, the printed configuration of nginx has a larger buffer.
 const GROUPS_BYTES_MAX: usize = 3_072;
+
+/// How long a signed token is valid, in seconds. The application gets a new one with each request.
+const JWT_SECONDS: i64 = 60;
 
 /// Inserts the headers. If everybody may make the request, they are empty.
 ///
 /// # Errors
-/// When the names of the groups are too long.
-pub(crate) fn insert(headers: &mut HeaderMap, visitor: Option<&Visitor>) -> Result<(), RequestError> {
-    let (mut user, mut groups, mut roles) = Default::default();
-    if let Some(Visitor { authid, roles: given, groups: names }) = visitor {
+/// When the names of the groups are too long, or there is no key for the signed token.
+pub(crate) fn insert(
+    headers: &mut HeaderMap,
+    faces: &Faces,
+    decision: &Decision,
+    trace: &Trace,
+) -> Result<(), Failure> {
+    let (mut user, mut groups, mut roles, mut jwt) = <(String, String, String, String)>::default();
+    if let Some(Visitor { authid, roles: given, groups: names }) = &decision.visitor {
         user = authid.to_word().to_string();
         // A group's name can contain any character, so it is written like the name of a user, as one ASCII word.
         let word =
             |name: &GroupName| Authid::word_of_parts(name.name(), name.realm().as_str(), None).to_string();
-        groups = names.iter().map(word).collect::<Vec<_>>().join(",");
-        roles = given.iter().map(|role| role.name()).collect::<Vec<_>>().join(",");
+        let names: Vec<String> = names.iter().map(word).collect();
+        let given: Vec<&str> = given.iter().map(|role| role.name()).collect();
+        groups = names.join(",");
+        roles = given.join(",");
+        if let Some(application) = &decision.signed_for {
+            let now = faces.house().now().unix_seconds;
+            let payload = json!({
+                "iss": faces.sign_in().unwrap_or("enfilade"), "sub": user, "aud": application.as_str(),
+                "iat": now, "nbf": now, "exp": now.saturating_add(JWT_SECONDS),
+                "jti": trace.event.id.to_string(), "groups": names, "roles": given,
+            });
+            jwt = faces.house().sign_assertion(&payload.to_string())?;
+        }
     }
     if groups.len() > GROUPS_BYTES_MAX {
-        return Err(RequestError::GroupsTooLong(GROUPS_BYTES_MAX));
+        return Err(RequestError::GroupsTooLong(GROUPS_BYTES_MAX).into());
     }
-    for (name, value) in [(USER, user), (GROUPS, groups), (ROLES, roles)] {
-        let value: String = value;
-        let value = HeaderValue::from_str(&value).map_err(|_| RequestError::Worker)?;
+    for (name, value) in [(USER, user), (GROUPS, groups), (ROLES, roles), (JWT, jwt)] {
+        let value = HeaderValue::try_from(value).map_err(|_| RequestError::Worker)?;
         headers.insert(name, value);
     }
     Ok(())
+}
+
+/// The public keys of the signed tokens (RFC 7517 §5).
+pub(crate) fn key_set(faces: &Faces) -> Answer {
+    let keys = faces.house().assertion_keys().into_iter().map(
+        |key| json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": key.id, "x": key.x }),
+    );
+    let text = json!({ "keys": keys.collect::<Vec<_>>() }).to_string();
+    let mut answer = Response::new(Body::from(text));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"));
+    // The staged key is in the set before it signs, so an application may keep the set for a while.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
+    answer
 }

@@ -4,10 +4,12 @@
 //! - `subrequest.rs` reads which request a subrequest is about.
 //! - `profile.rs` has the differences between the proxies.
 //! - `identity.rs` tells the application who the visitor is.
+//! - `browser.rs` and its folder let people sign in to applications with a browser.
 //! - `ext_authz.rs` answers Envoy over gRPC.
 //! - `authzen.rs` answers services that authenticated the user themselves (AuthZEN Authorization API 1.0).
 
 mod authzen;
+mod browser;
 mod ext_authz;
 mod identity;
 mod profile;
@@ -20,14 +22,14 @@ use enfilade_faces::{
     Answer, Body, Connection, Faces, Failure, Reply, RequestContext, RequestError, Route, Takes, Trace,
 };
 use enfilade_facts::vocabulary::Privileges;
-use enfilade_passage::{AdminAsk, Credential, Decision, Lending};
+use enfilade_passage::{AdminAsk, Blocking, Cached, CachedOnly, Credential, Decision, Lending};
 use hyper::Response;
 use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use std::net::SocketAddr;
 use subrequest::Subrequest;
 
 /// The routes of the decision listener. The listener has no other routes.
-pub const ROUTES: [Route; 13] = [
+pub const ROUTES: [Route; 16] = [
     Route::own("/decide/nginx", handle).says("Judge the request that a subrequest of nginx describes"),
     Route::own("/decide/haproxy", handle).says("Judge the request that a subrequest of HAProxy describes"),
     Route::own("/decide/traefik", handle).says("Judge the request that a subrequest of Traefik describes"),
@@ -55,6 +57,28 @@ pub const ROUTES: [Route; 13] = [
     Route::own("/.well-known/authzen-configuration", authzen::configuration)
         .only("GET, HEAD")
         .says("AuthZEN: the addresses of these calls"),
+    // Proxies pass requests with these paths on, from the hosts of applications.
+    Route::own("/.enfilade/start", browser::start)
+        .only("GET, HEAD")
+        .says("Signing in with a browser: the first step at an application's host"),
+    Route::own("/.enfilade/finish", browser::finish)
+        .only("GET")
+        .says("Signing in with a browser: the last step at an application's host"),
+    Route::own("/.enfilade/sign-out", browser::sign_out_at_application)
+        .only("GET, HEAD, POST")
+        .says("Sign a browser out of all applications, at an application's host"),
+];
+
+/// The routes of the main listener.
+pub const MAIN: [Route; 3] = [
+    Route::public("/.well-known/jwks.json", identity::key_set)
+        .says("The public keys with which applications check the tokens of `Remote-Jwt` (RFC 7517)"),
+    Route::own("/.enfilade/sign-in", browser::sign_in)
+        .only("GET, HEAD, POST")
+        .says("The page on which people sign in to applications with a browser"),
+    Route::own("/.enfilade/sign-out", browser::sign_out_here)
+        .only("GET, HEAD, POST")
+        .says("Sign a browser out of all applications"),
 ];
 
 fn handle(context: RequestContext<'_>) -> Reply<'_> {
@@ -62,17 +86,21 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
         let RequestContext { faces, connection, request, mut trace } = context;
         let form = form(request.uri().path());
         trace.event.face = "decision";
-        let decided = decide(faces, connection, request.headers(), &mut trace).await;
-        let answer = match decided.and_then(|decision| permitted(&decision)) {
-            Ok(answer) => answer,
-            Err(failure) => {
-                trace.failed(&failure);
-                let mut answer = profile::refused(&failure);
-                form(&mut answer);
-                answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
-                answer
-            }
-        };
+        let headers = request.headers();
+        let decided = decide(faces, connection, headers, &mut trace).await;
+        let permitted = decided.and_then(|decision| permitted(faces, &decision, &trace));
+        let answer =
+            match permitted.map(|answer| profile::with_cookies(answer, request.uri().path(), headers)) {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    trace.failed(&failure);
+                    let to_start = browser::redirect_to_start(faces, headers, &failure);
+                    let mut answer = to_start.unwrap_or_else(|| profile::refused(&failure));
+                    form(&mut answer);
+                    answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+                    answer
+                }
+            };
         trace.answered(&answer);
         answer
     })
@@ -98,8 +126,9 @@ async fn judge(
     headers: &HeaderMap,
     trace: &mut Trace,
 ) -> Result<Decision, Failure> {
-    subrequest::describe(headers, &mut trace.event);
-    let Subrequest { visitor, ask } = Subrequest::read(headers, &faces.limits())?;
+    let read = Subrequest::read(headers, &faces.limits());
+    let Subrequest { visitor, ask, application } =
+        read.inspect_err(|_| subrequest::describe(headers, &mut trace.event))?;
     // From here on, delays and blocks after failed logins count for the address of the visitor, not for the proxy.
     connection.peer = SocketAddr::new(visitor, 0);
     trace.event.peer = visitor.to_string();
@@ -110,8 +139,20 @@ async fn judge(
         trace.event.revision = decision.revision;
         return Ok(decision);
     }
-    let mut visit = faces.admit(&connection, of_visitor(headers), Takes::Everything, trace).await?;
-    let decision = visit.decide(&ask)?;
+    let mut visit =
+        faces.admit(&connection, of_visitor(headers, &application), Takes::Everything, trace).await?;
+    let decision = match visit.decide(&ask, CachedOnly)? {
+        Cached::Ready(decision) => decision,
+        // The ACL of a file must be read from the disk.
+        Cached::WouldWait => {
+            let turn = visit.share().turn().await;
+            let decided = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                visit.decide(&ask, Blocking)
+            });
+            decided.await.map_err(|_| RequestError::Worker)??
+        }
+    };
     trace.event.revision = decision.revision;
     Ok(decision)
 }
@@ -142,10 +183,10 @@ async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), F
     Ok(())
 }
 
-fn permitted(decision: &Decision) -> Result<Answer, Failure> {
+fn permitted(faces: &Faces, decision: &Decision, trace: &Trace) -> Result<Answer, Failure> {
     let mut answer = Response::new(Body::empty());
     let headers = answer.headers_mut();
     headers.insert(CACHE_CONTROL, NO_STORE);
-    identity::insert(headers, decision.visitor.as_ref())?;
+    identity::insert(headers, faces, decision, trace)?;
     Ok(answer)
 }

@@ -1,8 +1,9 @@
 //! The differences between the proxies: which statuses each of them passes on.
 
+use enfilade_faces::credential::cookies_for_application;
 use enfilade_faces::{Aim, Answer, Failure, Form, failed};
 use hyper::StatusCode;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 
 /// The code of a refusal whose cause is the subrequest itself, so that the operator of the proxy finds the cause. Other codes would tell the visitor too
 /// much.
@@ -14,11 +15,24 @@ pub fn form(path: &str) -> Form {
     if path == "/decide/nginx" { of_nginx } else { |_| {} }
 }
 
-/// nginx (`auth_request`) passes 401 and 403 on, and replaces any other refusal by 500.
-fn of_nginx(answer: &mut Answer) {
-    if !matches!(answer.status(), StatusCode::OK | StatusCode::UNAUTHORIZED) {
-        *answer.status_mut() = StatusCode::FORBIDDEN;
+/// Adds the cookies that the application gets, for the proxies that cannot leave out the cookies of this server themselves: Traefik and Envoy. They
+/// replace the visitor's header by this one.
+pub(crate) fn with_cookies(mut answer: Answer, path: &str, headers: &HeaderMap) -> Answer {
+    if path == "/decide/traefik" || path.starts_with("/decide/envoy") {
+        let cookies = cookies_for_application(headers);
+        answer.headers_mut().extend(cookies.map(|cookies| (COOKIE, cookies)));
     }
+    answer
+}
+
+/// nginx (`auth_request`) passes 401 and 403 on, and replaces any other refusal by 500. The printed configuration turns a 401 with `Location` into a
+/// redirect.
+fn of_nginx(answer: &mut Answer) {
+    *answer.status_mut() = match answer.status() {
+        StatusCode::OK => StatusCode::OK,
+        StatusCode::UNAUTHORIZED | StatusCode::SEE_OTHER => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::FORBIDDEN,
+    };
 }
 
 /// The response to a refused subrequest.

@@ -4,10 +4,10 @@
 //! `X-Enfilade-Application` with the name of the application that the proxy serves. The proxy must set each of them exactly once, in place of a header of
 //! the visitor. A subrequest that lacks one is refused: nothing is permitted because something is unknown.
 
-use enfilade_faces::RequestError;
+use enfilade_faces::{Faces, Failure, RequestError};
 use enfilade_facts::limits::Limits;
-use enfilade_facts::vocabulary::{HostName, StorePath, excerpt};
-use enfilade_passage::{ApplicationAsk, Event, Method, Site};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, StorePath, excerpt};
+use enfilade_passage::{AccessRefusal, ApplicationAsk, Event, Method, Site};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use std::net::{IpAddr, SocketAddr};
 
@@ -81,12 +81,68 @@ const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("cookie", "that begins with `cookie`, with `_`,"),
 ];
 
+/// A request with a browser to a path below `/.enfilade/` on the host of an application.
+pub(crate) struct Visited {
+    /// The address of the visitor.
+    pub(crate) visitor: IpAddr,
+    /// The host.
+    pub(crate) host: HostName,
+    /// The host with its port.
+    pub(crate) authority: String,
+    /// The application that the proxy serves.
+    pub(crate) application: ApplicationName,
+}
+
+const PLAIN: RequestError =
+    RequestError::Subrequest("a browser can sign in only over https, because its cookies are for https only");
+
+impl Visited {
+    /// Reads who visits which host from the headers of the proxy.
+    ///
+    /// # Errors
+    /// When a header is missing, came twice, or cannot be read, or the visitor does not use https.
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, RequestError> {
+        let visitor = address(one(headers, &FOR)?).ok_or(BAD_FOR)?;
+        if one(headers, &PROTO)? != "https" {
+            return Err(PLAIN);
+        }
+        let text = one(headers, &HOST)?;
+        let host = HostName::of_authority(text).ok_or(BAD_HOST)?;
+        let authority = authority_of(&host, text);
+        let application = one(headers, &APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
+        Ok(Visited { visitor, host, authority, application })
+    }
+
+    /// Checks that the application of the proxy has the host.
+    ///
+    /// # Errors
+    /// The refusal of door 4 if it does not, or when the facts cannot be read.
+    pub(crate) fn check(&self, faces: &Faces) -> Result<(), Failure> {
+        let found = enfilade_admin::application_of(faces.house().source(), &self.host);
+        match found.map_err(crate::browser::failure)? {
+            Some(name) if name == self.application => Ok(()),
+            _ => Err(AccessRefusal::NoApplication(self.host.to_string()).into()),
+        }
+    }
+}
+
+/// The host in its only spelling, with the port of an authority.
+pub(crate) fn authority_of(host: &HostName, authority: &str) -> String {
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    match port.parse::<u16>() {
+        Ok(port) => format!("{host}:{port}"),
+        Err(_) => host.to_string(),
+    }
+}
+
 /// The request of a visitor.
 pub(crate) struct Subrequest {
     /// The address of the visitor.
     pub(crate) visitor: IpAddr,
     /// The question to door 4.
     pub(crate) ask: ApplicationAsk,
+    /// The application that the proxy serves.
+    pub(crate) application: ApplicationName,
 }
 
 impl Subrequest {
@@ -111,7 +167,8 @@ impl Subrequest {
             None => None,
         };
         let has = |name: &str| headers.contains_key(name);
-        let only = one(headers, &APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
+        let application: ApplicationName =
+            one(headers, &APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
         only_websocket(headers)?;
         // A client cannot open a WebSocket without the last two headers. Some proxies drop `Upgrade` from subrequests.
         let upgrades = has("upgrade") || has("sec-websocket-key") || has("sec-websocket-version");
@@ -121,7 +178,7 @@ impl Subrequest {
         let recurses = method.recurses(headers.get("depth").map(HeaderValue::as_bytes));
         let ask = ApplicationAsk {
             site,
-            only: Some(only),
+            only: Some(application.clone()),
             recurses,
             method,
             path,
@@ -129,7 +186,7 @@ impl Subrequest {
             upgrades,
             is_preflight,
         };
-        Ok(Subrequest { visitor, ask })
+        Ok(Subrequest { visitor, ask, application })
     }
 }
 
@@ -144,8 +201,7 @@ fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
     }
 }
 
-/// Records what a subrequest says of the request, before it is checked: also a refused subrequest must be found in the log. Each text is printable and
-/// short.
+/// Records what a refused subrequest says of the request, so that it can be found in the log. Each text is printable and short.
 pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
     let said = |name: &HeaderName| {
         let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -268,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_whole_subrequest_is_read() {
-        let Subrequest { visitor, ask } = read(&GOOD).unwrap();
+        let Subrequest { visitor, ask, .. } = read(&GOOD).unwrap();
         assert_eq!(visitor.to_string(), "192.0.2.7");
         assert_eq!(
             (ask.site.to_string().as_str(), ask.method.name(), ask.path.as_str()),

@@ -3,9 +3,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::vocabulary::{Authid, Malformed, Realm, Secret, Userid, percent_decoded, word_of_id};
+use enfilade_facts::tables::Audience;
+use enfilade_facts::vocabulary::{
+    ApplicationName, Authid, Malformed, Realm, Secret, Userid, Word, percent_decoded, word_of_id,
+};
 use enfilade_passage::{
-    CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
+    BrowserAsk, CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
 };
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
@@ -20,6 +23,8 @@ pub enum Carried<'a> {
     Header(&'a HeaderName, &'a HeaderValue),
     /// The certificate of the connection.
     Certificate(&'a CertificateAsk),
+    /// The cookie of a browser's session.
+    Browser(BrowserAsk),
 }
 
 /// The request's credential.
@@ -33,15 +38,86 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     only_one(headers)
 }
 
-/// The credential of a visitor, in a request about which a proxy asks. Cookies and `X-Subject-Token` belong to the application, so they are not
-/// credentials here.
+/// The cookie of a browser's session for an application. The prefix makes a browser accept the cookie only from the host itself, over TLS (RFC 6265bis
+/// §4.1.3.2).
+pub const APPLICATION_COOKIE: &str = "__Host-enfilade";
+/// The cookie of a browser's session at the page for signing in.
+pub const SIGN_IN_COOKIE: &str = "__Host-enfilade-sign-in";
+/// The cookie that connects a one-time code with the browser that asked for it. It is no credential.
+pub const START_COOKIE: &str = "__Host-enfilade-start";
+
+/// The credential of a visitor, in a request to this application about which a proxy asks. Other cookies than [`APPLICATION_COOKIE`], and
+/// `X-Subject-Token`, belong to the application, so they are not credentials here.
 ///
 /// # Errors
 /// When there is no credential, or more than one.
-pub fn of_visitor(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
-    match header_alone(headers) {
-        (Some(_), false) => Err(malformed(MORE_THAN_ONE)),
-        (found, _) => found.ok_or(Refusal::NoCredential),
+pub fn of_visitor<'h>(headers: &'h HeaderMap, application: &ApplicationName) -> Result<Carried<'h>, Refusal> {
+    let browser = browser(headers, APPLICATION_COOKIE, || Audience::Application(application.clone()))?;
+    match (header_alone(headers), browser) {
+        ((Some(_), false), _) | ((Some(_), _), Some(_)) => Err(malformed(MORE_THAN_ONE)),
+        ((None, _), Some(ask)) => Ok(Carried::Browser(ask)),
+        ((found, _), None) => found.ok_or(Refusal::NoCredential),
+    }
+}
+
+/// The cookie of this name, as the credential of a browser's session; `None` if there is no such cookie.
+///
+/// # Errors
+/// When there are several such cookies, or the cookie is empty or too long.
+pub fn browser(
+    headers: &HeaderMap,
+    cookie: &str,
+    audience: impl FnOnce() -> Audience,
+) -> Result<Option<BrowserAsk>, Refusal> {
+    let mut found = cookies(headers).filter(|(name, _)| *name == cookie.as_bytes());
+    match (found.next(), found.next()) {
+        (None, _) => Ok(None),
+        (Some((_, text)), None) => {
+            let cookie = Secret::new(text).ok_or(Refusal::BrowserSession)?;
+            Ok(Some(BrowserAsk { cookie, audience: audience() }))
+        }
+        (Some(_), Some(_)) => Err(malformed(MORE_THAN_ONE)),
+    }
+}
+
+/// The only cookie of this name; `None` if there is no such cookie, or several.
+pub fn cookie<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h [u8]> {
+    let mut found = cookies(headers).filter(|(name, _)| *name == wanted.as_bytes());
+    found.next().filter(|_| found.next().is_none()).map(|(_, text)| text)
+}
+
+/// The cookies in all headers `Cookie`. Applications may set cookies with any bytes, so these are bytes.
+fn cookie_parts(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lines = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
+    lines.flat_map(|line| line.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii)
+}
+
+/// The names and values of all cookies.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
+    cookie_parts(headers).filter_map(|part| {
+        let at = part.iter().position(|byte| *byte == b'=')?;
+        Some((part.get(..at)?, part.get(at + 1..)?))
+    })
+}
+
+/// The cookies of a request without those of this server, for the application. `None` if the request has no cookie.
+pub fn cookies_for_application(headers: &HeaderMap) -> Option<HeaderValue> {
+    let is_ours = |part: &&[u8]| {
+        let name = part.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+        [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE].iter().any(|ours| name == ours.as_bytes())
+    };
+    let kept: Vec<&[u8]> = cookie_parts(headers).filter(|part| !part.is_empty() && !is_ours(part)).collect();
+    headers.contains_key(COOKIE).then(|| HeaderValue::from_bytes(&kept.join(&b"; "[..])).ok()).flatten()
+}
+
+/// The name and password of a person who signs in. Failures are counted for the name as the person wrote it. `None` if the password is empty or too
+/// long.
+pub fn password(name: &str, password: &[u8]) -> Option<(SecretAsk, Word)> {
+    let secret = Secret::new(password)?;
+    // A token cannot sign in: its secret is for programs.
+    match login(name).ok().filter(|authid| authid.token.is_none()) {
+        Some(authid) => Some((SecretAsk { secret, authid: authid.clone() }, authid.to_word())),
+        None => Some((SecretAsk { authid: Authid::of_nobody(name), secret }, word_of_id(name))),
     }
 }
 
@@ -50,14 +126,9 @@ pub fn of_visitor(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
 /// # Errors
 /// When the request has another credential, or the ticket is malformed.
 pub(crate) fn ticket(headers: &HeaderMap) -> Result<Option<TicketAsk>, Refusal> {
-    let tickets: Vec<&str> = headers
-        .get_all(COOKIE)
-        .iter()
-        .filter_map(|cookies| cookies.to_str().ok())
-        .flat_map(|cookies| cookies.split(';'))
-        .filter_map(|cookie| cookie.trim().split_once('='))
-        .filter(|(name, _)| TICKET_COOKIES.contains(name))
-        .map(|(_, ticket)| ticket)
+    let tickets: Vec<&str> = cookies(headers)
+        .filter(|(name, _)| TICKET_COOKIES.iter().any(|known| known.as_bytes() == *name))
+        .filter_map(|(_, ticket)| std::str::from_utf8(ticket).ok())
         .collect();
     match tickets.as_slice() {
         [] => Ok(None),
@@ -186,11 +257,12 @@ pub fn client(headers: &HeaderMap) -> Result<(String, Secret), Refusal> {
 }
 
 impl Carried<'_> {
-    /// The name of the credential's source, and the unparsed bytes of the credential.
-    pub(crate) fn unread(&self) -> (&[u8], &[u8]) {
+    /// The name of the credential's source, and the unparsed bytes of the credential. `None` for a cookie, whose audience counts, too.
+    pub(crate) fn unread(&self) -> Option<(&[u8], &[u8])> {
         match self {
-            Carried::Header(name, value) => (name.as_str().as_bytes(), value.as_bytes()),
-            Carried::Certificate(ask) => (b"certificate", &ask.fingerprint),
+            Carried::Header(name, value) => Some((name.as_str().as_bytes(), value.as_bytes())),
+            Carried::Certificate(ask) => Some((b"certificate", &ask.fingerprint)),
+            Carried::Browser(_) => None,
         }
     }
 
@@ -202,6 +274,7 @@ impl Carried<'_> {
         let (name, value) = match self {
             Carried::Header(name, value) => (*name, *value),
             Carried::Certificate(ask) => return Ok(Credential::Certificate(**ask)),
+            Carried::Browser(ask) => return Ok(Credential::Browser(ask.clone())),
         };
         if *name == AUTH_TOKEN {
             return session(value.as_bytes());
@@ -381,13 +454,14 @@ mod tests {
     /// A browser sends the cookies of an application with every request, and the proxy passes them on.
     #[test]
     fn the_cookies_of_an_application_are_not_credentials() {
+        let wiki: ApplicationName = "wiki".parse().unwrap();
         let good = ("authorization", "Basic YWxpY2VAbG9jYWw6eA==");
         for other in [("cookie", "a=b"), ("cookie", "PBSAuthCookie=PBS:a@b:c"), ("x-subject-token", "abc")] {
-            assert!(of_visitor(&headers(&[good, other])).is_ok(), "{}", other.0);
-            assert_eq!(of_visitor(&headers(&[other])).err(), Some(Refusal::NoCredential));
+            assert!(of_visitor(&headers(&[good, other]), &wiki).is_ok(), "{}", other.0);
+            assert_eq!(of_visitor(&headers(&[other]), &wiki).err(), Some(Refusal::NoCredential));
         }
         for other in [good, ("x-auth-token", "abc")] {
-            assert!(matches!(of_visitor(&headers(&[good, other])), Err(Refusal::Malformed(_))));
+            assert!(matches!(of_visitor(&headers(&[good, other]), &wiki), Err(Refusal::Malformed(_))));
         }
     }
 
@@ -484,6 +558,52 @@ mod tests {
         }
         // In other protocols a cookie is not a credential.
         assert_eq!(extract(&headers(&[("cookie", good)])).err(), Some(Refusal::NoCredential));
+    }
+
+    #[test]
+    fn the_cookie_of_a_browser_is_a_credential_for_its_application_alone() {
+        let wiki: ApplicationName = "wiki".parse().unwrap();
+        let of = |pairs: &[(&'static str, &str)]| match of_visitor(&headers(pairs), &wiki) {
+            Ok(Carried::Browser(ask)) => Ok(String::from_utf8(ask.cookie.reveal().to_vec()).unwrap()),
+            Ok(_) => Ok("header".to_owned()),
+            Err(why) => Err(why),
+        };
+        let (good, basic) = ("__Host-enfilade=abc", "Basic YWxpY2VAbG9jYWw6eA==");
+        for cookies in [good, "a=b; __Host-enfilade=abc; c=d", "__Host-enfilade-start=x;__Host-enfilade=abc"]
+        {
+            assert_eq!(of(&[("cookie", cookies)]), Ok("abc".to_owned()), "{cookies}");
+        }
+        assert_eq!(of(&[("cookie", "a=b"), ("authorization", basic)]), Ok("header".to_owned()));
+        for none in ["a=b", "__host-enfilade=abc", "__Host-enfilade", "x__Host-enfilade=abc"] {
+            assert_eq!(of(&[("cookie", none)]), Err(Refusal::NoCredential), "{none}");
+        }
+        for two in [
+            &[("cookie", "__Host-enfilade=a; __Host-enfilade=b")][..],
+            &[("cookie", good), ("cookie", good)],
+            &[("cookie", good), ("authorization", basic)],
+            &[("cookie", good), ("x-auth-token", "t")],
+        ] {
+            assert!(matches!(of(two), Err(Refusal::Malformed(_))), "{two:?}");
+        }
+        assert_eq!(of(&[("cookie", "__Host-enfilade=")]), Err(Refusal::BrowserSession));
+    }
+
+    #[test]
+    fn applications_do_not_get_the_cookies_of_this_server() {
+        let left = |lines: &[&str]| {
+            let pairs: Vec<_> = lines.iter().map(|line| ("cookie", *line)).collect();
+            cookies_for_application(&headers(&pairs)).map(|kept| kept.to_str().unwrap().to_owned())
+        };
+        assert_eq!(left(&[]), None);
+        for (lines, expected) in [
+            (&["__Host-enfilade=abc"][..], ""),
+            (&["a=b; __Host-enfilade=abc; c=d"], "a=b; c=d"),
+            (&["a=b;__Host-enfilade =abc", "__Host-enfilade-start=x; c=\"d\""], "a=b; c=\"d\""),
+            (&["__Host-enfilade; __Host-enfilade-sign-in=y;; a"], "a"),
+            (&["__host-enfilade=abc"], "__host-enfilade=abc"),
+        ] {
+            assert_eq!(left(lines).as_deref(), Some(expected), "{lines:?}");
+        }
     }
 
     #[test]

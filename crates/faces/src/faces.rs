@@ -30,6 +30,7 @@ pub struct Faces {
     v3: Arc<V3Memo>,
     reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
     pub(crate) transport_security: Option<HeaderValue>,
+    sign_in: Option<Arc<str>>,
 }
 
 /// A request to reload configuration and certificates. The reply is the result, or why it failed.
@@ -62,7 +63,19 @@ impl Faces {
         let (files, metrics, reloads) = (Arc::new(files), Arc::default(), Arc::default());
         let (roots, transport_security, limit_model) = (roots.into(), None, LimitModel::default());
         let v3 = Arc::new(v3);
-        Faces { house, files, passwords, limit_model, roots, metrics, v3, reloads, transport_security }
+        let sign_in = None;
+        Faces {
+            house,
+            files,
+            passwords,
+            limit_model,
+            roots,
+            metrics,
+            v3,
+            reloads,
+            transport_security,
+            sign_in,
+        }
     }
 
     /// The rules for passwords.
@@ -164,6 +177,17 @@ impl Faces {
         &self.house
     }
 
+    /// The origin of the page for signing in, such as `https://files.example.com`; `None` if browsers cannot sign in.
+    pub fn sign_in(&self) -> Option<&str> {
+        self.sign_in.as_deref()
+    }
+
+    /// Sets the origin of the page for signing in.
+    #[must_use]
+    pub fn with_sign_in(self, origin: Option<&str>) -> Self {
+        Faces { sign_in: origin.map(Arc::from), ..self }
+    }
+
     /// Sends this value of `Strict-Transport-Security` with every response to a URL with `https` (RFC 6797 §6.1).
     #[must_use]
     pub fn with_transport_security(self, policy: Option<HeaderValue>) -> Self {
@@ -214,11 +238,13 @@ impl Faces {
             (Err(IdentityRefusal::NoCredential), Some(ask)) if takes_secrets => Carried::Certificate(ask),
             (carried, _) => carried?,
         };
-        let visit = match self.house.recognise(&connection.last, carried.unread(), from) {
-            Ok(visit) if !takes_secrets && visit.identity().session().is_none() => {
+        let recognised = carried.unread().map(|unread| self.house.recognise(&connection.last, unread, from));
+        let visit = match recognised.transpose() {
+            Ok(Some(visit)) if !takes_secrets && visit.identity().session().is_none() => {
                 return Err(IdentityRefusal::NoCredential.into());
             }
-            Ok(visit) => visit,
+            Ok(Some(visit)) => visit,
+            Ok(None) => self.house.admit(&carried.read()?, from).await?,
             Err(brought) => {
                 let credential = carried.read()?;
                 match &credential {
@@ -227,7 +253,7 @@ impl Faces {
                     Credential::Secret(ask) => trace.event.authid = ask.authid.to_word(),
                     // The log has the name of a failed login in the spelling under which the failure is counted.
                     Credential::NamedSecret(_, named) => trace.event.authid = named.clone(),
-                    Credential::Certificate(_) | Credential::Ticket { .. } => {}
+                    Credential::Certificate(_) | Credential::Browser(_) | Credential::Ticket { .. } => {}
                 }
                 let visit = self.house.admit(&credential, from).await?;
                 connection.last.remember(brought, from, &visit);

@@ -184,7 +184,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
         StatusCode::UNAUTHORIZED,
         &[
             "ID01", "ID03", "ID04", "ID05", "ID06", "ID07", "ID08", "ID15", "ID16", "ID17", "ID18", "ID19",
-            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29", "ID30", "AC13",
+            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29", "ID30", "ID31", "AC13",
         ],
     ),
     (

@@ -29,7 +29,8 @@ use crate::vocabulary::LONG;
 /// | 9 | the id of a user or group can have 32 bytes |
 /// | 10 | the tallies of revocations are in a separate table |
 /// | 11 | there are tables of applications and of their hosts; there are roles for applications |
-pub const FORMAT: u32 = 11;
+/// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
+pub const FORMAT: u32 = 12;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -69,6 +70,8 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         (8, Table::Users | Table::Groups | Table::Domains) if key == LONG => None,
         // Adds the two options that exempt a user from locks and from inactivity, both switched off.
         (6, Table::Profiles) => Some((key, [value.as_slice(), &[0, 0]].concat())),
+        // Adds the option of signed tokens, switched off, and no datastore.
+        (11, Table::Applications) => Some((key, [value.as_slice(), &[0, 0]].concat())),
         (7, Table::Delegations) => Some((key, delegation_of_7(&value)?)),
         _ => Some((key, value)),
     }
@@ -126,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (11, 50), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (12, 51), "see \"When the format changes\" in format.rs");
     }
 
     #[test]

@@ -98,17 +98,19 @@ pub enum Table {
     UsedPasscodes = 45,
     /// Access rules of users: the kinds of requests to which application credentials can be limited.
     AccessRules = 46,
-    /// The tallies of [`Table::Revocations`] and [`Table::Reverse`].
+    /// The tallies of [`Table::Revocations`], [`Table::Reverse`] and [`Table::BrowserSessions`].
     RevocationTallies = 47,
     /// Applications that other servers serve, and for which this server decides.
     Applications = 48,
     /// The application of each host name.
     ApplicationHosts = 49,
+    /// Sessions of browsers.
+    BrowserSessions = 50,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 50] = [
+    pub const ALL: [Table; 51] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -159,6 +161,7 @@ impl Table {
         Table::RevocationTallies,
         Table::Applications,
         Table::ApplicationHosts,
+        Table::BrowserSessions,
     ];
 
     /// The tables that hold facts. Every commit also writes to the other tables.
@@ -176,11 +179,11 @@ impl Table {
         matches!(self, Table::Tallies | Table::RevocationTallies)
     }
 
-    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies. These tallies are in a separate table.
+    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies; each sign-in adds a few. These tallies are in a separate table.
     /// Otherwise they would make the B-tree of the other tallies deeper, and almost every lookup reads a tally.
     pub fn tallies(self) -> Table {
         match self {
-            Table::Revocations | Table::Reverse => Table::RevocationTallies,
+            Table::Revocations | Table::Reverse | Table::BrowserSessions => Table::RevocationTallies,
             _ => Table::Tallies,
         }
     }
@@ -238,6 +241,7 @@ impl Table {
             Table::RevocationTallies => "revocation-tallies",
             Table::Applications => "applications",
             Table::ApplicationHosts => "application-hosts",
+            Table::BrowserSessions => "browser-sessions",
         }
     }
 

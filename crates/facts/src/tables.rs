@@ -8,6 +8,7 @@ mod activities;
 mod applications;
 mod assignments;
 mod blobs;
+mod browser_sessions;
 mod catalog;
 mod credentials;
 mod datastores;
@@ -42,6 +43,7 @@ pub use activities::Activity;
 pub use applications::{Application, ApplicationHost, CredentialKind};
 pub use assignments::{Assignment, AssignmentKey};
 pub use blobs::{Blob, BlobId, Ec2Key};
+pub use browser_sessions::{Audience, BrowserProof, BrowserSession, BrowserSessionId, SecretDigest};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};
@@ -209,7 +211,8 @@ facts!(
     UsedPasscode,
     AccessRule,
     Application,
-    ApplicationHost
+    ApplicationHost,
+    BrowserSession
 );
 
 /// The key of a record.

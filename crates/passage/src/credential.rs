@@ -1,7 +1,7 @@
 //! The credentials that clients present to door 2.
 
 use enfilade_facts::vocabulary::{Authid, Word, percent_decoded};
-use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
+use enfilade_identity::{Ask, BrowserAsk, CertificateAsk, SecretAsk, SessionAsk};
 
 /// A credential that a client presents.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub enum Credential {
     Session(SessionAsk),
     /// A certificate that was proven in the TLS handshake.
     Certificate(CertificateAsk),
+    /// The cookie of a browser's session.
+    Browser(BrowserAsk),
     /// A login ticket.
     Ticket {
         /// The ticket.
@@ -31,6 +33,7 @@ impl Credential {
             Credential::Secret(ask) | Credential::NamedSecret(ask, _) => Ask::Secret(ask),
             Credential::Session(ask) => Ask::Session(ask),
             Credential::Certificate(ask) => Ask::Certificate(ask),
+            Credential::Browser(ask) => Ask::Browser(ask),
             Credential::Ticket { ticket, .. } => Ask::Session(&ticket.session),
         }
     }

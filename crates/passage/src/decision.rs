@@ -2,15 +2,23 @@
 //! asks here, so all of them get the same answer.
 
 use crate::house::House;
+use crate::modes::Explain;
+use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_access::{ApplicationAsk, group_names, use_application, would_use};
+use enfilade_access::{
+    ApplicationAsk, ApplicationUse, Ask, Wanted, group_names, needs_visitor, use_application,
+    would_use_briefly,
+};
+use enfilade_content::{Blocking, Patience, Root};
 use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Key, User};
 use enfilade_facts::vocabulary::{
-    ApplicationName, Authid, GroupName, Role, RolePath, StorePath, UserId, Userid,
+    AccessMask, ApplicationName, Authid, DatastoreName, GroupName, OperationKind, Role, RolePath, StorePath,
+    UserId, Userid,
 };
-use enfilade_facts::{Read, View};
-use enfilade_identity::Principal;
+use enfilade_facts::{Read, SourceError, View};
+use enfilade_identity::fernet::AssertionPublicKey;
+use enfilade_identity::{Principal, Refusal as IdentityRefusal};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -21,6 +29,8 @@ pub struct Decision {
     pub visitor: Option<Visitor>,
     /// The number of the revision of the facts on which the request was judged.
     pub revision: u64,
+    /// The application, if it gets a signed token with the visitor's name, groups and roles.
+    pub signed_for: Option<ApplicationName>,
 }
 
 /// What the application may know of a visitor.
@@ -40,11 +50,18 @@ impl House {
     /// # Errors
     /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
     pub fn decide_for_everybody(&self, ask: &ApplicationAsk) -> Result<Option<Decision>, Refusal> {
+        // Most requests need a visitor. If the memo has the application at the newest revision, that can be said without a view.
+        if needs_visitor(self.parts.source.newest(), ask, &self.parts.access_memo) {
+            return Ok(None);
+        }
         let now = self.now();
         let permit =
             self.parts.source.read(|view| use_application(view, now, None, ask, &self.parts.access_memo))?;
         match permit {
-            Ok(permit) => Ok(Some(Decision { visitor: None, revision: permit.at().revision.0 })),
+            Ok(permit) => {
+                let revision = permit.at().revision.0;
+                Ok(Some(Decision { visitor: None, revision, signed_for: None }))
+            }
             Err(enfilade_access::Refusal::NotPublic(_)) => Ok(None),
             Err(why) => Err(why.into()),
         }
@@ -85,8 +102,8 @@ impl<T, K: Clone> Page<T, K> {
 const EXAMINED_MAX: usize = 10_000;
 
 impl House {
-    /// Judges requests of users that another service has authenticated, all at one revision of the facts. The results have the order of the questions.
-    /// No credential is checked, so nothing here is a permit.
+    /// Judges requests of users that another service has authenticated. All roles are judged at one revision of the facts. The results have the order of
+    /// the questions. No credential is checked, so nothing here is a permit.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -94,19 +111,61 @@ impl House {
         &self,
         questions: &[(Authid, ApplicationAsk)],
     ) -> Result<Vec<Result<(), Refusal>>, Refusal> {
-        let judged = self.parts.source.read(|view| {
-            let mut known = HashMap::new();
-            let mut judged = Vec::with_capacity(questions.len());
-            for (authid, ask) in questions {
-                let principal = known.entry(authid).or_insert_with(|| self.would_be(view, authid));
-                judged.push(match principal {
-                    Ok(principal) => self.would_use(view, principal, ask),
-                    Err(why) => Err(why.clone()),
-                });
+        let (mut known, mut principals) = (HashMap::new(), Vec::new());
+        let mut last: Option<(&Authid, usize)> = None;
+        let mut judged = Vec::with_capacity(questions.len());
+        let mut files = Vec::new();
+        self.parts.source.read(|view| {
+            for (at, (authid, ask)) in questions.iter().enumerate() {
+                // Most batches ask about one user, or about one user after the other.
+                let nth = match last.filter(|(same, _)| *same == authid) {
+                    Some((_, nth)) => nth,
+                    None => *known.entry(authid).or_insert_with(|| {
+                        principals.push(self.would_be(view, authid));
+                        principals.len() - 1
+                    }),
+                };
+                last = Some((authid, nth));
+                let used = match principals.get(nth) {
+                    Some(Ok(principal)) => self.would_use(view, principal, ask),
+                    Some(Err(why)) => Err(Refusal::clone(why)),
+                    None => Err(IdentityRefusal::Busy.into()),
+                };
+                files.extend(
+                    used.as_ref().ok().and_then(|used| used.datastore.clone()).map(|name| (at, name)),
+                );
+                judged.push(used.map(drop));
             }
-            judged
         })?;
+        if files.is_empty() {
+            return Ok(judged);
+        }
+        // A file is judged without a view, and the thread may wait: the ACL of the file may have to be read from the disk.
+        tokio::task::block_in_place(|| {
+            for (at, datastore) in files {
+                if let (Some((authid, ask)), Some(verdict)) = (questions.get(at), judged.get_mut(at))
+                    && let Some(Ok(principal)) = known.get(authid).and_then(|nth| principals.get(*nth))
+                {
+                    *verdict = self.would_read(principal, &datastore, &ask.path);
+                }
+            }
+        });
         Ok(judged)
+    }
+
+    /// What doors 3 and 4 decide about reading a file of a datastore.
+    pub(crate) fn would_read(
+        &self,
+        principal: &Principal,
+        datastore: &DatastoreName,
+        path: &StorePath,
+    ) -> Result<(), Refusal> {
+        let (permit, ()) = self.enter(&mut Explain(principal), datastore, OperationKind::Read)?;
+        let root = Root::open(permit.root(), permit.access().acls, self.reserved())?;
+        let mut onlooker = Onlooker::new(self, principal, (&permit, &root));
+        let node = onlooker.reach(path, Blocking)?;
+        let wanted = Wanted::On(AccessMask::READ_DATA);
+        onlooker.ask(&Ask { path, target: &node.subject(), wanted })
     }
 
     /// The users who may make a request, in the order of their ids; at most `most`.
@@ -119,7 +178,7 @@ impl House {
         after: Option<&UserId>,
         most: usize,
     ) -> Result<Page<Userid, UserId>, Refusal> {
-        self.parts.source.read(|view| {
+        let (candidates, names) = self.parts.source.read(|view| {
             let mut candidates = Vec::new();
             let after = after.map(Key::bytes);
             view.page::<User>(&[], after.as_deref(), |id, _| {
@@ -130,18 +189,22 @@ impl House {
                     ControlFlow::Break(())
                 }
             })?;
-            let is_cut = candidates.len() == EXAMINED_MAX;
-            Page::of(candidates, is_cut, most, |id| {
-                let Some(user) = view.get::<User>(id)? else { return Ok(None) };
+            let userid = |id: &UserId| {
+                let Some(user) = view.get::<User>(id)? else { return Ok::<_, SourceError>(None) };
                 let realm = view.get::<Domain>(&user.domain)?.map(|domain| domain.name);
-                let userid = realm.and_then(|realm| Userid::new(&user.name, realm).ok());
-                let may = |userid: &Userid| {
-                    let principal = self.would_be(view, &Authid::from(userid.clone()));
-                    principal.is_ok_and(|principal| self.would_use(view, &principal, ask).is_ok())
-                };
-                Ok(userid.filter(may))
-            })
-        })?
+                Ok(realm.and_then(|realm| Userid::new(&user.name, realm).ok()))
+            };
+            let names = candidates.iter().map(userid).collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, Refusal>((candidates, names))
+        })??;
+        let is_cut = candidates.len() == EXAMINED_MAX;
+        let mut names = names.into_iter();
+        Page::of(candidates, is_cut, most, |_| {
+            let Some(userid) = names.next().flatten() else { return Ok(None) };
+            let asked = [(Authid::from(userid.clone()), ask.clone())];
+            let may = self.judge_for_service(&asked)?.first().is_some_and(Result::is_ok);
+            Ok(may.then_some(userid))
+        })
     }
 
     /// The paths of an application on which the user may make a request like `ask`: of those on which roles are assigned, and the root. At most `most`.
@@ -155,10 +218,10 @@ impl House {
         after: Option<&StorePath>,
         most: usize,
     ) -> Result<Page<StorePath, StorePath>, Refusal> {
-        self.parts.source.read(|view| {
-            let Ok(principal) = self.would_be(view, authid) else {
-                return Ok(Page { found: Vec::new(), after: None });
-            };
+        let paths = self.parts.source.read(|view| {
+            if self.would_be(view, authid).is_err() {
+                return Ok(Vec::new());
+            }
             let root = RolePath::of_application(application, &StorePath::root());
             let mut paths = Vec::new();
             if after.is_none() {
@@ -174,41 +237,75 @@ impl House {
                 }
                 if paths.len() < EXAMINED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
-            let is_cut = paths.len() == EXAMINED_MAX;
-            Page::of(paths, is_cut, most, |path| {
-                let ask = ApplicationAsk { path: path.clone(), ..ask.clone() };
-                Ok(self.would_use(view, &principal, &ask).is_ok().then_some(ask.path))
-            })
-        })?
+            Ok::<_, Refusal>(paths)
+        })??;
+        let is_cut = paths.len() == EXAMINED_MAX;
+        Page::of(paths, is_cut, most, |path| {
+            let asked = [(authid.clone(), ApplicationAsk { path: path.clone(), ..ask.clone() })];
+            Ok(self.judge_for_service(&asked)?.first().is_some_and(Result::is_ok).then(|| path.clone()))
+        })
     }
 
     fn would_be(&self, view: &View<'_>, authid: &Authid) -> Result<Principal, Refusal> {
         Ok(enfilade_identity::who_would(view, self.now(), authid, None, &self.parts.identity_memo)?)
     }
 
-    fn would_use(&self, view: &View<'_>, principal: &Principal, ask: &ApplicationAsk) -> Result<(), Refusal> {
+    fn would_use(
+        &self,
+        view: &View<'_>,
+        principal: &Principal,
+        ask: &ApplicationAsk,
+    ) -> Result<ApplicationUse, Refusal> {
         // The service has authenticated the user, so the kind of the credential is not known here.
-        would_use(view, self.now(), (principal, &[]), ask, &self.parts.access_memo)?;
-        Ok(())
+        Ok(would_use_briefly(view, self.now(), principal, ask, &self.parts.access_memo)?)
     }
 }
 
 impl Visit {
-    /// Judges the visitor's request to an application. If the facts changed since door 2 admitted the visitor, door 2 is asked again.
+    /// Judges the visitor's request to an application. If the facts changed since door 2 admitted the visitor, door 2 is asked again. If the application
+    /// serves the files of a datastore, doors 3 and 4 judge whether the visitor may read the file; with [`CachedOnly`](crate::CachedOnly) the call
+    /// does not wait for the disk.
     ///
     /// # Errors
-    /// The refusal of door 4, or of door 2 if the credential was revoked meanwhile.
-    pub fn decide(&mut self, ask: &ApplicationAsk) -> Result<Decision, Refusal> {
+    /// The refusal of door 4, of door 3, or of door 2 if the credential was revoked meanwhile.
+    pub fn decide<P: Patience>(
+        &mut self,
+        ask: &ApplicationAsk,
+        patience: P,
+    ) -> Result<P::Of<Decision>, Refusal> {
         let house = std::sync::Arc::clone(&self.house);
-        house.parts.source.read(|view| {
+        let (decision, datastore) = house.parts.source.read(|view| {
             self.ask_again(view)?;
             let (now, identity) = (house.now(), &self.identity);
             let permit = use_application(view, now, Some(identity), ask, &house.parts.access_memo)?;
             let principal = identity.principal();
             let groups = if permit.hides_groups() { Vec::new() } else { group_names(view, principal)? };
             let (authid, roles) = (principal.authid.clone(), permit.roles().to_vec());
-            let visitor = Visitor { authid, roles, groups };
-            Ok(Decision { visitor: Some(visitor), revision: permit.at().revision.0 })
-        })?
+            let visitor = Some(Visitor { authid, roles, groups });
+            let (revision, signed_for) = (permit.at().revision.0, permit.signed_for().cloned());
+            Ok::<_, Refusal>((Decision { visitor, revision, signed_for }, permit.datastore().cloned()))
+        })??;
+        let Some(datastore) = datastore else { return Ok(P::ready(decision)) };
+        let entered = self.clone().enter(&datastore, OperationKind::Read, patience)?;
+        P::and_then(entered, |mut stay| {
+            let found = stay.find(&ask.path, AccessMask::READ_DATA, patience)?;
+            P::and_then(found, |_| Ok(P::ready(decision)))
+        })
+    }
+}
+
+impl House {
+    /// Signs a token that tells an application who the visitor is. `payload` is a JSON object.
+    ///
+    /// # Errors
+    /// When there is no key.
+    pub fn sign_assertion(&self, payload: &str) -> Result<String, Refusal> {
+        let signed = self.sessions.ring().and_then(|ring| ring.keys.sign_assertion(payload));
+        signed.ok_or(Refusal::Identity(IdentityRefusal::NoKeys))
+    }
+
+    /// The public keys with which applications check these tokens.
+    pub fn assertion_keys(&self) -> Vec<AssertionPublicKey> {
+        self.sessions.ring().map(|ring| ring.keys.assertion_keys()).unwrap_or_default()
     }
 }

@@ -200,13 +200,24 @@ impl Explaining<'_> {
         right: AccessMask,
     ) -> Result<(), ()> {
         let who = self.identity(authid, project)?;
+        self.walk_to_file(&who, name, path, right)
+    }
+
+    /// The part of the walk after door 2.
+    fn walk_to_file(
+        &mut self,
+        who: &Principal,
+        name: &DatastoreName,
+        path: &StorePath,
+        right: AccessMask,
+    ) -> Result<(), ()> {
         let reads = AccessMask::READ.covers(right);
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
-        let entered = self.house.enter(&mut Explain(&who), name, kind);
+        let entered = self.house.enter(&mut Explain(who), name, kind);
         if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
             // Nothing was opened yet, so only the root is known to be a directory. A role that suffices for a file also suffices for a directory.
             let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
-            self.remedy = self.house.role_for(&who, name, least_place(path, right), (right, kind));
+            self.remedy = self.house.role_for(who, name, least_place(path, right), (right, kind));
         }
         let (permit, ()) = entered.or_else(|why| self.refused(why, Vec::new()))?;
         let (kind, at) = (permit.kind(), permit.root());
@@ -215,7 +226,7 @@ impl Explaining<'_> {
         let root =
             Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
         let root = root.or_else(|why| self.refused(why, Vec::new()))?;
-        let mut onlooker = Onlooker::new(self.house, &who, (&permit, &root));
+        let mut onlooker = Onlooker::new(self.house, who, (&permit, &root));
         let outcome = onlooker.request(path, right);
         let (target, outcome) = match outcome {
             Ok(found) => (found.judged.clone(), Ok(found)),
@@ -235,9 +246,9 @@ impl Explaining<'_> {
             }
             Err(why) => {
                 if let (Some(judged), Refusal::Access(refused)) = (judged, why.parts().1) {
-                    self.remedy = self.house.remedy(&who, &permit, target, &judged, refused);
+                    self.remedy = self.house.remedy(who, &permit, target, &judged, refused);
                 }
-                walk.extend(self.house.ways_from(&who, &permit, path).filter(|_| reads));
+                walk.extend(self.house.ways_from(who, &permit, path).filter(|_| reads));
                 self.refused(why, walk)
             }
         }

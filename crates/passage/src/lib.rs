@@ -60,12 +60,12 @@ pub use enfilade_content::{
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledger_words};
-pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
+pub use enfilade_identity::fernet::{AssertionPublicKey, KeyRing};
 pub use enfilade_identity::{
-    AWS4_HMAC_SHA256, CertificateAsk, Claim, HashKey, HeldRole, Lent, OAuthAsk, OAuthProof, OAuthToken,
-    Passcode, Receipt, Refusal as IdentityRefusal, Scope, SecretAsk, Session, SessionAsk, SignatureAsk,
-    Signed, Signing, Upgrade, Validated, Verifier, Wanted,
+    AWS4_HMAC_SHA256, BROWSER_SECRET_BYTES, BrowserAsk, CertificateAsk, Claim, HashKey, HeldRole, Lent,
+    OAuthAsk, OAuthProof, OAuthToken, Passcode, Receipt, Refusal as IdentityRefusal, Scope, SecretAsk,
+    Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Verifier, Wanted, secret_digest,
 };
 
 pub use accounts::{Accounts, LockUser};

@@ -9,8 +9,8 @@ use enfilade_facts::vocabulary::{Authid, UserId, Word};
 use enfilade_facts::{Clocks, Read as _, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::{
-    Basis, Login, Passcode, Receipt, Refusal as IdentityRefusal, Session, SessionAsk, Unissued, Wanted,
-    read_receipt,
+    Basis, Login, Passcode, Receipt, Refusal as IdentityRefusal, Scope, Session, SessionAsk, Unissued,
+    Wanted, read_receipt,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -107,11 +107,11 @@ impl Arrival {
         &self,
         (view, now): (&View<'_>, Clocks),
         own: AuditId,
+        lifetime: i64,
         basis: impl FnOnce(&Login) -> Basis<'_>,
     ) -> Result<Result<Session, Unissued>, Refusal> {
-        let (house, context) = (&self.house, self.house.identity_context());
+        let context = self.house.identity_context();
         let login = self.login.again(view, now, &context)?;
-        let lifetime = house.session_terms().token_seconds;
         Ok(enfilade_identity::issue(view, now, basis(&login), lifetime, own, &context))
     }
 
@@ -120,9 +120,10 @@ impl Arrival {
     /// # Errors
     /// The refusal of door 2.
     pub fn would_issue(&self, wanted: Wanted) -> Result<(), Refusal> {
-        let now = self.house.now();
+        let (now, lifetime) = (self.house.now(), self.house.session_terms().token_seconds);
         let own = self.house.random().ok_or(IdentityRefusal::Busy)?;
-        let judged = |view: &View<'_>| self.judge((view, now), own, |login| Basis::Login(login, wanted));
+        let judged =
+            |view: &View<'_>| self.judge((view, now), own, lifetime, |login| Basis::Login(login, wanted));
         match self.house.source().read(judged)?? {
             Err(Unissued::Refused(refusal)) => Err(refusal.into()),
             Ok(_) | Err(Unissued::Beyond(_)) => Ok(()),
@@ -134,16 +135,39 @@ impl Arrival {
     /// # Errors
     /// The refusal of door 2, also if the methods do not satisfy the rules of the user.
     pub async fn issue(&self, wanted: Wanted) -> Result<IssuedToken, Refusal> {
-        let judge =
-            |view: &View<'_>, now, own| self.judge((view, now), own, |login| Basis::Login(login, wanted));
+        let lifetime = self.house.session_terms().token_seconds;
+        let judge = |view: &View<'_>, now, own| {
+            self.judge((view, now), own, lifetime, |login| Basis::Login(login, wanted))
+        };
         let made = self.house.make(Purpose::Token, judge).await?;
+        self.complete();
+        Ok(made)
+    }
+
+    /// Issues the session of a browser in which the user signs in. The session has no token: its claim must be stored, with the secret of a cookie.
+    ///
+    /// # Errors
+    /// As [`Arrival::issue`].
+    pub async fn sign_in(&self) -> Result<Session, Refusal> {
+        let lifetime = i64::try_from(self.house.limits().browser_session_seconds).unwrap_or(i64::MAX);
+        let judge = |view: &View<'_>, now, own| {
+            let unscoped = Wanted::Scope(Scope::Unscoped);
+            self.judge((view, now), own, lifetime, |login| Basis::Login(login, unscoped))
+        };
+        let (session, _) = self.house.grant(judge).await?;
+        self.house.parts.audit.issued(&session.claim);
+        self.complete();
+        Ok(session)
+    }
+
+    /// Ends the delays of the user's names after a complete login, and records the login.
+    fn complete(&self) {
         for named in &self.named {
             let parts = &self.house.parts;
             parts.penalties.succeeded(|| named.clone(), self.house.now());
             parts.accounts.succeeded(&self.user());
             parts.accounts.logged_in(&self.user());
         }
-        Ok(made)
     }
 
     /// Issues a receipt if the methods do not satisfy the rules of the user; `None` if they do. No receipt is issued for an API token or a session.
@@ -155,7 +179,9 @@ impl Arrival {
             Ok::<_, Refusal>((self.login.satisfies_rules(view)?, self.login.to_complete(view)?))
         };
         let (false, Some(required)) = self.house.source().read(rules)?? else { return Ok(None) };
-        let judge = |view: &View<'_>, now, own| self.judge((view, now), own, |login| Basis::Receipt(login));
+        let lifetime = self.house.session_terms().token_seconds;
+        let judge =
+            |view: &View<'_>, now, own| self.judge((view, now), own, lifetime, |login| Basis::Receipt(login));
         let IssuedToken { token, session } = self.house.make(Purpose::Receipt, judge).await?;
         Ok(Some(IssuedReceipt { receipt: token, session, required }))
     }

@@ -100,30 +100,37 @@ impl House {
     pub(crate) async fn make(
         self: &Arc<Self>,
         purpose: Purpose,
-        mut judge: impl FnMut(&View<'_>, Clocks, AuditId) -> Result<Result<Session, Unissued>, Refusal>,
+        judge: impl FnMut(&View<'_>, Clocks, AuditId) -> Result<Result<Session, Unissued>, Refusal>,
     ) -> Result<IssuedToken, Refusal> {
+        let (session, iv) = self.grant(judge).await?;
+        let ring = self.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
+        let keys = match purpose {
+            Purpose::Token => &ring.keys,
+            Purpose::Receipt => ring.keys.receipts().ok_or(IdentityRefusal::NoKeys)?,
+        };
+        let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
+        let token = frame::seal(keys, issued_at, iv, &session.claim.to_payload());
+        let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
+        if purpose == Purpose::Token {
+            self.parts.audit.issued(&session.claim);
+        }
+        Ok(IssuedToken { token, session })
+    }
+
+    /// Issues a session that `judge` grants on a fresh view. Also returns 16 random bytes.
+    pub(crate) async fn grant(
+        self: &Arc<Self>,
+        mut judge: impl FnMut(&View<'_>, Clocks, AuditId) -> Result<Result<Session, Unissued>, Refusal>,
+    ) -> Result<(Session, [u8; 16]), Refusal> {
         for _ in 0..SESSION_TRIES_MAX {
             let mut random = [0; 32];
             if !(self.parts.random)(&mut random) {
                 return Err(IdentityRefusal::Busy.into());
             }
-            let (own, iv) = halves(random);
+            let (own, more) = halves(random);
             let now = self.now();
             match self.parts.source.read(|view| judge(view, now, own))?? {
-                Ok(session) => {
-                    let ring = self.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
-                    let keys = match purpose {
-                        Purpose::Token => &ring.keys,
-                        Purpose::Receipt => ring.keys.receipts().ok_or(IdentityRefusal::NoKeys)?,
-                    };
-                    let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
-                    let token = frame::seal(keys, issued_at, iv, &session.claim.to_payload());
-                    let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
-                    if purpose == Purpose::Token {
-                        self.parts.audit.issued(&session.claim);
-                    }
-                    return Ok(IssuedToken { token, session });
-                }
+                Ok(session) => return Ok((session, more)),
                 Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
                 Err(Unissued::Beyond(second)) => self.move_horizon(now, second).await?,
             }

@@ -44,9 +44,10 @@ impl House {
                 self.parts.penalties.succeeded(|| named.clone(), self.now());
                 identity
             }
-            Credential::Session(_) | Credential::Certificate(_) | Credential::Ticket { .. } => {
-                self.identify(credential.ask()).map_err(Closed::refuse)?
-            }
+            Credential::Session(_)
+            | Credential::Certificate(_)
+            | Credential::Browser(_)
+            | Credential::Ticket { .. } => self.identify(credential.ask()).map_err(Closed::refuse)?,
         };
         let visit = self.welcome(identity, from);
         if let Credential::Ticket { ticket, changes_something } = credential {

@@ -21,7 +21,7 @@ const EDGES: [(&str, &[&str]); 22] = [
     ("enfilade-keystone", &["facts", "passage", "admin", "faces"]),
     ("enfilade-proxmox", &["facts", "passage", "admin", "faces"]),
     ("enfilade-operations", &["facts", "passage", "faces"]),
-    ("enfilade-decision", &["facts", "passage", "faces"]),
+    ("enfilade-decision", &["facts", "passage", "admin", "faces"]),
     // These crates may use all others.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
@@ -54,7 +54,7 @@ const ALL: [&str; 16] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 59] = [
+const LIBRARIES: [(&str, &[&str], &str); 60] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -72,6 +72,7 @@ const LIBRARIES: [(&str, &[&str], &str); 59] = [
             "enfilade-identity",
             "enfilade-sources",
             "enfilade-tls",
+            "enfilade-decision",
         ],
         "HTTP Basic; digests; signed requests; Fernet tokens and keys; certificates as PEM",
     ),
@@ -131,6 +132,7 @@ const LIBRARIES: [(&str, &[&str], &str); 59] = [
     ),
     ("papaya", &["enfilade-bench"], "what the memo is compared with"),
     ("parking_lot", &["enfilade-peers"], "the lock of a server that ours is compared with"),
+    ("maud", &["enfilade-decision"], "pages for signing in: every value is escaped"),
     ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
@@ -200,6 +202,7 @@ const LIBRARIES: [(&str, &[&str], &str); 59] = [
             "enfilade-webdav",
             "enfilade-keystone",
             "enfilade-proxmox",
+            "enfilade-decision",
             "enfilade",
             "enfilade-testkit",
             "enfilade-bench",

@@ -12,7 +12,7 @@ const MAKERS: &str = "crates/faces/src/routes.rs";
 type Table = (&'static str, &'static str);
 
 /// Reviewed: paths that need no identity permit before their handler is called. The operations listener is not public.
-const REVIEWED: [(Table, &[&str]); 6] = [
+const REVIEWED: [(Table, &[&str]); 7] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
     (("crates/face-operations", "OPERATIONS"), &["/metrics", "/livez", "/healthz", "/readyz"]),
     (("crates/face-webdav", "ROUTES"), &["*", "/page.css", "/page.js"]),
@@ -36,7 +36,16 @@ const REVIEWED: [(Table, &[&str]); 6] = [
             "/access/v1/search/resource",
             "/access/v1/search/action",
             "/.well-known/authzen-configuration",
+            // The steps of signing in at an application's host. A code or a cookie is the credential.
+            "/.enfilade/start",
+            "/.enfilade/finish",
+            "/.enfilade/sign-out",
         ],
+    ),
+    // The login of browsers, and its end.
+    (
+        ("crates/face-decision", "MAIN"),
+        &["/.well-known/jwks.json", "/.enfilade/sign-in", "/.enfilade/sign-out"],
     ),
     // Calls of the Identity API have a table of their own.
     (("crates/face-keystone", "ROUTES"), &["/v3", "/v3/", "/"]),

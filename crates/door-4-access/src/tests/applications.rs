@@ -159,7 +159,7 @@ fn a_limited_token_does_not_show_the_roles_of_its_owner() {
         let view = View::new(&facts);
         let kinds = [CredentialKind::Token];
         let judged = would_use(&view, NOW, (&token_of_alice(), &kinds), &ask("GET /a"), &memo());
-        assert_eq!(judged.unwrap().1, [shown], "{owner} {token}");
+        assert_eq!(judged.unwrap().roles, [shown], "{owner} {token}");
     }
 }
 
@@ -196,7 +196,7 @@ fn an_application_has_its_hosts_and_accepts_its_kinds_of_credentials() {
     let facts = facts("/application alice ApplicationAdmin", &only_tokens);
     let view = View::new(&facts);
     let judged = |kinds: &[CredentialKind], ask: &ApplicationAsk| {
-        would_use(&view, NOW, (&alice(), kinds), ask, &memo()).map(|(name, _)| name.to_string())
+        would_use(&view, NOW, (&alice(), kinds), ask, &memo()).map(|used| used.application.to_string())
     };
     let (get, none) = (ask("GET /a"), ask("GET /static/a"));
     assert_eq!(judged(&[CredentialKind::Token], &get).as_deref(), Ok("wiki"));

@@ -4,7 +4,9 @@ use super::changes;
 use clap::{Args, Subcommand, ValueEnum};
 use enfilade_faces::RequestError;
 use enfilade_facts::tables::CredentialKind;
-use enfilade_facts::vocabulary::{ApplicationName, HostName, PathRefused, StorePath};
+use enfilade_facts::vocabulary::{
+    ApplicationName, DatastoreName, HostName, Malformed, PathRefused, StorePath,
+};
 use enfilade_passage::{ApplicationAsk, Method, Site};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,7 +34,8 @@ pub(crate) enum Application {
     },
     /// Change an application; a list of paths replaces the former list
     #[command(group = changes([
-        "hosts", "public", "open", "administer", "accept", "pass_preflight", "send_groups", "comment",
+        "hosts", "public", "open", "administer", "accept", "pass_preflight", "send_groups", "send_jwt", "datastore",
+        "comment",
     ]))]
     Set {
         /// The application
@@ -72,9 +75,30 @@ pub(crate) struct Properties {
     /// Whether the application gets the names of the user's groups in `Remote-Groups` [initially: yes]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) send_groups: Option<bool>,
+    /// Whether the application gets a signed token with the user's name, groups and roles in `Remote-Jwt` [initially: no]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) send_jwt: Option<bool>,
+    /// The datastore whose files the application serves: its roles and ACLs decide who may read which path; `none` means that the roles on the
+    /// application's own paths decide
+    #[arg(long, value_name = "DATASTORE|none")]
+    pub(crate) datastore: Option<Files>,
     /// A comment; an empty value removes it
     #[arg(long)]
     pub(crate) comment: Option<String>,
+}
+
+/// The datastore whose files an application serves; `None` if it serves none.
+#[derive(Clone, Debug)]
+pub(crate) struct Files(pub(crate) Option<DatastoreName>);
+
+impl FromStr for Files {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Files(None)),
+            name => name.parse().map(|name| Files(Some(name))).map_err(|why: Malformed| why.to_string()),
+        }
+    }
 }
 
 /// A list of paths of an application.

@@ -67,7 +67,7 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
 
 /// Sets the given properties. Properties that are not given stay as they are.
 fn edit(application: &mut Application, hosts: &[HostName], properties: &Properties) {
-    let Properties { public, open, administer, accept, pass_preflight, send_groups, comment } = properties;
+    let Properties { public, open, administer, accept, comment, .. } = properties;
     if !hosts.is_empty() {
         application.hosts = hosts.to_vec();
         application.hosts.sort_unstable();
@@ -78,8 +78,10 @@ fn edit(application: &mut Application, hosts: &[HostName], properties: &Properti
         given.iter().for_each(|paths| to.clone_from(&paths.0));
     }
     accept.iter().for_each(|kinds| application.accepts.clone_from(&kinds.0));
-    pass_preflight.iter().for_each(|passes| application.passes_preflight = *passes);
-    send_groups.iter().for_each(|sends| application.hides_groups = !sends);
+    properties.pass_preflight.iter().for_each(|passes| application.passes_preflight = *passes);
+    properties.send_groups.iter().for_each(|sends| application.hides_groups = !sends);
+    properties.send_jwt.iter().for_each(|sends| application.sends_jwt = *sends);
+    properties.datastore.iter().for_each(|files| application.datastore.clone_from(&files.0));
     comment.iter().for_each(|text| application.comment = Some(text.clone()).filter(|text| !text.is_empty()));
 }
 
@@ -102,7 +104,8 @@ fn described(name: &ApplicationName, row: &Application) -> Value {
         "hosts": row.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "accepts": row.accepts.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         "public": texts(&row.public), "open": texts(&row.open), "administer": texts(&row.administer),
-        "passes_preflight": row.passes_preflight, "sends_groups": !row.hides_groups, "comment": row.comment,
+        "passes_preflight": row.passes_preflight, "sends_groups": !row.hides_groups, "sends_jwt": row.sends_jwt,
+        "datastore": row.datastore.as_ref().map(ToString::to_string), "comment": row.comment,
     })
 }
 
@@ -134,6 +137,8 @@ fn show(home: &Home, name: &ApplicationName, json: bool) -> anyhow::Result<()> {
         ("administer", or_dash(some(&row.administer))),
         ("preflight", yes(row.passes_preflight)),
         ("groups", yes(!row.hides_groups)),
+        ("jwt", yes(row.sends_jwt)),
+        ("datastore", or_dash(row.datastore.map(|name| name.to_string()))),
         ("comment", or_dash(row.comment)),
     ] {
         output::line(&format!("{what:<12}{value}"));

@@ -1,6 +1,7 @@
 //! Every key of `enfilade.toml` except the limits: section, type, default, effect and meaning. The parser, SIGHUP and the reference
 //! (`enfilade reference configuration`) all use this table.
 
+use super::url_origin::UrlOrigin;
 use super::values::{
     AbsolutePath, AcmeDirectory, AtMost, Check, Duration, Expression, MailAddress, MapSize, Matching, Names,
     Positive, PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Users, Value,
@@ -215,6 +216,8 @@ keys! {
         listen: Option<PlainAddresses>, "off", Restart;
         /// The users whose processes may ask on the Unix sockets.
         users: Option<Users>, "the user of the server", Restart;
+        /// The URL at which browsers reach this server (without a path). People sign in to applications there, at `/.enfilade/sign-in`.
+        sign_in: Option<UrlOrigin>, "off", Restart;
     }
     /// Metrics and health.
     operations: Operations, "operations.md" {

@@ -1,5 +1,6 @@
 //! Types of configuration values.
 
+use super::url_origin::UrlOrigin;
 use crate::listen::{Addresses, Networks, Trusted};
 use enfilade_admin::PasswordRegex;
 use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
@@ -78,6 +79,7 @@ expected! {
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     Users: "list of user names and numbers (UID), such as `[\"www-data\"]`" = r#"["www-data"]"#,
     AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
+    UrlOrigin: "`https://`, a host name, and an optional port" = r#""https://files.example.com""#,
     MailAddress: "e-mail address" = r#""admin@example.com""#,
     Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`" = r#"["nas.lan", "192.168.1.2"]"#,
 }

@@ -2,7 +2,7 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{ApplicationName, HostName, StorePath};
+use crate::vocabulary::{ApplicationName, DatastoreName, HostName, StorePath};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -75,6 +75,13 @@ pub struct Application {
     /// A comment.
     #[serde(default)]
     pub comment: Option<String>,
+    /// Whether the application gets a signed token (JSON Web Token) with the visitor's name, groups and roles.
+    #[serde(default)]
+    pub sends_jwt: bool,
+    /// The datastore whose files the application serves. Its roles and ACLs decide who may read which path. `None` if the roles on the application's own
+    /// paths decide.
+    #[serde(default)]
+    pub datastore: Option<DatastoreName>,
 }
 
 impl Key for ApplicationName {
@@ -119,6 +126,7 @@ impl Row for Application {
         [&self.public, &self.open, &self.administer].into_iter().for_each(|paths| write_paths(to, paths));
         to.flag(self.passes_preflight).flag(self.hides_groups);
         to.optional_text(self.comment.as_deref());
+        to.flag(self.sends_jwt).optional_text(self.datastore.as_ref().map(DatastoreName::as_str));
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -134,6 +142,11 @@ impl Row for Application {
             passes_preflight: from.flag()?,
             hides_groups: from.flag()?,
             comment: from.option(Reader::text)?,
+            sends_jwt: from.flag()?,
+            datastore: match from.option(Reader::text)? {
+                Some(name) => Some(name.parse().ok()?),
+                None => None,
+            },
         })
     }
 }
@@ -173,6 +186,8 @@ mod tests {
                 passes_preflight: true,
                 hides_groups: true,
                 comment: Some("the wiki".into()),
+                sends_jwt: true,
+                datastore: Some("tank".parse().unwrap()),
             },
         ] {
             let mut to = Writer::default();

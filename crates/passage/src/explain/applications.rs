@@ -3,9 +3,9 @@
 use super::{Explaining, Explanation, Remedy};
 use crate::house::House;
 use crate::refuse::Refusal;
-use enfilade_access::{ApplicationAsk, least_application_role, would_use};
+use enfilade_access::{ApplicationAsk, ApplicationUse, least_application_role, would_use};
 use enfilade_facts::tables::CredentialKind;
-use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::vocabulary::{AccessMask, Authid};
 use enfilade_facts::{Door, Read};
 use enfilade_identity::Reach;
 
@@ -27,11 +27,16 @@ impl Explaining<'_> {
         let (now, memo) = (self.house.now(), &self.house.parts.access_memo);
         let judged = self.house.parts.source.read(|view| would_use(view, now, (&who, &kinds), ask, memo));
         match judged.map_err(Refusal::from).and_then(|judged| judged.map_err(Refusal::from)) {
-            Ok((name, roles)) => {
+            Ok(ApplicationUse { application, datastore: Some(datastore), .. }) => {
+                let says = format!("application {application} serves the files of datastore {datastore}");
+                self.opens(Door::Access, says, Vec::new());
+                self.walk_to_file(&who, &datastore, &ask.path, AccessMask::READ_DATA)
+            }
+            Ok(ApplicationUse { application, roles, .. }) => {
                 let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
                 let by = if roles.is_empty() { "everybody".to_owned() } else { roles.join("+") };
                 let says = format!(
-                    "{} on {} of application {name} is permitted to {by}",
+                    "{} on {} of application {application} is permitted to {by}",
                     ask.method.name(),
                     ask.path
                 );

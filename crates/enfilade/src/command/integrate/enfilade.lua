@@ -1,6 +1,7 @@
 -- Asks Enfilade whether a request is permitted, before HAProxy passes it on. Sets these variables of the transaction:
---   txn.enfilade_status   200 if the request is permitted; 401, 403 or 503 if it is not
---   txn.enfilade_user, txn.enfilade_groups, txn.enfilade_roles   the visitor; empty if everybody may send the request
+--   txn.enfilade_status   200 if the request is permitted; 303, 401, 403 or 503 if it is not
+--   txn.enfilade_location   with the status 303: where a user signs in with a browser
+--   txn.enfilade_user, txn.enfilade_groups, txn.enfilade_roles, txn.enfilade_jwt   the visitor; empty if everybody may send the request
 
 local SOCKET = "unix@@SOCKET@"
 local URL = "http://enfilade/decide/haproxy"
@@ -16,8 +17,11 @@ local READ = {
     ["upgrade"] = true, ["sec-websocket-key"] = true, ["sec-websocket-version"] = true,
     ["access-control-request-method"] = true, ["x-http-method-override"] = true, ["x-http-method"] = true,
     ["x-method-override"] = true, ["x-original-url"] = true, ["x-rewrite-url"] = true, ["x-forwarded-prefix"] = true,
-    ["x-request-id"] = true,
+    ["x-request-id"] = true, ["accept"] = true, ["sec-fetch-mode"] = true,
 }
+
+-- The cookies of Enfilade, which prove who signed in with a browser. The application does not get them.
+local OWN = { ["__Host-enfilade"] = true, ["__Host-enfilade-start"] = true, ["__Host-enfilade-sign-in"] = true }
 
 -- All values of a header, in their order. HAProxy counts them from 0.
 local function values(lines)
@@ -29,11 +33,28 @@ local function values(lines)
     return all
 end
 
+-- The cookies of Enfilade, and the cookies of the application.
+local function cookies(lines)
+    local own, others = {}, {}
+    for _, line in ipairs(values(lines)) do
+        for part in string.gmatch(line, "[^;]+") do
+            local cookie = string.match(part, "^%s*(.-)%s*$")
+            if OWN[string.match(cookie, "^([^=%s]*)")] then
+                own[#own + 1] = cookie
+            elseif cookie ~= "" then
+                others[#others + 1] = cookie
+            end
+        end
+    end
+    return own, others
+end
+
 local function refuse(txn, status)
     txn:set_var("txn.enfilade_status", status)
     txn:set_var("txn.enfilade_user", "")
     txn:set_var("txn.enfilade_groups", "")
     txn:set_var("txn.enfilade_roles", "")
+    txn:set_var("txn.enfilade_jwt", "")
 end
 
 core.register_action("enfilade", { "http-req" }, function(txn)
@@ -49,6 +70,10 @@ core.register_action("enfilade", { "http-req" }, function(txn)
     if count > VALUES_MAX then
         return refuse(txn, 403)
     end
+    local own, others = cookies(all["cookie"] or {})
+    if #own > 0 then
+        headers["cookie"] = { table.concat(own, "; ") }
+    end
     headers["x-forwarded-method"] = { txn.f:method() }
     headers["x-forwarded-proto"] = { txn.f:ssl_fc() and txn.f:ssl_fc() ~= 0 and "https" or "http" }
     headers["x-forwarded-host"] = all["host"] and values(all["host"]) or {}
@@ -60,15 +85,26 @@ core.register_action("enfilade", { "http-req" }, function(txn)
     if answer == nil or answer.status == nil or answer.status == 0 or answer.status >= 500 then
         return refuse(txn, 503)
     end
-    if answer.status ~= 200 then
-        return refuse(txn, answer.status == 401 and 401 or 403)
-    end
     local function first(name)
         local lines = answer.headers[name]
         return lines and lines[0] or ""
     end
+    if answer.status == 303 then
+        txn:set_var("txn.enfilade_location", first("location"))
+        return refuse(txn, 303)
+    end
+    if answer.status ~= 200 then
+        return refuse(txn, answer.status == 401 and 401 or 403)
+    end
+    if #own > 0 then
+        txn.http:req_del_header("cookie")
+        if #others > 0 then
+            txn.http:req_add_header("cookie", table.concat(others, "; "))
+        end
+    end
     txn:set_var("txn.enfilade_user", first("remote-user"))
     txn:set_var("txn.enfilade_groups", first("remote-groups"))
     txn:set_var("txn.enfilade_roles", first("remote-roles"))
+    txn:set_var("txn.enfilade_jwt", first("remote-jwt"))
     txn:set_var("txn.enfilade_status", 200)
 end)

@@ -1,0 +1,176 @@
+//! Sessions of browsers: a user signs in at the page for signing in, and gets a session for each application that the browser visits.
+//!
+//! The cookie of one host is not sent to another host. So an application's session begins with a one-time code: the page for signing in redirects the
+//! browser to the application's host with the code, and there the browser exchanges the code for a cookie.
+
+use crate::change_context::{ChangeContext, random};
+use crate::error::Error;
+use crate::keystone::revoke;
+use enfilade_facts::tables::{
+    ApplicationHost, Audience, BrowserProof, BrowserSession, BrowserSessionId, Revoked, SecretDigest,
+};
+use enfilade_facts::vocabulary::{ApplicationName, HostName};
+use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_identity::{
+    BROWSER_SECRET_BYTES, Refusal, Session, browser_text, is_same_digest, read_browser_text, secret_digest,
+};
+use std::ops::ControlFlow;
+
+/// How long a one-time code can be exchanged, in seconds.
+const CODE_SECONDS: i64 = 60;
+
+/// The most records of ended sessions that one sign-in deletes. Each sign-in adds fewer records than this, so ended sessions do not accumulate.
+const DELETED_AT_ONCE: usize = 16;
+
+/// How long the record of an ended session is kept, in seconds, so that a clock that is temporarily ahead ends no session.
+const KEPT_SECONDS: i64 = 86_400;
+
+/// A browser, and the host that it visits.
+#[derive(Clone, Copy, Debug)]
+pub struct BrowserAt<'a> {
+    /// The application of the host.
+    pub application: &'a ApplicationName,
+    /// The host.
+    pub host: &'a HostName,
+    /// The digest of the secret that the browser got at this host.
+    pub browser: SecretDigest,
+}
+
+/// A new session of a browser.
+pub struct NewBrowserSession {
+    /// The text of the cookie. It is a secret until the session ends.
+    pub cookie: String,
+    /// When the session ends, in seconds since the epoch.
+    pub expires_at: i64,
+}
+
+impl std::fmt::Debug for NewBrowserSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewBrowserSession").field("expires_at", &self.expires_at).finish_non_exhaustive()
+    }
+}
+
+/// Stores the session in which a user signed in.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn store_sign_in(ctx: &ChangeContext<'_>, session: &Session) -> Result<NewBrowserSession, Error> {
+    let secret = random::<BROWSER_SECRET_BYTES>()?;
+    let claim = &session.claim;
+    let id = BrowserSessionId { expires_at: seconds(claim.expires_at), audit: claim.audit.own };
+    let row = BrowserSession {
+        user: claim.user,
+        methods: claim.methods.0,
+        issued_at: claim.issued_at,
+        chain: claim.chain(),
+        audience: Audience::SignIn,
+        proof: BrowserProof::Cookie(secret_digest(&secret)),
+    };
+    ctx.commit("sign in", |view, change| {
+        change.expect_absent::<BrowserSession>(&id).put(&id, &row);
+        delete_ended(view, change, ctx.now.unix_seconds)
+    })?;
+    Ok(NewBrowserSession { cookie: browser_text(id, &secret), expires_at: claim.expires_at })
+}
+
+/// Issues a one-time code for a browser whose user is signed in. `session` is the session at the page for signing in. The application's session ends
+/// when `session` ends.
+///
+/// # Errors
+/// When `session` is no session at the page for signing in, or the facts cannot be changed.
+pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>) -> Result<String, Error> {
+    if session.audience != Some(Audience::SignIn) {
+        return Err(Refusal::BrowserSession.into());
+    }
+    let (secret, audit) = (random::<BROWSER_SECRET_BYTES>()?, random()?);
+    let claim = &session.claim;
+    let id = BrowserSessionId { expires_at: seconds(claim.expires_at), audit };
+    let row = BrowserSession {
+        user: claim.user,
+        methods: claim.methods.0,
+        // The issue time is that of the sign-in, so everything that ends the session of the sign-in also ends the application's session.
+        issued_at: claim.issued_at,
+        chain: claim.chain(),
+        audience: Audience::Application(at.application.clone()),
+        proof: BrowserProof::Code {
+            code: secret_digest(&secret),
+            browser: at.browser,
+            host: at.host.clone(),
+            until: ctx.now.unix_seconds.saturating_add(CODE_SECONDS),
+        },
+    };
+    ctx.commit(&format!("code for the application {}", at.application), |view, change| {
+        change.expect_absent::<BrowserSession>(&id).put(&id, &row);
+        delete_ended(view, change, ctx.now.unix_seconds)
+    })?;
+    Ok(browser_text(id, &secret))
+}
+
+/// Exchanges a one-time code for a cookie. The code cannot be exchanged again.
+///
+/// # Errors
+/// When there is no such code, it was exchanged already or is too old, it was issued for another host or another browser, or the facts cannot be
+/// changed.
+pub fn exchange_code(
+    ctx: &ChangeContext<'_>,
+    code: &str,
+    at: BrowserAt<'_>,
+) -> Result<NewBrowserSession, Error> {
+    let refused = || Error::from(Refusal::BrowserSession);
+    let (id, shown) = read_browser_text(code.as_bytes()).ok_or_else(refused)?;
+    let secret = random::<BROWSER_SECRET_BYTES>()?;
+    ctx.commit(&format!("sign in to the application {}", at.application), |view, change| {
+        let row = view.get::<BrowserSession>(&id)?.ok_or_else(refused)?;
+        let BrowserProof::Code { code, browser, host, until } = &row.proof else { return Err(refused()) };
+        let is_right = is_same_digest(code, &shown)
+            && is_same_digest(browser, &at.browser)
+            && *host == *at.host
+            && row.audience == Audience::Application(at.application.clone())
+            && ctx.now.unix_seconds < *until;
+        if !is_right {
+            return Err(refused());
+        }
+        let proof = BrowserProof::Cookie(secret_digest(&secret));
+        change.expect_unchanged(&id, Some(&row)).put(&id, &BrowserSession { proof, ..row });
+        Ok(())
+    })?;
+    let expires_at = i64::try_from(id.expires_at).unwrap_or(i64::MAX);
+    Ok(NewBrowserSession { cookie: browser_text(id, &secret), expires_at })
+}
+
+/// Signs a user out: ends the session of the sign-in, and the sessions of all applications that began with it.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn sign_out(ctx: &ChangeContext<'_>, session: &Session) -> Result<At, Error> {
+    let chain = session.claim.chain();
+    revoke(ctx, &[Revoked::Token(chain), Revoked::Chain(chain)], Some(session.claim.expires_at), "a sign-in")
+}
+
+/// The application of a host.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn application_of(source: &dyn Source, host: &HostName) -> Result<Option<ApplicationName>, Error> {
+    Ok(source.read(|view| view.get::<ApplicationHost>(host))??.map(|ApplicationHost(name)| name))
+}
+
+fn seconds(time: i64) -> u64 {
+    u64::try_from(time).unwrap_or(0)
+}
+
+/// Adds the deletion of some records of ended sessions to a change.
+fn delete_ended(view: &View<'_>, change: &mut Change, now: i64) -> Result<(), Error> {
+    let mut ended = Vec::new();
+    view.page::<BrowserSession>(&[], None, |id, _| {
+        if ended.len() < DELETED_AT_ONCE && id.expires_at <= seconds(now.saturating_sub(KEPT_SECONDS)) {
+            ended.push(id);
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Break(())
+    })?;
+    for id in &ended {
+        change.delete::<BrowserSession>(id);
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The last step at the application's host: the browser exchanges the one-time code for a cookie.
+
+use super::start::browser_of;
+use super::{START, Target, answered, change, page, parameter, query, redirect, set_cookie, target, url};
+use crate::knows_proxy;
+use crate::subrequest::Visited;
+use enfilade_admin::{BrowserAt, exchange_code};
+use enfilade_faces::credential::{APPLICATION_COOKIE, browser};
+use enfilade_faces::{Answer, Connection, Faces, Failure, Reply, RequestContext, RequestError, Trace};
+use enfilade_facts::tables::Audience;
+use enfilade_passage::{Credential, IdentityRefusal, Refusal};
+use hyper::HeaderMap;
+
+pub(crate) fn finish(context: RequestContext<'_>) -> Reply<'_> {
+    Reply::later(async move {
+        let RequestContext { faces, connection, request, mut trace } = context;
+        trace.event.face = "sign-in";
+        trace.event.path = request.uri().path().to_owned();
+        let result = end(faces, connection, request.uri(), request.headers(), &mut trace).await;
+        answered(result, trace)
+    })
+}
+
+async fn end(
+    faces: &Faces,
+    mut connection: Connection,
+    uri: &hyper::Uri,
+    headers: &HeaderMap,
+    trace: &mut Trace,
+) -> Result<Answer, Failure> {
+    knows_proxy(faces, &mut connection).await?;
+    faces.sign_in().ok_or(RequestError::NoRoute)?;
+    let visited = Visited::read(headers)?;
+    visited.check(faces)?;
+    trace.event.peer = visited.visitor.to_string();
+    let pairs = query(uri);
+    let (to, code) = (target(&pairs), parameter(&pairs, "code").unwrap_or_default().to_owned());
+    let Some(digest) = browser_of(headers) else {
+        return not_finished(
+            faces,
+            headers,
+            &visited,
+            &to,
+            Refusal::from(IdentityRefusal::BrowserSession),
+            trace,
+        )
+        .await;
+    };
+    let (application, host) = (visited.application.clone(), visited.host.clone());
+    let exchanged = change(faces, trace, move |ctx| {
+        exchange_code(ctx, &code, BrowserAt { application: &application, host: &host, browser: digest })
+    });
+    match exchanged.await {
+        Ok(session) => {
+            connection.anonymous.release();
+            let mut answer = redirect(&to.0);
+            let seconds = session.expires_at.saturating_sub(faces.house().now().unix_seconds);
+            set_cookie(&mut answer, APPLICATION_COOKIE, &session.cookie, seconds);
+            Ok(answer)
+        }
+        Err(Failure::Refused(refusal)) => not_finished(faces, headers, &visited, &to, refusal, trace).await,
+        Err(other) => Err(other),
+    }
+}
+
+/// A code that was exchanged before, as when the user opens the page again: a browser that has a session returns to the application.
+async fn not_finished(
+    faces: &Faces,
+    headers: &HeaderMap,
+    visited: &Visited,
+    to: &Target,
+    refusal: Refusal,
+    trace: &mut Trace,
+) -> Result<Answer, Failure> {
+    let audience = || Audience::Application(visited.application.clone());
+    if let Ok(Some(ask)) = browser(headers, APPLICATION_COOKIE, audience)
+        && faces.arc_house().admit(&Credential::Browser(ask), visited.visitor).await.is_ok()
+    {
+        return Ok(redirect(&to.0));
+    }
+    trace.failed(&Failure::Refused(refusal));
+    Ok(page::not_finished(&url(START, &[("to", &to.0)])))
+}

@@ -1,0 +1,179 @@
+//! The pages of signing in and out. They need no script, load nothing, and cannot be shown in a frame.
+
+use super::{SIGN_IN, SIGN_OUT};
+use crate::NO_STORE;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use enfilade_faces::{Aim, Answer, Body, Failure};
+use enfilade_passage::secret_digest;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Response, StatusCode};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("page.css");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// A page. `forms_to` is the origin to which its form may lead, in addition to the page's own.
+fn page(status: StatusCode, title: &str, forms_to: Option<&str>, content: &Markup) -> Answer {
+    let text = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { main { h1 { (title) } (content) } }
+        }
+    };
+    // Browsers also apply `form-action` to the redirect after a form.
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; form-action 'self'{}{}; base-uri 'none'; frame-ancestors 'none'",
+        STANDARD.encode(secret_digest(STYLE.as_bytes()).0),
+        if forms_to.is_some() { " " } else { "" },
+        forms_to.unwrap_or_default()
+    );
+    let mut answer = Response::new(Body::from(text.into_string()));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Not `no-referrer`: with that, browsers send `Origin: null` with the form.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    answer
+}
+
+/// What the form of the page for signing in shows, and what it sends in hidden fields.
+pub(super) struct SignInForm<'a> {
+    /// The application and the origin to which the browser returns.
+    pub(super) to: Option<(&'a str, &'a str)>,
+    /// Names and values of hidden fields.
+    pub(super) hidden: &'a [(&'a str, &'a str)],
+    /// The name that the user entered before.
+    pub(super) user: &'a str,
+    /// Why the last attempt failed.
+    pub(super) problem: Option<(StatusCode, &'a str)>,
+}
+
+pub(super) fn sign_in(form: &SignInForm<'_>) -> Answer {
+    let SignInForm { to, hidden, user, problem } = form;
+    let status = problem.map_or(StatusCode::OK, |(status, _)| status);
+    let content = html! {
+        @if let Some((application, origin)) = to {
+            p { "to continue to " strong { (application) } " (" (origin) ")" }
+        }
+        @if let Some((_, problem)) = problem {
+            p.problem role="alert" { (problem) }
+        }
+        form method="post" action=(SIGN_IN) {
+            @for (name, value) in *hidden { input type="hidden" name=(name) value=(value); }
+            label for="user" { "User" }
+            input #user name="user" value=(user) autocomplete="username" autocapitalize="none" spellcheck="false"
+                required autofocus[user.is_empty()];
+            label for="password" { "Password" }
+            input #password type="password" name="password" autocomplete="current-password" required
+                autofocus[!user.is_empty()];
+            label for="passcode" { "Passcode" }
+            input #passcode name="passcode" inputmode="numeric" autocomplete="one-time-code"
+                aria-describedby="about-passcode";
+            p #about-passcode.weak { "Only if your account uses an authenticator app." }
+            button { "Sign in" }
+        }
+    };
+    page(status, "Sign in", to.map(|(_, origin)| origin), &content)
+}
+
+pub(super) fn signed_in(user: &str) -> Answer {
+    let content = html! {
+        p { "You are signed in as " strong { (user) } "." }
+        form method="post" action=(SIGN_OUT) { button { "Sign out" } }
+    };
+    page(StatusCode::OK, "Signed in", None, &content)
+}
+
+pub(super) fn ask_sign_out() -> Answer {
+    let content = html! {
+        p { "This signs you out of all applications." }
+        form method="post" action=(SIGN_OUT) { button { "Sign out" } }
+    };
+    page(StatusCode::OK, "Sign out", None, &content)
+}
+
+pub(super) fn signed_out(sign_in: &str) -> Answer {
+    let content = html! {
+        p { "You are signed out of all applications." }
+        p { a href=(sign_in) { "Sign in again" } }
+    };
+    page(StatusCode::OK, "Signed out", None, &content)
+}
+
+pub(super) fn not_finished(again: &str) -> Answer {
+    let content = html! {
+        p {
+            "This link for signing in was used already, is older than a minute, or belongs to another browser. "
+            "If this page appears again, allow cookies for this site."
+        }
+        p { a href=(again) { "Try again" } }
+    };
+    page(StatusCode::FORBIDDEN, "Not signed in", None, &content)
+}
+
+pub(super) fn bad_link() -> Answer {
+    let content = html! { p { "This link for signing in is not complete. Open the application again." } };
+    page(StatusCode::BAD_REQUEST, "Not signed in", None, &content)
+}
+
+/// The page of a failed request. It has the reason only where every client may learn it.
+pub(super) fn failed(failure: &Failure) -> Answer {
+    let plain = enfilade_faces::failed(failure, Aim::Target);
+    let reason = match plain.body() {
+        Body::Whole(Some(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    };
+    // A browser must not ask for a password in a dialog of its own.
+    let status = match plain.status() {
+        StatusCode::UNAUTHORIZED => StatusCode::FORBIDDEN,
+        status => status,
+    };
+    let mut answer = page(status, "Refused", None, &html! { p { (reason.trim_end()) } });
+    if let Some(wait) = plain.headers().get(RETRY_AFTER) {
+        answer.headers_mut().insert(RETRY_AFTER, wait.clone());
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(answer: Answer) -> String {
+        match answer.into_body() {
+            Body::Whole(Some(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_client_sent_becomes_markup() {
+        let evil = "\"><script>alert(1)</script>";
+        let form = SignInForm {
+            to: Some((evil, evil)),
+            hidden: &[("to", evil)],
+            user: evil,
+            problem: Some((StatusCode::FORBIDDEN, evil)),
+        };
+        for page in [sign_in(&form), signed_in(evil), signed_out(evil), not_finished(evil)] {
+            let text = text(page);
+            assert!(!text.contains("<script"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The page for signing in, on the main listener.
+
+use super::page::{self, SignInForm};
+use super::{
+    FINISH, Target, answered, change, check_origin, known, parameter, query, redirect, set_cookie, target,
+    url,
+};
+use crate::subrequest::authority_of;
+use enfilade_admin::keystone::use_passcode;
+use enfilade_admin::{BrowserAt, application_of, issue_code, store_sign_in};
+use enfilade_faces::credential::{SIGN_IN_COOKIE, browser, password};
+use enfilade_faces::percent::form_pairs;
+use enfilade_faces::{
+    Answer, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_form,
+    status_of,
+};
+use enfilade_facts::tables::{Audience, SecretDigest};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, Secret, Word, from_lower_hex};
+use enfilade_passage::{Arrival, Credential, IdentityRefusal, Refusal, SecretAsk, Session};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Request, StatusCode};
+
+/// GET answers the page, POST signs in.
+pub(crate) fn sign_in(context: RequestContext<'_>) -> Reply<'_> {
+    Reply::later(async move {
+        let RequestContext { faces, connection, request, mut trace } = context;
+        trace.event.face = "sign-in";
+        trace.event.path = request.uri().path().to_owned();
+        let result = match (faces.sign_in(), request.method() == Method::POST) {
+            (None, _) => Err(RequestError::NoRoute.into()),
+            (Some(_), false) => {
+                let (head, _) = request.into_parts();
+                show(faces, &connection, &head, &mut trace).await
+            }
+            (Some(own), true) => submit(faces, &connection, own, request, &mut trace).await,
+        };
+        answered(result, trace)
+    })
+}
+
+/// The application's host from which a browser comes, and to which it returns with a code.
+struct Origin {
+    application: ApplicationName,
+    host: HostName,
+    /// The host with its port.
+    authority: String,
+    /// The digest of the browser's secret at this host.
+    browser: SecretDigest,
+    to: Target,
+}
+
+/// The fields that the form sends again.
+type Fields = [(String, String)];
+
+impl Origin {
+    /// Reads the parameters of a link or a form. `Ok(None)` if the user opened the page directly.
+    ///
+    /// # Errors
+    /// When a parameter is malformed, no application has the host, or the facts cannot be read.
+    fn read(faces: &Faces, pairs: &Fields) -> Result<Result<Option<Self>, BadLink>, Failure> {
+        let Some(authority) = parameter(pairs, "host") else { return Ok(Ok(None)) };
+        let browser = parameter(pairs, "state").and_then(from_lower_hex::<32>).map(SecretDigest);
+        let (Some(host), Some(browser)) = (HostName::of_authority(authority), browser) else {
+            return Ok(Err(BadLink));
+        };
+        // A browser is redirected only to the hosts of applications.
+        let found = application_of(faces.house().source(), &host).map_err(super::failure)?;
+        let Some(application) = found else { return Ok(Err(BadLink)) };
+        let authority = authority_of(&host, authority);
+        Ok(Ok(Some(Origin { application, host, authority, browser, to: target(pairs) })))
+    }
+
+    fn url(&self) -> String {
+        format!("https://{}", self.authority)
+    }
+}
+
+struct BadLink;
+
+async fn show(
+    faces: &Faces,
+    connection: &Connection,
+    head: &Parts,
+    trace: &mut Trace,
+) -> Result<Answer, Failure> {
+    let pairs = query(&head.uri);
+    let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
+    match signed_in(faces, connection, &head.headers, trace).await? {
+        Some(session) => proceed(faces, trace, session, origin.as_ref()).await,
+        None => Ok(form(origin.as_ref(), &pairs, "", None)),
+    }
+}
+
+/// The session of a browser that is signed in.
+async fn signed_in(
+    faces: &Faces,
+    connection: &Connection,
+    headers: &HeaderMap,
+    trace: &mut Trace,
+) -> Result<Option<Session>, Failure> {
+    // A cookie that cannot be read is the same as none: the user can sign in, and gets another one.
+    let Ok(Some(ask)) = browser(headers, SIGN_IN_COOKIE, || Audience::SignIn) else { return Ok(None) };
+    match faces.arc_house().admit(&Credential::Browser(ask), connection.peer.ip()).await {
+        Ok(visit) => {
+            connection.anonymous.release();
+            known(trace, &visit);
+            Ok(visit.identity().session().cloned())
+        }
+        Err(refusal) if is_unauthorized(&refusal) => Ok(None),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+fn is_unauthorized(refusal: &Refusal) -> bool {
+    status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
+}
+
+/// Redirects a signed-in browser to the application, with a one-time code.
+async fn proceed(
+    faces: &Faces,
+    trace: &Trace,
+    session: Session,
+    origin: Option<&Origin>,
+) -> Result<Answer, Failure> {
+    let Some(origin) = origin else { return Ok(page::signed_in(&trace.event.authid)) };
+    let (application, host, browser) = (origin.application.clone(), origin.host.clone(), origin.browser);
+    let code = change(faces, trace, move |ctx| {
+        issue_code(ctx, &session, BrowserAt { application: &application, host: &host, browser })
+    });
+    let (code, before) = (code.await?, format!("{}{FINISH}", origin.url()));
+    Ok(redirect(&url(&before, &[("code", &code), ("to", &origin.to.0)])))
+}
+
+fn form(origin: Option<&Origin>, pairs: &Fields, user: &str, problem: Option<(StatusCode, &str)>) -> Answer {
+    let url = origin.map(Origin::url).unwrap_or_default();
+    let kept = |name| origin.and(parameter(pairs, name)).map(|value| (name, value));
+    let hidden: Vec<(&str, &str)> = ["host", "state", "to"].into_iter().filter_map(kept).collect();
+    let to = origin.map(|origin| (origin.application.as_str(), url.as_str()));
+    page::sign_in(&SignInForm { to, hidden: &hidden, user, problem })
+}
+
+async fn submit(
+    faces: &Faces,
+    connection: &Connection,
+    own: &str,
+    request: Request<Received>,
+    trace: &mut Trace,
+) -> Result<Answer, Failure> {
+    check_origin(request.headers(), own)?;
+    let body = collect_form(request.into_body(), &faces.limits()).await?;
+    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    let pairs = form_pairs(&body).ok_or(NO_FORM)?;
+    let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
+    let user = parameter(&pairs, "user").unwrap_or_default().trim();
+    match log_in(faces, connection, user, &pairs, trace).await {
+        Ok(arrival) => {
+            connection.anonymous.release();
+            trace.event.authid = arrival.authid().to_word();
+            let session = trace.admitted(arrival.sign_in()).await;
+            let session = match session {
+                Ok(session) => session,
+                Err(refusal) => return again(origin.as_ref(), &pairs, user, refusal, trace),
+            };
+            let mut signed_in = session.clone();
+            let stored = change(faces, trace, move |ctx| store_sign_in(ctx, &session)).await?;
+            signed_in.audience = Some(Audience::SignIn);
+            let mut answer = proceed(faces, trace, signed_in, origin.as_ref()).await?;
+            let seconds = stored.expires_at.saturating_sub(faces.house().now().unix_seconds);
+            set_cookie(&mut answer, SIGN_IN_COOKIE, &stored.cookie, seconds);
+            Ok(answer)
+        }
+        Err(Failure::Refused(refusal)) => again(origin.as_ref(), &pairs, user, refusal, trace),
+        Err(other) => Err(other),
+    }
+}
+
+/// Checks the password, and the passcode if there is one.
+async fn log_in(
+    faces: &Faces,
+    connection: &Connection,
+    user: &str,
+    pairs: &Fields,
+    trace: &mut Trace,
+) -> Result<Arrival, Failure> {
+    let (house, from) = (faces.arc_house(), connection.peer.ip());
+    let shown = parameter(pairs, "password").unwrap_or_default();
+    let (ask, named) = password(user, shown.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+    trace.event.authid = named.clone();
+    let authid = ask.authid.clone();
+    let credential = Credential::NamedSecret(ask, named.clone());
+    let arrival = trace.admitted(house.arrive(&credential, from)).await?;
+    let passcode = parameter(pairs, "passcode").unwrap_or_default();
+    let passcode: String = passcode.chars().filter(|c| !c.is_whitespace()).collect();
+    if passcode.is_empty() {
+        return Ok(arrival);
+    }
+    let secret = Secret::new(passcode.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+    let given = (SecretAsk { authid, secret }, named);
+    with_passcode(faces, arrival, given, from, trace).await
+}
+
+async fn with_passcode(
+    faces: &Faces,
+    arrival: Arrival,
+    (ask, named): (SecretAsk, Word),
+    from: std::net::IpAddr,
+    trace: &mut Trace,
+) -> Result<Arrival, Failure> {
+    let checked = faces.arc_house().check_passcode(&ask, Some(arrival.user()), &named, from);
+    let passcode = trace.admitted(checked).await?;
+    // The use is committed first, so that nobody can use the passcode again.
+    let passcode = change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await?;
+    Ok(arrival.with_passcode(passcode)?)
+}
+
+/// The form again, with the reason why the user is not signed in.
+fn again(
+    origin: Option<&Origin>,
+    pairs: &Fields,
+    user: &str,
+    refusal: Refusal,
+    trace: &mut Trace,
+) -> Result<Answer, Failure> {
+    let why = match &refusal {
+        Refusal::Identity(IdentityRefusal::MoreMethods { .. }) => {
+            "Your account needs a passcode, too. Enter the password and the passcode of your authenticator app."
+        }
+        Refusal::Identity(IdentityRefusal::PasswordExpired { .. }) => {
+            "The password is right, but it has expired. Ask your administrator for a new one."
+        }
+        refusal if is_unauthorized(refusal) => {
+            "The user name, the password or the passcode is wrong, or the account is locked."
+        }
+        _ => return Err(refusal.into()),
+    };
+    trace.failed(&Failure::Refused(refusal));
+    // The status is not 401, because then a browser asks for a password in a dialog of its own.
+    Ok(form(origin, pairs, user, Some((StatusCode::FORBIDDEN, why))))
+}
