@@ -421,6 +421,10 @@ fn every_proxy_gives_the_same_answer_to_every_case() {
         asks(Passes("writer-x@local!gone"));
         world.server.cli(&["token", "delete", "writer-x@local!gone"]);
         asks(Refused(401));
+        let login = world.server.add_token("writer-x@local!late");
+        world.server.cli(&["token", "set", "writer-x@local!late", "--expires", "2001-09-09"]);
+        check(&world, kind, &proxy, &case(&login, "GET", "/page", Refused(401)));
+        world.server.cli(&["token", "delete", "writer-x@local!late"]);
         let assign = |verb: &str, role: &str| {
             world.server.cli(&[
                 "role",

@@ -14,7 +14,7 @@ fn seconds() -> u64 {
 }
 
 /// A passcode that is valid for at least ten more seconds.
-fn passcode() -> String {
+pub(crate) fn passcode() -> String {
     while seconds() % 30 >= 20 {
         std::thread::sleep(Duration::from_millis(500));
     }
@@ -58,33 +58,39 @@ fn login(
     sent(server, header, &[], "/v3/auth/tokens", &json!({ "auth": auth }))
 }
 
-#[test]
-fn a_password_alone_is_refused_everywhere_and_a_passcode_counts_once_across_a_restart() {
-    let mut server = Server::start_with(&[WITHOUT_PENALTIES]);
+/// Gives a user the password `correct horse`, and the rule that the user also needs a passcode. Returns the user's id.
+pub(crate) fn require_passcode(server: &Server, user: &str) -> String {
     let bootstrap = ["bootstrap", "--password-stdin", "--public-url", &server.url("")];
     assert!(server.cli_output(&bootstrap, "correct horse").status.success());
-    let token = server.add_user("ann", "DatastoreReader");
-    let passwd = ["user", "passwd", "ann@local", "--password-stdin"];
+    let passwd = ["user", "passwd", user, "--password-stdin"];
     assert!(server.cli_output(&passwd, "correct horse").status.success());
     let users = server.cli(&["user", "list"]);
-    let id =
-        users.iter().find(|user| user["user"] == "ann@local").unwrap()["id"].as_str().unwrap().to_owned();
-    let basic = |server: &Server| curl(server, "ann@local:correct horse", "/dav/main/", &PROPFIND_0);
-    assert_eq!(basic(&server).status, 207);
-
+    let id = users.iter().find(|row| row["user"] == user).unwrap()["id"].as_str().unwrap().to_owned();
     let admin = json!({ "name": "admin", "domain": { "id": "default" } });
-    let (status, admin, said) = login(&server, &admin, &["password"], "", "x-subject-token");
+    let (status, admin, said) = login(server, &admin, &["password"], "", "x-subject-token");
     assert_eq!(status, 201, "{said}");
     let header = format!("X-Auth-Token: {admin}");
     let credential = json!({ "credential": { "type": "totp", "blob": SECRET_BASE32, "user_id": id } });
-    let (status, _, said) = sent(&server, "", &["--header", &header], "/v3/credentials", &credential);
+    let (status, _, said) = sent(server, "", &["--header", &header], "/v3/credentials", &credential);
     assert_eq!(status, 201, "{said}");
     let options =
         json!({ "multi_factor_auth_enabled": true, "multi_factor_auth_rules": [["password", "totp"]] });
     let patch = ["--request", "PATCH", "--header", &header];
     let (status, _, said) =
-        sent(&server, "", &patch, &format!("/v3/users/{id}"), &json!({ "user": { "options": options } }));
+        sent(server, "", &patch, &format!("/v3/users/{id}"), &json!({ "user": { "options": options } }));
     assert_eq!(status, 200, "{said}");
+    id
+}
+
+#[test]
+fn a_password_alone_is_refused_everywhere_and_a_passcode_counts_once_across_a_restart() {
+    let mut server = Server::start_with(&[WITHOUT_PENALTIES]);
+    let token = server.add_user("ann", "DatastoreReader");
+    let passwd = ["user", "passwd", "ann@local", "--password-stdin"];
+    assert!(server.cli_output(&passwd, "correct horse").status.success());
+    let basic = |server: &Server| curl(server, "ann@local:correct horse", "/dav/main/", &PROPFIND_0);
+    assert_eq!(basic(&server).status, 207);
+    let id = require_passcode(&server, "ann@local");
 
     let refused = basic(&server);
     assert!(refused.status == 401 && refused.text().contains("use an API token"), "{}", refused.text());

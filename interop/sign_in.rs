@@ -5,6 +5,7 @@ use crate::curl::curl;
 use crate::decision_listener::Asker;
 use crate::decisions::{PROXIES, World};
 use crate::proxy::Proxy;
+use crate::second_factors::{passcode, require_passcode};
 use crate::server::Scratch;
 use std::path::PathBuf;
 use std::process::Command;
@@ -405,6 +406,34 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
     // API tokens are for programs.
     let (login, secret) = world.logins["writer"].rsplit_once(':').unwrap();
     assert_eq!(browser.submit(&form, login, secret, "").status, 403);
+}
+
+#[test]
+fn a_user_with_a_second_factor_needs_it_here_too() {
+    let world = world();
+    let proxy = world.proxy_with("nginx", true);
+    let browser = Browser::new(&world, &proxy);
+    require_passcode(&world.server, "writer-x@local");
+    let (_, form) = browser.visit(&browser.at("/page"));
+    let asked = browser.submit(&form, "writer-x", PASSWORD, "");
+    assert!(asked.status == 403 && asked.body.contains("needs a passcode"), "{}", asked.body);
+    assert!(asked.header("set-cookie").is_empty(), "{}", asked.head);
+    let passcode = passcode();
+    // Neither a wrong passcode nor a wrong password is enough, and the page does not say which of them was wrong.
+    let wrong = browser.submit(&asked, "writer-x", PASSWORD, "000000");
+    let other = browser.submit(&asked, "writer-x", "wrong", &passcode);
+    for page in [&wrong, &other] {
+        assert!(page.status == 403 && page.header("set-cookie").is_empty(), "{}", page.head);
+        assert!(page.body.contains("The user name, the password or the passcode is wrong"), "{}", page.body);
+    }
+    let done =
+        browser.submit(&asked, "writer-x", PASSWORD, &format!(" {} {} ", &passcode[..3], &passcode[3..]));
+    assert_eq!(done.status, 303, "{}\n{}", done.body, world.server.log());
+    assert_eq!(browser.visit(done.header("location")).1.status, 200);
+    // A passcode counts once.
+    let another = Browser::new(&world, &proxy);
+    let (_, form) = another.visit(&another.at("/page"));
+    assert_eq!(another.submit(&form, "writer-x", PASSWORD, &passcode).status, 403);
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn values(
         ("CERTIFICATE", placeholder(certificate, "/etc/ssl/certs/REPLACE.pem")),
         ("KEY", placeholder(key, "/etc/ssl/private/REPLACE.key")),
         ("DIRECTORY", shown.map_or("/etc/haproxy".to_owned(), |path| path.display().to_string())),
-        ("strip-name", if arguments.pass_credentials { "" } else { ", enfilade-strip" }.to_owned()),
+        ("strip-name", if arguments.pass_credentials { String::new() } else { format!(", enfilade-strip-{name}") }),
     ])
 }
 
