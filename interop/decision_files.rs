@@ -192,8 +192,9 @@ fn an_application_of_files_may_only_be_read_and_hides_what_a_user_may_not_see() 
     for (method, target, expected) in [
         ("GET", "/one.txt", 200),
         ("HEAD", "/one.txt", 200),
-        ("GET", "/", 200),
-        ("GET", "/a/", 200),
+        ("GET", "/", 405),
+        ("GET", "/a/", 405),
+        ("OPTIONS", "/one.txt", 403),
         ("PUT", "/one.txt", 403),
         ("DELETE", "/one.txt", 403),
         ("PROPFIND", "/", 403),
@@ -220,6 +221,11 @@ fn an_application_of_files_may_only_be_read_and_hides_what_a_user_may_not_see() 
     );
     let said = String::from_utf8_lossy(&made.stderr).into_owned();
     assert!(!made.status.success() && said.contains("no datastore `none-such`"), "{said}");
+    for more in [["--open", "/a"], ["--public", "/a"], ["--pass-preflight", "yes"]] {
+        let set = ["application", "set", "shelf", more[0], more[1]];
+        let output = world.server.cli_output(&set, "");
+        assert!(!output.status.success(), "{more:?}");
+    }
     world.server.cli(&["application", "set", "shelf", "--datastore", "none"]);
     assert_eq!(
         visit(&mut asker, login, "PUT", "/one.txt").status,

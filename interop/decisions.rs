@@ -346,6 +346,8 @@ const CASES: &[Case<'_>] = &[
             "Forwarded: for=203.0.113.9",
         ],
     ),
+    // A client cannot remove what the proxy adds by naming it as a header of the connection.
+    with(case("reader", "GET", "/page", READER), &["Connection: Remote-User, Remote-Groups, Remote-Roles"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-HTTP-Method-Override: DELETE"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Original-URL: /admin"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Rewrite-URL: /admin"]),

@@ -161,11 +161,19 @@ fn world() -> World {
     world
 }
 
+/// A proxy to whose port browsers return.
+fn proxy_of(world: &World, kind: &str) -> Proxy {
+    let proxy = world.proxy_with(kind, true);
+    let port = proxy.address.rsplit_once(':').unwrap().1;
+    world.server.cli(&["application", "set", "wiki", "--port", port]);
+    proxy
+}
+
 #[test]
 fn a_person_signs_in_with_a_browser_behind_every_proxy() {
     let world = world();
     for kind in PROXIES {
-        let proxy = world.proxy_with(kind, true);
+        let proxy = proxy_of(&world, kind);
         let browser = Browser::new(&world, &proxy);
         let log = || world.server.log();
         // A client of an API gets a status, and so does the script of a page.
@@ -217,7 +225,14 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
             assert!(page.status >= 400 && world.application.take().is_empty(), "{kind}: {}", page.head);
         }
         // Paths of the steps never reach the application.
-        for target in ["/.enfilade/x", "/.enfilade/decide", "/.enfilade/../page", "/.enfilade/%2e%2e/page"] {
+        for target in [
+            "/.enfilade/x",
+            "/.enfilade/decide",
+            "/.enfilade/../page",
+            "/.enfilade/%2e%2e/page",
+            "/decide/envoy/../../.enfilade/x",
+            "/decide/envoy/%2e%2e/%2e%2e/.enfilade/x",
+        ] {
             let page = browser.open(&browser.at(target));
             assert!(
                 page.status >= 400 && world.application.take().is_empty(),
@@ -252,7 +267,7 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
 #[test]
 fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_else() {
     let world = world();
-    let proxy = world.proxy_with("nginx", true);
+    let proxy = proxy_of(&world, "nginx");
     let browser = Browser::new(&world, &proxy);
     assert_eq!(browser.sign_in("writer-x@local", "/page").status, 200);
     let (wiki, sign_in) = (
@@ -271,10 +286,10 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     let state = started.headers["set-cookie"].split([';', '=']).nth(1).unwrap().to_owned();
     let to = browser.open(&started.headers["location"]);
     let back = to.header("location").to_owned();
-    assert!(back.starts_with("https://blog.example.com:7/.enfilade/finish?code="), "{}", to.body);
-    let target = back.trim_start_matches("https://blog.example.com:7").to_owned();
+    assert!(back.starts_with("https://blog.example.com/.enfilade/finish?code="), "{}", to.body);
+    let target = back.trim_start_matches("https://blog.example.com").to_owned();
     let cookie = format!("Cookie: __Host-enfilade-start={state}");
-    // The code is for this browser, for this host, and for one use.
+    // The code is for this browser, for this host, and for one use. A browser that shows it in vain uses it up.
     let with = |lines: &[&str], more: &str| -> Vec<String> {
         lines.iter().map(|line| (*line).to_owned()).chain([more.to_owned()]).collect()
     };
@@ -285,17 +300,28 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
         "X-Forwarded-Host: wiki.example.com",
         "X-Enfilade-Application: wiki",
     ];
-    for lines in [with(&own, "X-Nothing: 1"), with(&own, &other_browser), with(&wiki_host, &cookie)] {
+    let right = with(&own, &cookie);
+    let shown = |asker: &mut Asker, target: &str, lines: &[String]| {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let told = asker.send(&format!("GET {target}"), &lines, "");
+        asker.send(&format!("GET {target}"), &lines, "")
+    };
+    let mut target = target;
+    for lines in [with(&own, "X-Nothing: 1"), with(&own, &other_browser), with(&wiki_host, &cookie)] {
+        let told = shown(&mut asker, &target, &lines);
         assert!(told.status == 403 && !told.headers.contains_key("set-cookie"), "{lines:?}: {}", told.body);
+        let told = shown(&mut asker, &target, &right);
+        assert!(told.status == 403 && !told.headers.contains_key("set-cookie"), "{lines:?}: {}", told.body);
+        let to = browser.open(&started.headers["location"]);
+        target = to.header("location").trim_start_matches("https://blog.example.com").to_owned();
     }
-    let lines = with(&own, &cookie);
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let told = asker.send(&format!("GET {target}"), &lines, "");
+    let told = shown(&mut asker, &target, &right);
     assert_eq!((told.status, told.headers["location"].as_str()), (303, "/x"), "{}", told.body);
     let blog = told.headers["set-cookie"].split([';', '=']).nth(1).unwrap().to_owned();
-    assert_eq!(asker.send(&format!("GET {target}"), &lines, "").status, 403, "the code was exchanged twice");
+    assert_eq!(shown(&mut asker, &target, &right).status, 403, "the code was exchanged twice");
+    // A browser in the background gets no code.
+    let hidden = ["--header", "Sec-Fetch-Mode: no-cors"];
+    let page = browser.send(&started.headers["location"], &hidden);
+    assert!(page.status == 200 && page.body.contains("<form"), "{}", page.head);
 
     // Each cookie is good for its application alone.
     let mut ask = |application: &str, cookie: &str| {
@@ -341,17 +367,22 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     assert_eq!(again.sign_in("writer-x@local", "/page").status, 200);
     let wiki = again.cookie("wiki.example.com", "__Host-enfilade");
     assert_eq!(ask("wiki", &wiki), 200);
-    world.server.cli(&["revoke", "user", "writer-x@local"]);
-    assert_eq!(ask("wiki", &wiki), 401);
+    // The command for one session ends all sessions of the sign-in, because they are one.
+    let sessions = world.server.cli(&["session", "list"]);
+    let own = sessions.last().unwrap()["audit_id"].as_str().unwrap().to_owned();
+    world.server.cli(&["revoke", "session", &own]);
+    assert_eq!(ask("wiki", &wiki), 401, "{sessions:?}");
+    let (url, _) = again.visit(&again.at("/page"));
+    assert!(url.starts_with(SIGN_IN), "{url}");
     let dump = world.server.cli(&["facts", "dump"]);
     let rows: Vec<_> = dump.iter().filter(|row| row["table"] == "browser-sessions").collect();
-    assert!(rows.len() >= 3 && rows.iter().all(|row| row.to_string().contains("redacted")), "{rows:?}");
+    assert!(rows.len() >= 4 && rows.iter().all(|row| row.to_string().contains("redacted")), "{rows:?}");
 }
 
 #[test]
 fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_form() {
     let world = world();
-    let proxy = world.proxy_with("nginx", true);
+    let proxy = proxy_of(&world, "nginx");
     let browser = Browser::new(&world, &proxy);
     let page = |query: &str| browser.open(&format!("{SIGN_IN}/.enfilade/sign-in{query}"));
     let state = "0".repeat(64);
@@ -365,6 +396,7 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
         "?host=wiki.example.com&state=",
         "?host=wiki.example.com&state=<script>",
         "?host=wiki.example.com",
+        "?host=wiki.example.com:9999&state=STATE",
     ] {
         let found = page(&query.replace("STATE", &state));
         assert!(found.status == 400 && !found.body.contains("<form"), "{query}: {}", found.body);
@@ -373,12 +405,13 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
     assert_eq!(form.status, 200);
     for (name, expected) in [
         ("content-security-policy", "frame-ancestors 'none'"),
-        ("content-security-policy", "form-action 'self' https://wiki.example.com;"),
+        ("content-security-policy", "form-action 'self' https://wiki.example.com:PORT;"),
         ("content-security-policy", "default-src 'none'"),
         ("cache-control", "no-store"),
         ("x-content-type-options", "nosniff"),
     ] {
-        assert!(form.header(name).contains(expected), "{name}: {}", form.head);
+        let expected = expected.replace("PORT", browser.port());
+        assert!(form.header(name).contains(&expected), "{name}: {}", form.head);
     }
     let evil = "\"><script>alert(1)</script>";
     let back = browser.submit(&form, evil, "wrong", "");
@@ -403,6 +436,20 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
         let page = browser.send(&format!("{SIGN_IN}/.enfilade/sign-in"), &arguments);
         assert!(page.status == 403 && page.header("set-cookie").is_empty(), "{origin}: {}", page.head);
     }
+    // The cookie does not hinder a login at the same host.
+    let own = ["--header", "Cookie: __Host-enfilade-sign-in=x", "--user", "writer-x@local:correct horse"];
+    assert_eq!(browser.send(&format!("{SIGN_IN}/whoami"), &own).status, 200);
+    let taken = world.server.cli_output_with(
+        &ENVIRONMENT,
+        &["application", "create", "evil", "--host", "login.example.com"],
+        "",
+    );
+    let said = String::from_utf8_lossy(&taken.stderr).into_owned();
+    assert!(!taken.status.success() && said.contains("page for signing in"), "{said}");
+    // Not even a signed-in browser gets any number of codes.
+    let link = format!("{SIGN_IN}/.enfilade/sign-in?host=wiki.example.com&state={state}");
+    let statuses: Vec<u16> = (0..70).map(|_| browser.open(&link).status).collect();
+    assert!(statuses[0] == 303 && statuses[69] == 429, "{statuses:?}");
     // API tokens are for programs.
     let (login, secret) = world.logins["writer"].rsplit_once(':').unwrap();
     assert_eq!(browser.submit(&form, login, secret, "").status, 403);
@@ -411,7 +458,7 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
 #[test]
 fn a_user_with_a_second_factor_needs_it_here_too() {
     let world = world();
-    let proxy = world.proxy_with("nginx", true);
+    let proxy = proxy_of(&world, "nginx");
     let browser = Browser::new(&world, &proxy);
     require_passcode(&world.server, "writer-x@local");
     let (_, form) = browser.visit(&browser.at("/page"));
@@ -439,7 +486,7 @@ fn a_user_with_a_second_factor_needs_it_here_too() {
 #[test]
 fn without_the_setting_nobody_signs_in_with_a_browser() {
     let world = World::new(&[]);
-    let proxy = world.proxy_with("nginx", true);
+    let proxy = proxy_of(&world, "nginx");
     let browser = Browser::new(&world, &proxy);
     assert_eq!(browser.open(&browser.at("/page")).status, 401);
     for target in ["/.enfilade/start", "/.enfilade/finish?code=x", "/.enfilade/sign-out"] {

@@ -1,5 +1,7 @@
 //! Decisions for other servers: the cost of a subrequest of a proxy, and of questions in batches (AuthZEN).
 
+mod peers;
+
 use crate::Failure;
 use crate::goals::Goal;
 use crate::report::Report;
@@ -41,7 +43,7 @@ pub(crate) fn goals() -> Vec<Goal> {
          other; the questions are about {USERS} users who have a role on an application, and {BATCH} paths of it. The revision of the facts does not \
          change. {PAIRS} turns; the CPU time of a turn is divided by the number of questions"
     );
-    vec![
+    let mut goals = vec![
         Goal::new(
             "subrequest",
             1.25,
@@ -57,7 +59,9 @@ pub(crate) fn goals() -> Vec<Goal> {
             "CPU time for one question in a batch with 1000000 tokens divided by CPU time with 1000 tokens",
             batch,
         ),
-    ]
+    ];
+    goals.extend(peers::goals());
+    goals
 }
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -85,11 +89,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let of_many = report.middle("AuthZEN, one question in a batch, server CPU", *many, &with_many, "µs");
     report.goal("authzen", of_many);
     report.goal("authzen-flat", with_many.over(&with_few).mean());
-    report.missing(
-        "nginx with oauth2-proxy or Authelia, OpenFGA, OPA",
-        "no benchmark starts these programs yet",
-    );
-    Ok(())
+    peers::run(report, scratch.path(), few_side, small)
 }
 
 /// A server with an application, and its decision listener.

@@ -109,8 +109,15 @@ pub fn show_application(source: &dyn Source, name: &ApplicationName) -> Result<A
 }
 
 fn check(application: &Application) -> Result<(), Error> {
-    let Application { hosts, public, open, administer, comment, .. } = application;
+    let Application { hosts, public, open, administer, comment, passes_preflight, .. } = application;
     check_comment(comment.as_deref())?;
+    if application.datastore.is_some() && !(public.is_empty() && open.is_empty() && !passes_preflight) {
+        return Err(Error::Invalid(
+            "the roles and ACLs of the datastore decide about its files, so an application with `--datastore` can have no public or open paths, and no \
+             `--pass-preflight`"
+                .to_owned(),
+        ));
+    }
     if hosts.is_empty() {
         return Err(Error::Invalid("an application needs a host: add `--host wiki.example.com`".to_owned()));
     }

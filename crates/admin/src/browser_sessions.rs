@@ -5,11 +5,12 @@
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
-use crate::keystone::revoke;
+use crate::keystone::{revoke, userid_of};
 use enfilade_facts::tables::{
-    ApplicationHost, Audience, BrowserProof, BrowserSession, BrowserSessionId, Revoked, SecretDigest,
+    Application, ApplicationHost, Audience, BrowserProof, BrowserSession, BrowserSessionId, Revoked,
+    SecretDigest,
 };
-use enfilade_facts::vocabulary::{ApplicationName, HostName};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::{
     BROWSER_SECRET_BYTES, Refusal, Session, browser_text, is_same_digest, read_browser_text, secret_digest,
@@ -22,8 +23,8 @@ const CODE_SECONDS: i64 = 60;
 /// The most records of ended sessions that one sign-in deletes. Each sign-in adds fewer records than this, so ended sessions do not accumulate.
 const DELETED_AT_ONCE: usize = 16;
 
-/// How long the record of an ended session is kept, in seconds, so that a clock that is temporarily ahead ends no session.
-const KEPT_SECONDS: i64 = 86_400;
+/// How long the record of an ended session or code is kept, in seconds. The clock of another server may be behind.
+const KEPT_SECONDS: i64 = 60;
 
 /// A browser, and the host that it visits.
 #[derive(Clone, Copy, Debug)]
@@ -57,12 +58,12 @@ impl std::fmt::Debug for NewBrowserSession {
 pub fn store_sign_in(ctx: &ChangeContext<'_>, session: &Session) -> Result<NewBrowserSession, Error> {
     let secret = random::<BROWSER_SECRET_BYTES>()?;
     let claim = &session.claim;
-    let id = BrowserSessionId { expires_at: seconds(claim.expires_at), audit: claim.audit.own };
+    let id = BrowserSessionId { expires_at: seconds(claim.expires_at), random: random()? };
     let row = BrowserSession {
         user: claim.user,
         methods: claim.methods.0,
         issued_at: claim.issued_at,
-        chain: claim.chain(),
+        audit: claim.audit.own,
         audience: Audience::SignIn,
         proof: BrowserProof::Cookie(secret_digest(&secret)),
     };
@@ -82,21 +83,22 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
     if session.audience != Some(Audience::SignIn) {
         return Err(Refusal::BrowserSession.into());
     }
-    let (secret, audit) = (random::<BROWSER_SECRET_BYTES>()?, random()?);
+    let (secret, random) = (random::<BROWSER_SECRET_BYTES>()?, random()?);
     let claim = &session.claim;
-    let id = BrowserSessionId { expires_at: seconds(claim.expires_at), audit };
+    let id =
+        BrowserSessionId { expires_at: seconds(ctx.now.unix_seconds.saturating_add(CODE_SECONDS)), random };
     let row = BrowserSession {
         user: claim.user,
         methods: claim.methods.0,
         // The issue time is that of the sign-in, so everything that ends the session of the sign-in also ends the application's session.
         issued_at: claim.issued_at,
-        chain: claim.chain(),
+        audit: claim.audit.own,
         audience: Audience::Application(at.application.clone()),
         proof: BrowserProof::Code {
             code: secret_digest(&secret),
             browser: at.browser,
             host: at.host.clone(),
-            until: ctx.now.unix_seconds.saturating_add(CODE_SECONDS),
+            session_until: seconds(claim.expires_at),
         },
     };
     ctx.commit(&format!("code for the application {}", at.application), |view, change| {
@@ -106,7 +108,7 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
     Ok(browser_text(id, &secret))
 }
 
-/// Exchanges a one-time code for a cookie. The code cannot be exchanged again.
+/// Exchanges a one-time code for a cookie. The code cannot be exchanged again, also not if another browser or another host showed it.
 ///
 /// # Errors
 /// When there is no such code, it was exchanged already or is too old, it was issued for another host or another browser, or the facts cannot be
@@ -118,24 +120,55 @@ pub fn exchange_code(
 ) -> Result<NewBrowserSession, Error> {
     let refused = || Error::from(Refusal::BrowserSession);
     let (id, shown) = read_browser_text(code.as_bytes()).ok_or_else(refused)?;
-    let secret = random::<BROWSER_SECRET_BYTES>()?;
-    ctx.commit(&format!("sign in to the application {}", at.application), |view, change| {
-        let row = view.get::<BrowserSession>(&id)?.ok_or_else(refused)?;
-        let BrowserProof::Code { code, browser, host, until } = &row.proof else { return Err(refused()) };
-        let is_right = is_same_digest(code, &shown)
-            && is_same_digest(browser, &at.browser)
+    let (secret, random) = (random::<BROWSER_SECRET_BYTES>()?, random()?);
+    let what = format!("sign in to the application {}", at.application);
+    let (made, _) = ctx.commit(&what, |view, change| {
+        let row = shown_code(view, &id, &shown)?.ok_or_else(refused)?;
+        let BrowserProof::Code { browser, host, session_until, .. } = &row.proof else {
+            return Err(refused());
+        };
+        change.expect_unchanged(&id, Some(&row)).delete::<BrowserSession>(&id);
+        let is_right = is_same_digest(browser, &at.browser)
             && *host == *at.host
             && row.audience == Audience::Application(at.application.clone())
-            && ctx.now.unix_seconds < *until;
-        if !is_right {
-            return Err(refused());
+            && seconds(ctx.now.unix_seconds) < id.expires_at;
+        let made = BrowserSessionId { expires_at: *session_until, random };
+        if is_right {
+            let proof = BrowserProof::Cookie(secret_digest(&secret));
+            change
+                .expect_absent::<BrowserSession>(&made)
+                .put(&made, &BrowserSession { proof, ..row.clone() });
         }
-        let proof = BrowserProof::Cookie(secret_digest(&secret));
-        change.expect_unchanged(&id, Some(&row)).put(&id, &BrowserSession { proof, ..row });
-        Ok(())
+        Ok(is_right.then_some(made))
     })?;
-    let expires_at = i64::try_from(id.expires_at).unwrap_or(i64::MAX);
-    Ok(NewBrowserSession { cookie: browser_text(id, &secret), expires_at })
+    let made = made.ok_or_else(refused)?;
+    let expires_at = i64::try_from(made.expires_at).unwrap_or(i64::MAX);
+    Ok(NewBrowserSession { cookie: browser_text(made, &secret), expires_at })
+}
+
+/// The user of a one-time code; `None` if there is no such code.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn user_of_code(source: &dyn Source, code: &str) -> Result<Option<Userid>, Error> {
+    let Some((id, shown)) = read_browser_text(code.as_bytes()) else { return Ok(None) };
+    source.read(|view| match shown_code(view, &id, &shown)? {
+        Some(row) => userid_of(view, &row.user),
+        None => Ok(None),
+    })?
+}
+
+/// The record of a one-time code, if the code is right.
+fn shown_code(
+    view: &View<'_>,
+    id: &BrowserSessionId,
+    shown: &SecretDigest,
+) -> Result<Option<BrowserSession>, Error> {
+    let is_right = |row: &BrowserSession| match &row.proof {
+        BrowserProof::Code { code, .. } => is_same_digest(code, shown),
+        BrowserProof::Cookie(_) => false,
+    };
+    Ok(view.get::<BrowserSession>(id)?.filter(is_right))
 }
 
 /// Signs a user out: ends the session of the sign-in, and the sessions of all applications that began with it.
@@ -143,16 +176,22 @@ pub fn exchange_code(
 /// # Errors
 /// When the facts cannot be changed.
 pub fn sign_out(ctx: &ChangeContext<'_>, session: &Session) -> Result<At, Error> {
-    let chain = session.claim.chain();
-    revoke(ctx, &[Revoked::Token(chain), Revoked::Chain(chain)], Some(session.claim.expires_at), "a sign-in")
+    revoke(ctx, &[Revoked::Token(session.claim.audit.own)], Some(session.claim.expires_at), "a sign-in")
 }
 
-/// The application of a host.
+/// The application of a host, and the host with the port of the application's URLs.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn application_of(source: &dyn Source, host: &HostName) -> Result<Option<ApplicationName>, Error> {
-    Ok(source.read(|view| view.get::<ApplicationHost>(host))??.map(|ApplicationHost(name)| name))
+pub fn application_of(
+    source: &dyn Source,
+    host: &HostName,
+) -> Result<Option<(ApplicationName, String)>, Error> {
+    source.read(|view| {
+        let Some(ApplicationHost(name)) = view.get::<ApplicationHost>(host)? else { return Ok(None) };
+        let authority = view.get::<Application>(&name)?.map(|application| application.authority(host));
+        Ok(authority.map(|authority| (name, authority)))
+    })?
 }
 
 fn seconds(time: i64) -> u64 {

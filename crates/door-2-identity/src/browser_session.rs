@@ -54,7 +54,7 @@ fn claim_of(id: BrowserSessionId, row: &BrowserSession) -> Claim {
         lent: None,
         issued_at: row.issued_at,
         expires_at: i64::try_from(id.expires_at).unwrap_or(i64::MAX),
-        audit: Audit { own: id.audit, chain: Some(row.chain).filter(|chain| *chain != id.audit) },
+        audit: Audit { own: row.audit, chain: None },
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_cookie_has_one_spelling() {
-        let id = BrowserSessionId { expires_at: 1_800_000_000, audit: [7; 16] };
+        let id = BrowserSessionId { expires_at: 1_800_000_000, random: [7; 16] };
         let text = browser_text(id, &[9; 32]);
         assert_eq!(text.len(), TEXT_CHARS);
         assert_eq!(read_browser_text(text.as_bytes()), Some((id, secret_digest(&[9; 32]))));

@@ -11,6 +11,12 @@ pub enum Refusal {
     /// The request has no credential.
     #[error("no credential was given")]
     NoCredential,
+    /// The browser of a user asked for too many sign-ins to applications.
+    #[error("the browser signed in to applications too often in this minute")]
+    TooManySignIns {
+        /// How long the browser has to wait.
+        seconds: u64,
+    },
     /// The cookie of a browser's session proves no session: the session is unknown, has ended, or is for another application.
     #[error(
         "the cookie proves no session for this request: the session is unknown, has ended, or is for another application"
@@ -216,7 +222,7 @@ impl Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 31] = [
+pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),
     RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
     RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
@@ -248,6 +254,7 @@ pub const CODES: [RefusalRow; 31] = [
     RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
     RefusalRow::new("ID31", Fault::Client, "the cookie of the browser proves no session: the session is unknown, has ended, or is for another application", "sign in again"),
+    RefusalRow::new("ID32", Fault::Client, "the browser of a signed-in user was sent to applications too often in a minute", "wait as long as `Retry-After` says; if it happens again, a page sends the browser in a circle: check that the proxy passes cookies on"),
 ];
 
 impl Refusal {
@@ -298,6 +305,7 @@ impl Refuse for Refusal {
             Refusal::File { .. } => "ID14",
             Refusal::NotOurs => "ID15",
             Refusal::BrowserSession => "ID31",
+            Refusal::TooManySignIns { .. } => "ID32",
             Refusal::TokenUnsupported(_) => "ID16",
             Refusal::TokenExpired { .. } => "ID17",
             Refusal::SubjectDeleted => "ID18",
@@ -357,6 +365,7 @@ mod tests {
         let others = [
             ("ID01", Refusal::NoCredential),
             ("ID31", Refusal::BrowserSession),
+            ("ID32", Refusal::TooManySignIns { seconds: 1 }),
             ("ID05", Refusal::OtherUser),
             ("ID02", Refusal::Malformed(why())),
             ("ID03", Refusal::Revoked(who())),

@@ -347,9 +347,9 @@ impl<'c> ApplicationCheck<'c> {
             let path = RolePath::of_application(&self.known.name, path);
             let roles = check.roles(&path)?;
             if let Some(datastore) = datastore {
-                if class > MethodClass::Read || ask.recurses {
+                if !matches!(ask.method.name(), "GET" | "HEAD") || class > MethodClass::Read {
                     let decided_by = format!(
-                        "the application serves the files of the datastore {datastore}, so it may only be read, and not below `Depth: 1`; use WebDAV"
+                        "the application serves the files of the datastore {datastore}, so only GET and HEAD of files are permitted; use WebDAV"
                     );
                     return Err(Refusal::NotPermitted { class, path, decided_by });
                 }

@@ -21,7 +21,7 @@ use enfilade_faces::credential::of_visitor;
 use enfilade_faces::{
     Answer, Body, Connection, Faces, Failure, Reply, RequestContext, RequestError, Route, Takes, Trace,
 };
-use enfilade_facts::vocabulary::Privileges;
+use enfilade_facts::vocabulary::{Privileges, StorePath};
 use enfilade_passage::{AdminAsk, Blocking, Cached, CachedOnly, Credential, Decision, Lending};
 use hyper::Response;
 use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
@@ -87,7 +87,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
         let form = form(request.uri().path());
         trace.event.face = "decision";
         let headers = request.headers();
-        let decided = decide(faces, connection, headers, &mut trace).await;
+        let decided = decide(faces, connection, (request.uri().path(), headers), &mut trace).await;
         let permitted = decided.and_then(|decision| permitted(faces, &decision, &trace));
         let answer =
             match permitted.map(|answer| profile::with_cookies(answer, request.uri().path(), headers)) {
@@ -112,11 +112,20 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 async fn decide(
     faces: &Faces,
     mut connection: Connection,
-    headers: &HeaderMap,
+    (path, headers): (&str, &HeaderMap),
     trace: &mut Trace,
 ) -> Result<Decision, Failure> {
+    check_appended(path)?;
     knows_proxy(faces, &mut connection).await?;
     judge(faces, connection, headers, trace).await
+}
+
+/// Checks the path that Envoy appends to its own: a proxy must not reach this route by a path such as `/decide/envoy/../../x`.
+fn check_appended(path: &str) -> Result<(), RequestError> {
+    match path.strip_prefix("/decide/envoy/") {
+        Some(rest) => StorePath::from_target(&format!("/{rest}")).map(drop).map_err(RequestError::Path),
+        None => Ok(()),
+    }
 }
 
 /// Judges the request that these headers describe. The proxy is known already.

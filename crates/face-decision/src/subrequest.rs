@@ -87,8 +87,6 @@ pub(crate) struct Visited {
     pub(crate) visitor: IpAddr,
     /// The host.
     pub(crate) host: HostName,
-    /// The host with its port.
-    pub(crate) authority: String,
     /// The application that the proxy serves.
     pub(crate) application: ApplicationName,
 }
@@ -106,32 +104,22 @@ impl Visited {
         if one(headers, &PROTO)? != "https" {
             return Err(PLAIN);
         }
-        let text = one(headers, &HOST)?;
-        let host = HostName::of_authority(text).ok_or(BAD_HOST)?;
-        let authority = authority_of(&host, text);
+        let host = HostName::of_authority(one(headers, &HOST)?).ok_or(BAD_HOST)?;
         let application = one(headers, &APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
-        Ok(Visited { visitor, host, authority, application })
+        Ok(Visited { visitor, host, application })
     }
 
-    /// Checks that the application of the proxy has the host.
+    /// Checks that the application of the proxy has the host. Returns the origin of the application's URLs, which does not depend on the port that the
+    /// visitor's request names.
     ///
     /// # Errors
     /// The refusal of door 4 if it does not, or when the facts cannot be read.
-    pub(crate) fn check(&self, faces: &Faces) -> Result<(), Failure> {
+    pub(crate) fn origin(&self, faces: &Faces) -> Result<String, Failure> {
         let found = enfilade_admin::application_of(faces.house().source(), &self.host);
         match found.map_err(crate::browser::failure)? {
-            Some(name) if name == self.application => Ok(()),
+            Some((name, authority)) if name == self.application => Ok(format!("https://{authority}")),
             _ => Err(AccessRefusal::NoApplication(self.host.to_string()).into()),
         }
-    }
-}
-
-/// The host in its only spelling, with the port of an authority.
-pub(crate) fn authority_of(host: &HostName, authority: &str) -> String {
-    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-    match port.parse::<u16>() {
-        Ok(port) => format!("{host}:{port}"),
-        Err(_) => host.to_string(),
     }
 }
 

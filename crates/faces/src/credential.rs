@@ -100,12 +100,14 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
+/// Whether a part of a header `Cookie` is a cookie of this server for signing in with a browser.
+fn is_ours(part: &[u8]) -> bool {
+    let name = part.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+    [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE].iter().any(|ours| name == ours.as_bytes())
+}
+
 /// The cookies of a request without those of this server, for the application. `None` if the request has no cookie.
 pub fn cookies_for_application(headers: &HeaderMap) -> Option<HeaderValue> {
-    let is_ours = |part: &&[u8]| {
-        let name = part.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
-        [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE].iter().any(|ours| name == ours.as_bytes())
-    };
     let kept: Vec<&[u8]> = cookie_parts(headers).filter(|part| !part.is_empty() && !is_ours(part)).collect();
     headers.contains_key(COOKIE).then(|| HeaderValue::from_bytes(&kept.join(&b"; "[..])).ok()).flatten()
 }
@@ -212,9 +214,11 @@ fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
 /// The credential in the headers, if there is exactly one.
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (found, is_one) = header_alone(headers);
-    // Cookies are not read here. But a cookie may hold a second credential, so a request with a credential and a cookie is refused.
+    // Cookies are not read here. But a cookie may hold a second credential, so a request with a credential and a cookie is refused. The cookies of
+    // signing in are no credentials here, and a browser that is signed in sends them with every request to this host.
+    let has_cookie = || headers.contains_key(COOKIE) && cookie_parts(headers).any(|part| !is_ours(part));
     match found {
-        Some(_) if !is_one || headers.contains_key(COOKIE) => Err(malformed(MORE_THAN_ONE)),
+        Some(_) if !is_one || has_cookie() => Err(malformed(MORE_THAN_ONE)),
         found => found.ok_or(Refusal::NoCredential),
     }
 }
@@ -631,6 +635,9 @@ mod tests {
     #[test]
     fn two_credentials_are_none() {
         let good = "Basic YWxpY2VAbG9jYWw6eA==";
+        let signed_in =
+            headers(&[("authorization", good), ("cookie", "__Host-enfilade-sign-in=a; __Host-enfilade=b")]);
+        assert!(extract(&signed_in).is_ok(), "a browser sends these cookies to every page of the host");
         for other in ["authorization", "x-auth-token", "cookie"] {
             let two = headers(&[("authorization", good), (other, good)]);
             assert!(matches!(extract(&two), Err(Refusal::Malformed(_))), "{other}");

@@ -87,7 +87,12 @@ pub fn failed(failure: &Failure, aim: Aim) -> Answer {
             let basic = HeaderValue::from_static("Basic realm=\"enfilade\", charset=\"UTF-8\"");
             headers.insert(WWW_AUTHENTICATE, basic);
         }
-        (Failure::Refused(Refusal::Identity(Identity::Blocked { seconds })), _) => {
+        (
+            Failure::Refused(Refusal::Identity(
+                Identity::Blocked { seconds } | Identity::TooManySignIns { seconds },
+            )),
+            _,
+        ) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
         }
         (_, StatusCode::SERVICE_UNAVAILABLE) => {
@@ -205,7 +210,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
     (StatusCode::RANGE_NOT_SATISFIABLE, &["HT13"]),
     (StatusCode::MISDIRECTED_REQUEST, &["HT17"]),
     (StatusCode::LOCKED, &["CT18"]),
-    (StatusCode::TOO_MANY_REQUESTS, &["ID13"]),
+    (StatusCode::TOO_MANY_REQUESTS, &["ID13", "ID32"]),
     (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &["HT05"]),
     (StatusCode::INTERNAL_SERVER_ERROR, &["CT08", "CT10", "CT12", "HT14"]),
     (StatusCode::NOT_IMPLEMENTED, &["HT23", "HT28"]),

@@ -70,8 +70,8 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         (8, Table::Users | Table::Groups | Table::Domains) if key == LONG => None,
         // Adds the two options that exempt a user from locks and from inactivity, both switched off.
         (6, Table::Profiles) => Some((key, [value.as_slice(), &[0, 0]].concat())),
-        // Adds the option of signed tokens, switched off, and no datastore.
-        (11, Table::Applications) => Some((key, [value.as_slice(), &[0, 0]].concat())),
+        // Adds the option of signed tokens, switched off, no datastore and no port.
+        (11, Table::Applications) => Some((key, [value.as_slice(), &[0, 0, 0]].concat())),
         (7, Table::Delegations) => Some((key, delegation_of_7(&value)?)),
         _ => Some((key, value)),
     }

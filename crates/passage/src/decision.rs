@@ -7,7 +7,7 @@ use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::{
-    ApplicationAsk, ApplicationUse, Ask, Wanted, group_names, needs_visitor, use_application,
+    ApplicationAsk, ApplicationUse, Ask, NodeKind, Wanted, group_names, needs_visitor, use_application,
     would_use_briefly,
 };
 use enfilade_content::{Blocking, Patience, Root};
@@ -165,7 +165,8 @@ impl House {
         let mut onlooker = Onlooker::new(self, principal, (&permit, &root));
         let node = onlooker.reach(path, Blocking)?;
         let wanted = Wanted::On(AccessMask::READ_DATA);
-        onlooker.ask(&Ask { path, target: &node.subject(), wanted })
+        onlooker.ask(&Ask { path, target: &node.subject(), wanted })?;
+        only_file(node.kind())
     }
 
     /// The users who may make a request, in the order of their ids; at most `most`.
@@ -261,6 +262,16 @@ impl House {
     }
 }
 
+/// Refuses directories: a proxy that is permitted to serve one delivers other objects in its place, such as `index.html`, or the names of all members.
+fn only_file(kind: NodeKind) -> Result<(), Refusal> {
+    match kind {
+        NodeKind::File => Ok(()),
+        NodeKind::Directory => {
+            Err(enfilade_content::Refusal::WrongKind { what: "reading", needed: "file" }.into())
+        }
+    }
+}
+
 impl Visit {
     /// Judges the visitor's request to an application. If the facts changed since door 2 admitted the visitor, door 2 is asked again. If the application
     /// serves the files of a datastore, doors 3 and 4 judge whether the visitor may read the file; with [`CachedOnly`](crate::CachedOnly) the call
@@ -289,12 +300,24 @@ impl Visit {
         let entered = self.clone().enter(&datastore, OperationKind::Read, patience)?;
         P::and_then(entered, |mut stay| {
             let found = stay.find(&ask.path, AccessMask::READ_DATA, patience)?;
-            P::and_then(found, |_| Ok(P::ready(decision)))
+            P::and_then(found, |found| {
+                only_file(found.kind())?;
+                Ok(P::ready(decision))
+            })
         })
     }
 }
 
 impl House {
+    /// Counts a one-time code for a signed-in browser.
+    ///
+    /// # Errors
+    /// When the user got too many codes in this minute.
+    pub fn count_code(&self, user: &UserId) -> Result<(), Refusal> {
+        let counted = self.sign_ins.count(user, self.now());
+        counted.map_err(|seconds| IdentityRefusal::TooManySignIns { seconds }.into())
+    }
+
     /// Signs a token that tells an application who the visitor is. `payload` is a JSON object.
     ///
     /// # Errors

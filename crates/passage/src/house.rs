@@ -7,6 +7,7 @@ use crate::handles::HouseStores;
 use crate::passcodes::Passcodes;
 use crate::penalties::Penalties;
 use crate::shares::Shares;
+use crate::sign_ins::SignIns;
 use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::Ledger;
@@ -101,6 +102,8 @@ pub struct House {
     pub(crate) names: NamesMemo,
     /// The wrong passcodes of users.
     pub(crate) passcodes: Passcodes,
+    /// The one-time codes of users who sign in with a browser.
+    pub(crate) sign_ins: SignIns,
     /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,
     mounts: RwLock<Arc<Mounts>>,
@@ -123,8 +126,8 @@ impl House {
         let bare = WordMemo::new(seed, room(BARE_BYTES));
         let names = NamesMemo::new(seed, room(NAMES_BYTES));
         let (shares, mounts) = (Arc::default(), RwLock::default());
-        let passcodes = Passcodes::default();
-        Arc::new(House { parts, stores, sessions, bare, names, passcodes, shares, mounts })
+        let (passcodes, sign_ins) = (Passcodes::default(), SignIns::default());
+        Arc::new(House { parts, stores, sessions, bare, names, passcodes, sign_ins, shares, mounts })
     }
 
     /// The key of the fast hash of generated secrets.

@@ -41,6 +41,7 @@ mod tickets;
 mod gate;
 mod penalties;
 mod passcodes;
+mod sign_ins;
 mod accounts;
 mod explain;
 mod review;

@@ -35,7 +35,7 @@ pub(crate) enum Application {
     /// Change an application; a list of paths replaces the former list
     #[command(group = changes([
         "hosts", "public", "open", "administer", "accept", "pass_preflight", "send_groups", "send_jwt", "datastore",
-        "comment",
+        "port", "comment",
     ]))]
     Set {
         /// The application
@@ -82,6 +82,9 @@ pub(crate) struct Properties {
     /// application's own paths decide
     #[arg(long, value_name = "DATASTORE|none")]
     pub(crate) datastore: Option<Files>,
+    /// The port of the application's URLs, for signing in with a browser [initially: 443]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
     /// A comment; an empty value removes it
     #[arg(long)]
     pub(crate) comment: Option<String>,

@@ -3,8 +3,10 @@
 use super::or_dash;
 use crate::cli::Application as Command;
 use crate::cli::Properties;
+use crate::config::UrlOrigin;
 use crate::home::Home;
 use crate::output;
+use anyhow::bail;
 use enfilade_facts::tables::{Application, CredentialKind};
 use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use serde_json::{Value, json};
 pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<()> {
     match command {
         Command::Create { name, hosts, properties } => {
+            refuse_host_of_sign_in(home, &hosts)?;
             let mut application = Application::default();
             edit(&mut application, &hosts, &properties);
             let at = enfilade_admin::create_application(&home.change_context(), &name, &application)?;
@@ -50,6 +53,7 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
         }
         Command::Show { name } => show(home, &name, json)?,
         Command::Set { name, hosts, properties } => {
+            refuse_host_of_sign_in(home, &hosts)?;
             let at = enfilade_admin::edit_application(&home.change_context(), &name, |application| {
                 edit(application, &hosts, &properties);
             })?;
@@ -63,6 +67,21 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
         }
     }
     Ok(())
+}
+
+/// The usual port of https.
+const HTTPS: u16 = 443;
+
+/// Refuses the host of the page for signing in. Its cookie would reach the application.
+fn refuse_host_of_sign_in(home: &Home, hosts: &[HostName]) -> anyhow::Result<()> {
+    let own = home.config.decisions.sign_in.as_ref().and_then(UrlOrigin::host);
+    match hosts.iter().find(|host| Some(*host) == own.as_ref()) {
+        Some(host) => bail!(
+            "`{host}` is the host of the page for signing in (`[decisions] sign_in`), so an application on it would get the cookie of that page: use \
+             another host name for the application"
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Sets the given properties. Properties that are not given stay as they are.
@@ -81,6 +100,7 @@ fn edit(application: &mut Application, hosts: &[HostName], properties: &Properti
     properties.pass_preflight.iter().for_each(|passes| application.passes_preflight = *passes);
     properties.send_groups.iter().for_each(|sends| application.hides_groups = !sends);
     properties.send_jwt.iter().for_each(|sends| application.sends_jwt = *sends);
+    properties.port.iter().for_each(|port| application.port = Some(*port).filter(|port| *port != HTTPS));
     properties.datastore.iter().for_each(|files| application.datastore.clone_from(&files.0));
     comment.iter().for_each(|text| application.comment = Some(text.clone()).filter(|text| !text.is_empty()));
 }
@@ -105,7 +125,8 @@ fn described(name: &ApplicationName, row: &Application) -> Value {
         "accepts": row.accepts.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         "public": texts(&row.public), "open": texts(&row.open), "administer": texts(&row.administer),
         "passes_preflight": row.passes_preflight, "sends_groups": !row.hides_groups, "sends_jwt": row.sends_jwt,
-        "datastore": row.datastore.as_ref().map(ToString::to_string), "comment": row.comment,
+        "datastore": row.datastore.as_ref().map(ToString::to_string), "port": row.port.unwrap_or(HTTPS),
+        "comment": row.comment,
     })
 }
 
@@ -138,6 +159,7 @@ fn show(home: &Home, name: &ApplicationName, json: bool) -> anyhow::Result<()> {
         ("preflight", yes(row.passes_preflight)),
         ("groups", yes(!row.hides_groups)),
         ("jwt", yes(row.sends_jwt)),
+        ("port", row.port.unwrap_or(HTTPS).to_string()),
         ("datastore", or_dash(row.datastore.map(|name| name.to_string()))),
         ("comment", or_dash(row.comment)),
     ] {

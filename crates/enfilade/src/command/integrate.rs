@@ -139,12 +139,18 @@ fn values(
             socket.display()
         ));
     }
+    let (port, own) = (listen.port(), application.port.unwrap_or(443));
+    if home.config.decisions.sign_in.is_some() && port != own {
+        output::note(&format!(
+            "warning: the proxy listens on port {port}, and browsers that sign in return to port {own}: if no other port leads to the proxy, run \
+             `enfilade application set {name} --port {port}`"
+        ));
+    }
     let placeholder = |path: &Option<std::path::PathBuf>, usual: &str| {
         path.as_ref().map_or_else(|| usual.to_owned(), |path| path.display().to_string())
     };
     let hosts: Vec<&str> =
         application.hosts.iter().map(enfilade_facts::vocabulary::HostName::as_str).collect();
-    let port = listen.port();
     let site = |host: &&str| format!("{}{host}:{port}", if *no_tls { "http://" } else { "https://" });
     let rules: Vec<String> = hosts.iter().map(|host| format!("Host(`{host}`)")).collect();
     let shown = directory.as_deref().map(std::path::absolute).transpose()?;
@@ -165,7 +171,10 @@ fn values(
         ("CERTIFICATE", placeholder(certificate, "/etc/ssl/certs/REPLACE.pem")),
         ("KEY", placeholder(key, "/etc/ssl/private/REPLACE.key")),
         ("DIRECTORY", shown.map_or("/etc/haproxy".to_owned(), |path| path.display().to_string())),
-        ("strip-name", if arguments.pass_credentials { String::new() } else { format!(", enfilade-strip-{name}") }),
+        (
+            "strip-name",
+            if arguments.pass_credentials { String::new() } else { format!(", enfilade-strip-{name}") },
+        ),
     ])
 }
 

@@ -12,6 +12,11 @@ impl UrlOrigin {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The host, without the port.
+    pub(crate) fn host(&self) -> Option<HostName> {
+        self.0.strip_prefix("https://").and_then(HostName::of_authority)
+    }
 }
 
 impl TryFrom<String> for UrlOrigin {

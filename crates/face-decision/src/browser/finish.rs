@@ -1,14 +1,17 @@
 //! The last step at the application's host: the browser exchanges the one-time code for a cookie.
 
 use super::start::browser_of;
-use super::{START, Target, answered, change, page, parameter, query, redirect, set_cookie, target, url};
+use super::{
+    START, Target, answered, change, failure, page, parameter, query, redirect, set_cookie, target, url,
+};
 use crate::knows_proxy;
 use crate::subrequest::Visited;
-use enfilade_admin::{BrowserAt, exchange_code};
+use enfilade_admin::{BrowserAt, exchange_code, user_of_code};
 use enfilade_faces::credential::{APPLICATION_COOKIE, browser};
 use enfilade_faces::{Answer, Connection, Faces, Failure, Reply, RequestContext, RequestError, Trace};
-use enfilade_facts::tables::Audience;
-use enfilade_passage::{Credential, IdentityRefusal, Refusal};
+use enfilade_facts::tables::{Audience, SecretDigest};
+use enfilade_facts::vocabulary::{Authid, Word};
+use enfilade_passage::{Credential, Refusal};
 use hyper::HeaderMap;
 
 pub(crate) fn finish(context: RequestContext<'_>) -> Reply<'_> {
@@ -31,21 +34,14 @@ async fn end(
     knows_proxy(faces, &mut connection).await?;
     faces.sign_in().ok_or(RequestError::NoRoute)?;
     let visited = Visited::read(headers)?;
-    visited.check(faces)?;
+    visited.origin(faces)?;
     trace.event.peer = visited.visitor.to_string();
     let pairs = query(uri);
     let (to, code) = (target(&pairs), parameter(&pairs, "code").unwrap_or_default().to_owned());
-    let Some(digest) = browser_of(headers) else {
-        return not_finished(
-            faces,
-            headers,
-            &visited,
-            &to,
-            Refusal::from(IdentityRefusal::BrowserSession),
-            trace,
-        )
-        .await;
-    };
+    let user = user_of_code(faces.house().source(), &code).map_err(failure)?;
+    trace.event.authid = user.map_or_else(Word::default, |user| Authid::from(user).to_word());
+    // Also a browser without a secret of its own uses the code up, so that nobody can exchange it later.
+    let digest = browser_of(headers).unwrap_or(SecretDigest([0; 32]));
     let (application, host) = (visited.application.clone(), visited.host.clone());
     let exchanged = change(faces, trace, move |ctx| {
         exchange_code(ctx, &code, BrowserAt { application: &application, host: &host, browser: digest })

@@ -54,8 +54,8 @@ fn page(status: StatusCode, title: &str, forms_to: Option<&str>, content: &Marku
 
 /// What the form of the page for signing in shows, and what it sends in hidden fields.
 pub(super) struct SignInForm<'a> {
-    /// The application and the origin to which the browser returns.
-    pub(super) to: Option<(&'a str, &'a str)>,
+    /// The origin to which the browser returns.
+    pub(super) to: Option<&'a str>,
     /// Names and values of hidden fields.
     pub(super) hidden: &'a [(&'a str, &'a str)],
     /// The name that the user entered before.
@@ -68,8 +68,8 @@ pub(super) fn sign_in(form: &SignInForm<'_>) -> Answer {
     let SignInForm { to, hidden, user, problem } = form;
     let status = problem.map_or(StatusCode::OK, |(status, _)| status);
     let content = html! {
-        @if let Some((application, origin)) = to {
-            p { "to continue to " strong { (application) } " (" (origin) ")" }
+        @if let Some(origin) = to {
+            p { "to continue to " strong { (origin) } }
         }
         @if let Some((_, problem)) = problem {
             p.problem role="alert" { (problem) }
@@ -89,7 +89,7 @@ pub(super) fn sign_in(form: &SignInForm<'_>) -> Answer {
             button { "Sign in" }
         }
     };
-    page(status, "Sign in", to.map(|(_, origin)| origin), &content)
+    page(status, "Sign in", *to, &content)
 }
 
 pub(super) fn signed_in(user: &str) -> Answer {
@@ -166,7 +166,7 @@ mod tests {
     fn nothing_that_a_client_sent_becomes_markup() {
         let evil = "\"><script>alert(1)</script>";
         let form = SignInForm {
-            to: Some((evil, evil)),
+            to: Some(evil),
             hidden: &[("to", evil)],
             user: evil,
             problem: Some((StatusCode::FORBIDDEN, evil)),

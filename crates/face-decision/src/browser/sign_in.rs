@@ -2,10 +2,9 @@
 
 use super::page::{self, SignInForm};
 use super::{
-    FINISH, Target, answered, change, check_origin, known, parameter, query, redirect, set_cookie, target,
-    url,
+    FETCH_MODE, FINISH, Target, answered, change, check_origin, known, parameter, query, redirect,
+    set_cookie, target, url,
 };
-use crate::subrequest::authority_of;
 use enfilade_admin::keystone::use_passcode;
 use enfilade_admin::{BrowserAt, application_of, issue_code, store_sign_in};
 use enfilade_faces::credential::{SIGN_IN_COOKIE, browser, password};
@@ -42,8 +41,8 @@ pub(crate) fn sign_in(context: RequestContext<'_>) -> Reply<'_> {
 struct Origin {
     application: ApplicationName,
     host: HostName,
-    /// The host with its port.
-    authority: String,
+    /// The origin of the application's URLs.
+    url: String,
     /// The digest of the browser's secret at this host.
     browser: SecretDigest,
     to: Target,
@@ -58,21 +57,24 @@ impl Origin {
     /// # Errors
     /// When a parameter is malformed, no application has the host, or the facts cannot be read.
     fn read(faces: &Faces, pairs: &Fields) -> Result<Result<Option<Self>, BadLink>, Failure> {
-        let Some(authority) = parameter(pairs, "host") else { return Ok(Ok(None)) };
+        let Some(host) = parameter(pairs, "host") else { return Ok(Ok(None)) };
         let browser = parameter(pairs, "state").and_then(from_lower_hex::<32>).map(SecretDigest);
-        let (Some(host), Some(browser)) = (HostName::of_authority(authority), browser) else {
-            return Ok(Err(BadLink));
-        };
-        // A browser is redirected only to the hosts of applications.
+        let (Ok(host), Some(browser)) = (host.parse::<HostName>(), browser) else { return Ok(Err(BadLink)) };
+        // A browser is redirected only to the hosts of applications, and to the port that the facts say.
         let found = application_of(faces.house().source(), &host).map_err(super::failure)?;
-        let Some(application) = found else { return Ok(Err(BadLink)) };
-        let authority = authority_of(&host, authority);
-        Ok(Ok(Some(Origin { application, host, authority, browser, to: target(pairs) })))
+        let Some((application, authority)) = found else { return Ok(Err(BadLink)) };
+        let url = format!("https://{authority}");
+        // An application on this host would get the cookie of the page for signing in.
+        if faces.sign_in().is_some_and(|own| is_same_host(own, &host)) {
+            return Ok(Err(BadLink));
+        }
+        Ok(Ok(Some(Origin { application, host, url, browser, to: target(pairs) })))
     }
+}
 
-    fn url(&self) -> String {
-        format!("https://{}", self.authority)
-    }
+/// Whether the origin has the host.
+fn is_same_host(origin: &str, host: &HostName) -> bool {
+    origin.strip_prefix("https://").and_then(HostName::of_authority).is_some_and(|own| own == *host)
 }
 
 struct BadLink;
@@ -85,7 +87,9 @@ async fn show(
 ) -> Result<Answer, Failure> {
     let pairs = query(&head.uri);
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
-    match signed_in(faces, connection, &head.headers, trace).await? {
+    // The pages of other hosts below the same domain can make a browser load this page in the background, with the cookie.
+    let opens_page = head.headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate");
+    match signed_in(faces, connection, &head.headers, trace).await?.filter(|_| opens_page) {
         Some(session) => proceed(faces, trace, session, origin.as_ref()).await,
         None => Ok(form(origin.as_ref(), &pairs, "", None)),
     }
@@ -123,19 +127,19 @@ async fn proceed(
     origin: Option<&Origin>,
 ) -> Result<Answer, Failure> {
     let Some(origin) = origin else { return Ok(page::signed_in(&trace.event.authid)) };
+    faces.house().count_code(&session.claim.user)?;
     let (application, host, browser) = (origin.application.clone(), origin.host.clone(), origin.browser);
     let code = change(faces, trace, move |ctx| {
         issue_code(ctx, &session, BrowserAt { application: &application, host: &host, browser })
     });
-    let (code, before) = (code.await?, format!("{}{FINISH}", origin.url()));
+    let (code, before) = (code.await?, format!("{}{FINISH}", origin.url));
     Ok(redirect(&url(&before, &[("code", &code), ("to", &origin.to.0)])))
 }
 
 fn form(origin: Option<&Origin>, pairs: &Fields, user: &str, problem: Option<(StatusCode, &str)>) -> Answer {
-    let url = origin.map(Origin::url).unwrap_or_default();
     let kept = |name| origin.and(parameter(pairs, name)).map(|value| (name, value));
     let hidden: Vec<(&str, &str)> = ["host", "state", "to"].into_iter().filter_map(kept).collect();
-    let to = origin.map(|origin| (origin.application.as_str(), url.as_str()));
+    let to = origin.map(|origin| origin.url.as_str());
     page::sign_in(&SignInForm { to, hidden: &hidden, user, problem })
 }
 

@@ -59,8 +59,9 @@ async fn place(
         return Ok(Place { origin, cookie: SIGN_IN_COOKIE, audience: Audience::SignIn, visitor });
     }
     knows_proxy(faces, &mut connection).await?;
-    let Visited { visitor, authority, application, .. } = Visited::read(headers)?;
-    let origin = format!("https://{authority}");
+    let visited = Visited::read(headers)?;
+    let origin = visited.origin(faces)?;
+    let Visited { visitor, application, .. } = visited;
     Ok(Place { origin, cookie: APPLICATION_COOKIE, audience: Audience::Application(application), visitor })
 }
 

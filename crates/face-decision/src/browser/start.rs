@@ -32,7 +32,7 @@ async fn begin(
     knows_proxy(faces, &mut connection).await?;
     let origin = faces.sign_in().ok_or(RequestError::NoRoute)?;
     let visited = Visited::read(headers)?;
-    visited.check(faces)?;
+    visited.origin(faces)?;
     connection.anonymous.release();
     // If the browser has a secret already, it is used again: the user may have opened several pages at once.
     let known = cookie(headers, START_COOKIE).and_then(|text| std::str::from_utf8(text).ok());
@@ -46,7 +46,7 @@ async fn begin(
     };
     let SecretDigest(state) = secret_digest(secret.as_bytes());
     let (state, to) = (to_hex(&state), target(&query(uri)));
-    let parameters = [("host", visited.authority.as_str()), ("state", &state), ("to", &to.0)];
+    let parameters = [("host", visited.host.as_str()), ("state", &state), ("to", &to.0)];
     let mut answer = redirect(&url(&format!("{origin}{SIGN_IN}"), &parameters));
     set_cookie(&mut answer, START_COOKIE, &secret, START_SECONDS);
     Ok(answer)

@@ -82,6 +82,16 @@ pub struct Application {
     /// paths decide.
     #[serde(default)]
     pub datastore: Option<DatastoreName>,
+    /// The port of the application's URLs; `None` for the usual port of https.
+    #[serde(default)]
+    pub port: Option<u16>,
+}
+
+impl Application {
+    /// The host with the port of the application's URLs, as in a URL.
+    pub fn authority(&self, host: &HostName) -> String {
+        self.port.map_or_else(|| host.to_string(), |port| format!("{host}:{port}"))
+    }
 }
 
 impl Key for ApplicationName {
@@ -127,6 +137,9 @@ impl Row for Application {
         to.flag(self.passes_preflight).flag(self.hides_groups);
         to.optional_text(self.comment.as_deref());
         to.flag(self.sends_jwt).optional_text(self.datastore.as_ref().map(DatastoreName::as_str));
+        to.option(self.port, |to, port| {
+            to.u32(port.into());
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -147,6 +160,7 @@ impl Row for Application {
                 Some(name) => Some(name.parse().ok()?),
                 None => None,
             },
+            port: from.option(|from| u16::try_from(from.u32()?).ok())?,
         })
     }
 }
@@ -188,6 +202,7 @@ mod tests {
                 comment: Some("the wiki".into()),
                 sends_jwt: true,
                 datastore: Some("tank".parse().unwrap()),
+                port: Some(8443),
             },
         ] {
             let mut to = Writer::default();

@@ -12,10 +12,10 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct BrowserSessionId {
-    /// The first second in which the session is not valid any more, in seconds since the epoch.
+    /// The first second in which the session, or the one-time code, is not valid any more, in seconds since the epoch.
     pub expires_at: u64,
-    /// The audit id of the session, which is random.
-    pub audit: [u8; 16],
+    /// A random number.
+    pub random: [u8; 16],
 }
 
 impl BrowserSessionId {
@@ -25,9 +25,9 @@ impl BrowserSessionId {
     /// The id as stored.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let (end, audit) = bytes.split_at_mut(8);
+        let (end, random) = bytes.split_at_mut(8);
         end.copy_from_slice(&self.expires_at.to_be_bytes());
-        audit.copy_from_slice(&self.audit);
+        random.copy_from_slice(&self.random);
         bytes
     }
 
@@ -35,7 +35,7 @@ impl BrowserSessionId {
     pub fn of_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
         let expires_at = u64::from_be_bytes(std::array::from_fn(byte));
-        BrowserSessionId { expires_at, audit: std::array::from_fn(|at| byte(at + 8)) }
+        BrowserSessionId { expires_at, random: std::array::from_fn(|at| byte(at + 8)) }
     }
 }
 
@@ -147,8 +147,9 @@ pub enum BrowserProof {
         browser: SecretDigest,
         /// The host that the browser visits. The code cannot be exchanged at another host.
         host: HostName,
-        /// The first second in which the code is not valid any more, in seconds since the epoch.
-        until: i64,
+        /// The first second in which the session of the cookie will not be valid any more, in seconds since the epoch. The id of this record has the
+        /// end of the code.
+        session_until: u64,
     },
 }
 
@@ -161,8 +162,8 @@ pub struct BrowserSession {
     pub methods: u64,
     /// When the user signed in, in seconds since the epoch.
     pub issued_at: i64,
-    /// The audit id of the session in which the user signed in. If that session is revoked with its chain, the browser's session ends, too.
-    pub chain: [u8; 16],
+    /// The audit id of the sign-in. All sessions of one sign-in have it, so a revocation of the sign-in ends all of them.
+    pub audit: [u8; 16],
     /// What the session is good for.
     pub audience: Audience,
     /// What the browser has to present.
@@ -182,7 +183,7 @@ impl Row for BrowserSession {
     }
 
     fn encode(&self, to: &mut Writer) {
-        to.fixed(self.user.bytes()).u64(self.methods).i64(self.issued_at).fixed(&self.chain);
+        to.fixed(self.user.bytes()).u64(self.methods).i64(self.issued_at).fixed(&self.audit);
         let application = match &self.audience {
             Audience::SignIn => None,
             Audience::Application(name) => Some(name.as_str()),
@@ -190,8 +191,8 @@ impl Row for BrowserSession {
         to.optional_text(application);
         match &self.proof {
             BrowserProof::Cookie(digest) => to.u8(1).fixed(&digest.0),
-            BrowserProof::Code { code, browser, host, until } => {
-                to.u8(2).fixed(&code.0).fixed(&browser.0).text(host.as_str()).i64(*until)
+            BrowserProof::Code { code, browser, host, session_until } => {
+                to.u8(2).fixed(&code.0).fixed(&browser.0).text(host.as_str()).u64(*session_until)
             }
         };
     }
@@ -201,7 +202,7 @@ impl Row for BrowserSession {
             user: UserId::read(from)?,
             methods: from.u64()?,
             issued_at: from.i64()?,
-            chain: from.fixed()?,
+            audit: from.fixed()?,
             audience: match from.option(Reader::text)? {
                 None => Audience::SignIn,
                 Some(name) => Audience::Application(name.parse().ok()?),
@@ -212,7 +213,7 @@ impl Row for BrowserSession {
                     code: SecretDigest(from.fixed()?),
                     browser: SecretDigest(from.fixed()?),
                     host: from.text()?.parse().ok()?,
-                    until: from.i64()?,
+                    session_until: from.u64()?,
                 },
                 _ => return None,
             },
@@ -233,11 +234,11 @@ mod tests {
             (Audience::SignIn, BrowserProof::Cookie(code)),
             (
                 Audience::Application("wiki".parse().unwrap()),
-                BrowserProof::Code { code, browser, host, until: 7 },
+                BrowserProof::Code { code, browser, host, session_until: 7 },
             ),
         ] {
             let user = UserId::from_long([4; 32]);
-            let row = BrowserSession { user, methods: 2, issued_at: 5, chain: [6; 16], audience, proof };
+            let row = BrowserSession { user, methods: 2, issued_at: 5, audit: [6; 16], audience, proof };
             let written = |row: &BrowserSession| {
                 let mut to = Writer::default();
                 row.encode(&mut to);
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn ids_are_sorted_by_the_end_of_the_session() {
-        let id = |expires_at, audit| BrowserSessionId { expires_at, audit: [audit; 16] };
+        let id = |expires_at, byte| BrowserSessionId { expires_at, random: [byte; 16] };
         let (early, late) = (id(1_000, 9), id(1_001, 0));
         assert!(early.bytes() < late.bytes());
         assert_eq!(BrowserSessionId::from_bytes(&late.bytes()), Some(late));
