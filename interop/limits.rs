@@ -28,6 +28,7 @@ fn each_has_its_test_here() {
         include_str!("connections.rs"),
         include_str!("robustness.rs"),
         include_str!("shares.rs"),
+        include_str!("sign_in.rs"),
         include_str!("stalled.rs"),
         include_str!("../crates/testkit/tests/trees.rs"),
     ]

@@ -153,7 +153,11 @@ fn absolute(base: &str, location: &str) -> String {
 }
 
 fn world() -> World {
-    let world = World::new(&ENVIRONMENT);
+    world_with(&[])
+}
+
+fn world_with(more: &[(&str, &str)]) -> World {
+    let world = World::new(&[&ENVIRONMENT, more].concat());
     for user in ["writer-x@local", "nobody-x@local"] {
         let set = world.server.cli_output(&["user", "passwd", user, "--password-stdin"], PASSWORD);
         assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
@@ -481,6 +485,23 @@ fn a_user_with_a_second_factor_needs_it_here_too() {
     let another = Browser::new(&world, &proxy);
     let (_, form) = another.visit(&another.at("/page"));
     assert_eq!(another.submit(&form, "writer-x", PASSWORD, &passcode).status, 403);
+}
+
+#[test]
+fn a_sign_in_lasts_as_long_as_the_limit_says() {
+    let world = world_with(&[("ENFILADE_LIMITS__BROWSER_SESSION_SECONDS", "4")]);
+    let proxy = proxy_of(&world, "nginx");
+    let browser = Browser::new(&world, &proxy);
+    assert_eq!(browser.sign_in("writer-x@local", "/page").status, 200, "{}", world.server.log());
+    let own = browser.cookie("wiki.example.com", "__Host-enfilade");
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    // Whether or not the browser still sends the cookie, the session has ended.
+    let bare = Browser::new(&world, &proxy);
+    let cookie = format!("__Host-enfilade={own}");
+    let page = bare.send(&bare.at("/page"), &["--header", NAVIGATES[0], "--cookie", &cookie]);
+    assert_eq!(page.status, 303, "{}", page.head);
+    let (url, _) = browser.visit(&browser.at("/page"));
+    assert!(url.starts_with(SIGN_IN), "{url}");
 }
 
 #[test]

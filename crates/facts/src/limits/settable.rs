@@ -166,7 +166,7 @@ limits! {
     /// Time that a lock lasts without being refreshed.
     lock_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "a longer `Timeout` is shortened";
     /// Time that a browser stays signed in to applications (`[decisions] sign_in`).
-    browser_session_seconds = 12 * HOUR, 60, 31 * 24 * HOUR, "seconds", "the user has to sign in again";
+    browser_session_seconds = 12 * HOUR, 1, 31 * 24 * HOUR, "seconds", "the user has to sign in again";
     /// Log lines about refused requests without a valid credential, for all clients together. Log lines about failed logins have a separate limit
     /// with the same number. Metrics and delays also count the requests that are not logged.
     refusals_logged_per_second = 200, 1, MANY, "lines per second", "the line is left out; `lost_before` in the next line is the number of lines that were left out";
