@@ -11,15 +11,15 @@ pub enum Refusal {
     /// The request has no credential.
     #[error("no credential was given")]
     NoCredential,
-    /// The browser of a user asked for too many sign-ins to applications.
-    #[error("the browser signed in to applications too often in this minute")]
+    /// The user got too many one-time codes in this minute.
+    #[error("the user got too many one-time codes in this minute")]
     TooManySignIns {
         /// How long the browser has to wait.
         seconds: u64,
     },
-    /// The cookie of a browser's session proves no session: the session is unknown, has ended, or is for another application.
+    /// The cookie or the one-time code of a browser is not valid.
     #[error(
-        "the cookie proves no session for this request: the session is unknown, has ended, or is for another application"
+        "the cookie or the one-time code is not valid: it is unknown, has ended, or belongs to another application or browser"
     )]
     BrowserSession,
     /// The request has a malformed credential, or more than one.
@@ -253,8 +253,8 @@ pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("ID28", Fault::Client, "an OAuth request is not accepted: its signature, its request or access token, its `oauth_verifier`, its time or its nonce is wrong", "the log says which of them; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
     RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
-    RefusalRow::new("ID31", Fault::Client, "the cookie of the browser proves no session: the session is unknown, has ended, or is for another application", "sign in again"),
-    RefusalRow::new("ID32", Fault::Client, "the browser of a signed-in user was sent to applications too often in a minute", "wait as long as `Retry-After` says; if it happens again, a page sends the browser in a circle: check that the proxy passes cookies on"),
+    RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
+    RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, an application redirects the browser without end: check that the proxy passes the cookie `__Host-enfilade` to Enfilade"),
 ];
 
 impl Refusal {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The proxy passes requests with paths below `/.enfilade/` on the application's host to the decision listener. The page for signing in is on the main
-//! listener. A browser that is signed in there gets the code without a question. `sign_out.rs` ends all sessions of a sign-in.
+//! listener. If the browser is already signed in there, it gets the code at once, and the user does not see the page. `sign_out.rs` ends all sessions of a sign-in.
 
 mod finish;
 mod page;

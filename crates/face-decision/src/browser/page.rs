@@ -69,7 +69,7 @@ pub(super) fn sign_in(form: &SignInForm<'_>) -> Answer {
     let status = problem.map_or(StatusCode::OK, |(status, _)| status);
     let content = html! {
         @if let Some(origin) = to {
-            p { "to continue to " strong { (origin) } }
+            p { "After you sign in, the browser returns to " strong { (origin) } "." }
         }
         @if let Some((_, problem)) = problem {
             p.problem role="alert" { (problem) }
@@ -85,7 +85,7 @@ pub(super) fn sign_in(form: &SignInForm<'_>) -> Answer {
             label for="passcode" { "Passcode" }
             input #passcode name="passcode" inputmode="numeric" autocomplete="one-time-code"
                 aria-describedby="about-passcode";
-            p #about-passcode.weak { "Only if your account uses an authenticator app." }
+            p #about-passcode.weak { "Leave this empty if your account does not use an authenticator app." }
             button { "Sign in" }
         }
     };
@@ -102,7 +102,7 @@ pub(super) fn signed_in(user: &str) -> Answer {
 
 pub(super) fn ask_sign_out() -> Answer {
     let content = html! {
-        p { "This signs you out of all applications." }
+        p { "You will be signed out of all applications in this browser." }
         form method="post" action=(SIGN_OUT) { button { "Sign out" } }
     };
     page(StatusCode::OK, "Sign out", None, &content)
@@ -110,7 +110,7 @@ pub(super) fn ask_sign_out() -> Answer {
 
 pub(super) fn signed_out(sign_in: &str) -> Answer {
     let content = html! {
-        p { "You are signed out of all applications." }
+        p { "You are signed out of all applications in this browser." }
         p { a href=(sign_in) { "Sign in again" } }
     };
     page(StatusCode::OK, "Signed out", None, &content)
@@ -119,7 +119,7 @@ pub(super) fn signed_out(sign_in: &str) -> Answer {
 pub(super) fn not_finished(again: &str) -> Answer {
     let content = html! {
         p {
-            "This link for signing in was used already, is older than a minute, or belongs to another browser. "
+            "The sign-in was not completed. It took too long, was used before, or began in another browser. "
             "If this page appears again, allow cookies for this site."
         }
         p { a href=(again) { "Try again" } }
@@ -128,7 +128,9 @@ pub(super) fn not_finished(again: &str) -> Answer {
 }
 
 pub(super) fn bad_link() -> Answer {
-    let content = html! { p { "This link for signing in is not complete. Open the application again." } };
+    let content = html! { p {
+       "This link for signing in is not complete. Open the application again. If this page appears again, tell your administrator."
+    } };
     page(StatusCode::BAD_REQUEST, "Not signed in", None, &content)
 }
 

@@ -227,7 +227,7 @@ fn again(
 ) -> Result<Answer, Failure> {
     let why = match &refusal {
         Refusal::Identity(IdentityRefusal::MoreMethods { .. }) => {
-            "Your account needs a passcode, too. Enter the password and the passcode of your authenticator app."
+            "Your account also needs a passcode. Enter the password again, and the passcode of your authenticator app."
         }
         Refusal::Identity(IdentityRefusal::PasswordExpired { .. }) => {
             "The password is right, but it has expired. Ask your administrator for a new one."
