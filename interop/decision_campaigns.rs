@@ -1,6 +1,6 @@
 //! Random questions to the decision listener. The tests are short; `cargo xtask` runs them as campaigns with a larger number.
 
-use crate::decision_listener::{Asker, SUBREQUEST};
+use crate::decision_listener::{Asker, SUBREQUEST, decide};
 use crate::decisions::{HOST, PROXIES, World};
 use crate::kill_loop::Random;
 use crate::server::{WITHOUT_PENALTIES, until};
@@ -10,11 +10,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-fn number(usual: u64) -> u64 {
+pub(crate) fn number(usual: u64) -> u64 {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     std::env::var("ENFILADE_CAMPAIGN_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
@@ -63,21 +63,10 @@ fn every_protocol_gives_the_same_verdict() {
             .map(|_| (pick(PEOPLE), METHODS[pick(METHODS.len())], PATHS[pick(PATHS.len())]))
             .collect();
         let authid = |nth: usize| format!("p{nth}@local!t");
-        let lines: String = questions
+        let requests = questions
             .iter()
-            .map(|(who, method, path)| {
-                format!(
-                    "{}\n",
-                    json!({ "auth_id": authid(*who), "request": format!("{method} https://{HOST}{path}") })
-                )
-            })
-            .collect();
-        let decided = world.server.cli_output(&["decide"], &lines).stdout;
-        let decided: Vec<Value> = String::from_utf8(decided)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+            .map(|(who, method, path)| (authid(*who), format!("{method} https://{HOST}{path}")));
+        let decided = decide(&world.server, requests);
         let evaluations: Vec<Value> = questions
             .iter()
             .map(|(who, method, path)| {
@@ -87,18 +76,11 @@ fn every_protocol_gives_the_same_verdict() {
                 })
             })
             .collect();
-        let mut judged = Vec::new();
-        for part in evaluations.chunks(400) {
-            let told = asker.question("evaluations", &json!({ "evaluations": part }).to_string());
-            let value: Value = serde_json::from_str(&told.body).unwrap();
-            judged.extend(value["evaluations"].as_array().unwrap_or_else(|| panic!("{value}")).clone());
-        }
-        assert_eq!((decided.len(), judged.len()), (questions.len(), questions.len()));
-        for (((who, method, path), decided), judged) in questions.iter().zip(&decided).zip(&judged) {
+        let judged = asker.evaluations(&evaluations);
+        for (((who, method, path), decided), judged) in questions.iter().zip(decided).zip(judged) {
             let visited = asker.visit(&logins[*who], method, HOST, path).status == 200;
-            let answers = [&decided["decision"], &judged["decision"]];
             assert!(
-                answers.iter().all(|answer| **answer == visited),
+                decided == visited && judged == visited,
                 "p{who} {method} {path}: forward-auth {visited}, decide {decided}, AuthZEN {judged}"
             );
             permitted += u64::from(visited);

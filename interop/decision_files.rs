@@ -1,7 +1,8 @@
 //! An application that serves the files of a datastore, and the signed tokens that tell applications who a visitor is.
 
 use crate::curl::curl;
-use crate::decision_listener::{Asker, Told};
+use crate::decision_campaigns::{number, seed};
+use crate::decision_listener::{Asker, Told, decide};
 use crate::decisions::World;
 use crate::kill_loop::Random;
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
@@ -15,14 +16,6 @@ const SHELF: &str = "shelf.example.com";
 const PEOPLE: usize = 5;
 const FILES: [&str; 7] =
     ["/one.txt", "/two.txt", "/a/one.txt", "/a/two.txt", "/a/b/one.txt", "/a/b/two.txt", "/gone.txt"];
-
-fn number(usual: u64) -> u64 {
-    std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
-}
-
-fn seed() -> u64 {
-    std::env::var("ENFILADE_CAMPAIGN_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
 
 /// A subrequest about the application `shelf`.
 fn visit(asker: &mut Asker, login: &str, method: &str, target: &str) -> Told {
@@ -114,15 +107,9 @@ fn every_protocol_gives_the_same_verdict_about_files() {
         let questions: Vec<(usize, &str)> =
             (0..1_000.min(n)).map(|_| (pick(PEOPLE), FILES[pick(FILES.len())])).collect();
         let authid = |nth: usize| format!("p{nth}@local!t");
-        let lines: String = questions
-            .iter()
-            .map(|(who, path)| {
-                let request = format!("GET https://{SHELF}{path}");
-                format!("{}\n", json!({ "auth_id": authid(*who), "request": request }))
-            })
-            .collect();
-        let decided = String::from_utf8(world.server.cli_output(&["decide"], &lines).stdout).unwrap();
-        let decided: Vec<Value> = decided.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let requests =
+            questions.iter().map(|(who, path)| (authid(*who), format!("GET https://{SHELF}{path}")));
+        let decided = decide(&world.server, requests);
         let evaluations: Vec<Value> = questions
             .iter()
             .map(|(who, path)| {
@@ -132,31 +119,21 @@ fn every_protocol_gives_the_same_verdict_about_files() {
                 })
             })
             .collect();
-        let mut judged = Vec::new();
-        for part in evaluations.chunks(400) {
-            let told = asker.question("evaluations", &json!({ "evaluations": part }).to_string());
-            let value: Value = serde_json::from_str(&told.body).unwrap();
-            judged.extend(value["evaluations"].as_array().unwrap_or_else(|| panic!("{value}")).clone());
-        }
-        assert_eq!((decided.len(), judged.len()), (questions.len(), questions.len()));
+        let judged = asker.evaluations(&evaluations);
         for (at, ((who, path), (decided, judged))) in
-            questions.iter().zip(decided.iter().zip(&judged)).enumerate()
+            questions.iter().zip(decided.into_iter().zip(judged)).enumerate()
         {
             let read = reader.get(&logins[*who], path) == 200;
             let visited = visit(&mut asker, &logins[*who], "GET", path).status == 200;
             let what = format!(
                 "p{who} {path}: WebDAV {read}, forward-auth {visited}, decide {decided}, AuthZEN {judged}"
             );
-            assert!(visited == read && decided["decision"] == read && judged["decision"] == read, "{what}");
+            assert!(visited == read && decided == read && judged == read, "{what}");
             if at % 250 == 0 {
                 let url = format!("GET https://{SHELF}{path}");
                 let explained = world.server.cli_output(&["explain", &authid(*who), "--url", &url], "");
-                assert_eq!(
-                    explained.status.success(),
-                    read,
-                    "{what}: {}",
-                    String::from_utf8_lossy(&explained.stdout)
-                );
+                let said = String::from_utf8_lossy(&explained.stdout);
+                assert_eq!(explained.status.success(), read, "{what}: {said}");
             }
             permitted += u64::from(read);
         }

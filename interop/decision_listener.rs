@@ -1,5 +1,7 @@
 //! A client of the decision listener, as a proxy is one: it keeps its connection open, and asks one question after the other.
 
+use crate::server::Server;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,6 +16,17 @@ pub(crate) const SUBREQUEST: [&str; 6] = [
     "X-Forwarded-For: 192.0.2.7",
     "X-Enfilade-Application: wiki",
 ];
+
+/// Asks questions with `enfilade decide`: each is an authid and a request. Returns whether each was permitted.
+pub(crate) fn decide(server: &Server, questions: impl Iterator<Item = (String, String)>) -> Vec<bool> {
+    let line = |(authid, request)| format!("{}\n", json!({ "auth_id": authid, "request": request }));
+    let lines: Vec<String> = questions.map(line).collect();
+    let output = String::from_utf8(server.cli_output(&["decide"], &lines.concat()).stdout).unwrap();
+    let value = |line: &str| serde_json::from_str::<Value>(line).unwrap()["decision"] == true;
+    let decided: Vec<bool> = output.lines().map(value).collect();
+    assert_eq!(decided.len(), lines.len());
+    decided
+}
 
 pub(crate) struct Asker(BufReader<UnixStream>);
 
@@ -67,6 +80,19 @@ impl Asker {
         let count = if login.is_empty() { 6 } else { 7 };
         let lines: Vec<&str> = lines.iter().take(count).map(String::as_str).collect();
         self.send("GET /decide/caddy", &lines, "")
+    }
+
+    /// Asks questions in batches by AuthZEN. Returns whether each was permitted.
+    pub(crate) fn evaluations(&mut self, questions: &[Value]) -> Vec<bool> {
+        let mut judged = Vec::new();
+        for part in questions.chunks(400) {
+            let told = self.question("evaluations", &json!({ "evaluations": part }).to_string());
+            let value: Value = serde_json::from_str(&told.body).unwrap();
+            let part = value["evaluations"].as_array().unwrap_or_else(|| panic!("{value}"));
+            judged.extend(part.iter().map(|one| one["decision"] == true));
+        }
+        assert_eq!(judged.len(), questions.len());
+        judged
     }
 
     /// Asks by AuthZEN.

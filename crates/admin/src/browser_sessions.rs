@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 /// How long a one-time code can be exchanged, in seconds.
 const CODE_SECONDS: i64 = 60;
 
-/// The most records of ended sessions that one sign-in deletes. Each sign-in adds fewer records than this, so ended sessions do not accumulate.
+/// The most records of ended sessions and codes that one change deletes. A sign-in or a code adds one record, so ended ones do not accumulate.
 const DELETED_AT_ONCE: usize = 16;
 
 /// How long the record of an ended session or code is kept, in seconds. The clock of another server may be behind.
@@ -108,7 +108,7 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
     Ok(browser_text(id, &secret))
 }
 
-/// Exchanges a one-time code for a cookie. The code cannot be exchanged again, also not if another browser or another host showed it.
+/// Exchanges a one-time code for a cookie, and deletes the code. An attempt from another browser or host is refused, and deletes the code, too.
 ///
 /// # Errors
 /// When there is no such code, it was exchanged already or is too old, it was issued for another host or another browser, or the facts cannot be

@@ -254,7 +254,7 @@ pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
     RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
-    RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, an application redirects the browser without end: check that the proxy passes the cookie `__Host-enfilade` to Enfilade"),
+    RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
 ];
 
 impl Refusal {

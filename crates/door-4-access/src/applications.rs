@@ -71,8 +71,8 @@ pub fn use_application(
     Ok(ApplicationPermit { roles, hides_groups: application.hides_groups, signed_for, datastore, at })
 }
 
-/// Whether a request certainly needs a visitor at this revision. `false` if everybody may make it, or if the memo does not contain the application.
-pub fn needs_visitor(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool {
+/// Whether a request needs a credential at this revision. `false` also if the memo does not contain the application: then it is not known.
+pub fn needs_credential(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool {
     let known = memo.applications.get(memo.application_key(at, &ask.site));
     known.is_some_and(|known| {
         ask.only.as_ref().is_none_or(|only| *only == known.name)

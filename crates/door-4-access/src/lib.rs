@@ -46,7 +46,7 @@ pub use acl_inheritance::{Creator, Inheritance, inherited, open_to_roles, propag
 pub use acl_text::{AclLine, parse_line, print_lines, well_known};
 pub use administer::{AdminAsk, administer, lends, privileges};
 pub use applications::{
-    ApplicationAsk, ApplicationUse, group_names, least_application_role, needs_visitor, use_application,
+    ApplicationAsk, ApplicationUse, group_names, least_application_role, needs_credential, use_application,
     would_use, would_use_briefly,
 };
 pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};

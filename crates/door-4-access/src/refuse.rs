@@ -64,8 +64,10 @@ pub enum Refusal {
         /// One of the rights that the manager may not give.
         holds: String,
     },
-    /// No application has the host or the name in the request, or the proxy asks for another application than the one that has it.
-    #[error("no application has the host or name `{0}`, or the proxy asks for another application")]
+    /// No application has the host or the name in the request, or the host belongs to another application than the one for which the proxy asks.
+    #[error(
+        "no application has the host or name `{0}`, or the host belongs to another application than `X-Enfilade-Application` names"
+    )]
     NoApplication(String),
     /// The application does not accept credentials of this kind.
     #[error("the application `{application}` does not accept a credential of the kind `{kind}`")]
@@ -113,7 +115,7 @@ pub const CODES: [RefusalRow; 13] = [
     RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log contains the path and the privilege"),
     RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why; change the ACL of the directory"),
     RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
-    RefusalRow::new("AC10", Fault::Client, "no application has the host or the name in the request, or the proxy asks for another application than the one that has it", "`enfilade application list` shows the hosts; `enfilade application set NAME --host HOST --host HOST` replaces the list, so name every host"),
+    RefusalRow::new("AC10", Fault::Operator, "no application has the host or the name in the request, or the host belongs to another application than `X-Enfilade-Application` names", "`enfilade application list` shows the hosts; `enfilade application set NAME --host HOST --host HOST` replaces the list, so name every host"),
     RefusalRow::new("AC11", Fault::Client, "the application does not accept a credential of this kind", "use another kind of credential, or change `--accept` of the application"),
     RefusalRow::new("AC12", Fault::Client, "the user has no role that permits this request to the application", "`enfilade explain USER --url 'METHOD URL'` shows the roles, and a command that gives the right"),
     RefusalRow::new("AC13", Fault::Client, "the path of the application is not public, and the request has no credential", "send a credential"),

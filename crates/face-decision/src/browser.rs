@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The proxy passes requests with paths below `/.enfilade/` on the application's host to the decision listener. The page for signing in is on the main
-//! listener. If the browser is already signed in there, it gets the code at once, and the user does not see the page. `sign_out.rs` ends all sessions of a sign-in.
+//! listener. If the browser is already signed in there, it gets the code at once, and the user does not see the page. `sign_out.rs` ends all sessions
+//! of a sign-in.
 
 mod finish;
 mod page;
@@ -23,16 +24,16 @@ pub(crate) use sign_out::{sign_out_at_application, sign_out_here};
 pub(crate) use start::start;
 
 use crate::NO_STORE;
-use enfilade_faces::{Answer, Body, Faces, Failure, RequestError, Trace, status_of};
+use enfilade_faces::percent::{form_pairs, push_form_value};
+use enfilade_faces::{Answer, Body, Faces, Failure, RequestError, Trace, accepts_html, status_of};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::StorePath;
-use enfilade_passage::Visit;
+use enfilade_passage::{Refusal, Visit};
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, LOCATION, ORIGIN,
-    REFERRER_POLICY, SET_COOKIE,
+    AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY,
+    SET_COOKIE,
 };
 use hyper::{Response, StatusCode};
-use std::fmt::Write as _;
 
 pub(crate) const START: &str = "/.enfilade/start";
 pub(crate) const FINISH: &str = "/.enfilade/finish";
@@ -71,7 +72,7 @@ fn target(pairs: &[(String, String)]) -> Target {
 
 /// The names and values of a query.
 fn query(uri: &hyper::Uri) -> Vec<(String, String)> {
-    enfilade_faces::percent::form_pairs(uri.query().unwrap_or_default().as_bytes()).unwrap_or_default()
+    form_pairs(uri.query().unwrap_or_default().as_bytes()).unwrap_or_default()
 }
 
 /// A URL with a query.
@@ -81,16 +82,7 @@ fn url(before: &str, parameters: &[(&str, &str)]) -> String {
         url.push_str(if at == 0 { "?" } else { "&" });
         url.push_str(name);
         url.push('=');
-        for byte in value.bytes() {
-            match byte {
-                plain if plain.is_ascii_alphanumeric() || b"-._~/".contains(&plain) => {
-                    url.push(char::from(plain));
-                }
-                other => {
-                    let _ = write!(url, "%{other:02X}");
-                }
-            }
-        }
+        push_form_value(&mut url, value);
     }
     url
 }
@@ -131,24 +123,29 @@ fn check_origin(headers: &HeaderMap, own: &str) -> Result<(), RequestError> {
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
+/// Whether a browser opens a page, and does not load a part of one in the background. Old browsers do not say.
+fn opens_page(headers: &HeaderMap) -> bool {
+    headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate")
+}
+
+/// Whether the client gets 401 for this refusal: it has no valid credential.
+fn is_unauthorized(refusal: &Refusal) -> bool {
+    status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
+}
+
 /// For a refused subrequest: the redirect to [`START`], if a browser opens a page and its user is not signed in. `None` for other clients, and for
 /// requests with a credential in a header: these get the status 401.
 pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Failure) -> Option<Answer> {
     faces.sign_in()?;
     let is = |name: &str, value: &[u8]| headers.get(name).is_some_and(|found| found.as_bytes() == value);
-    let accepts_html = headers
-        .get_all(ACCEPT)
-        .iter()
-        .any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")));
-    let opens_page = headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate");
     let has_credential = headers.contains_key(AUTHORIZATION) || headers.contains_key(AUTH_TOKEN);
     // If the proxy does not pass these paths on, a redirect would lead to itself.
     let is_own = headers.get("x-forwarded-uri").is_some_and(|uri| uri.as_bytes().starts_with(b"/.enfilade/"));
     let is_browser = !is_own
         && is("x-forwarded-method", b"GET")
         && is("x-forwarded-proto", b"https")
-        && accepts_html
-        && opens_page
+        && accepts_html(headers)
+        && opens_page(headers)
         && !has_credential;
     if !is_browser || status_of(failure) != StatusCode::UNAUTHORIZED {
         return None;

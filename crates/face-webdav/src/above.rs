@@ -5,7 +5,7 @@ use super::blocking_work::blocking;
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
 use super::{AboveCall, PREFIX, end, options_answer, page, propfind_request};
-use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml};
+use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, accepts_html, collect_xml};
 use enfilade_passage::{COLLECTION, NodeKind};
 use hyper::header::{ALLOW, HeaderValue};
 
@@ -32,7 +32,7 @@ pub(crate) async fn answer(call: AboveCall, above: Above) -> Answer {
     let AboveCall { visit, request, mut trace } = call;
     trace.event.path = request.uri().path().to_owned();
     match request.method().as_str() {
-        "GET" if above == Above::Stores && page::is_wanted(request.headers()) => {
+        "GET" if above == Above::Stores && accepts_html(request.headers()) => {
             page::stores(visit, trace).await
         }
         "OPTIONS" => end(trace, Ok(options_answer()), Aim::Target),

@@ -30,7 +30,7 @@ use blocking_work::{CancelOnDrop, blocking, blocking_failure};
 use conditions::RequestConditions;
 use enfilade_faces::{
     Aim, Answer, Body, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Route,
-    Takes, Trace, fail, failed,
+    Takes, Trace, accepts_html, fail, failed,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
@@ -189,7 +189,7 @@ async fn get_for(call: Call) -> Answer {
             ),
         };
     }
-    if !page::is_wanted(call.request.headers()) {
+    if !accepts_html(call.request.headers()) {
         return get::get(call, get::Content::Sent).await;
     }
     if call.request.uri().path().ends_with('/') {

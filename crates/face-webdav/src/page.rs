@@ -10,10 +10,10 @@ use enfilade_faces::{Aim, Answer, Body, Cut, Trace, counted, percent};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit};
 use hyper::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
-    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{HeaderMap, Response, StatusCode};
+use hyper::{Response, StatusCode};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -29,11 +29,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     base-uri 'none'; frame-ancestors 'none'";
 pub(crate) const STYLE: &str = include_str!("page/page.css");
 pub(crate) const SCRIPT: &str = include_str!("page/page.js");
-
-/// Whether the client accepts HTML, as browsers do.
-pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
-    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
-}
 
 /// Redirects a browser to the URL with a slash at the end, with which relative links work.
 pub(crate) fn moved(place: &ResourcePath) -> Answer {

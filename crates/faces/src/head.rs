@@ -4,7 +4,9 @@ use crate::methods::METHODS;
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, failed};
 use enfilade_facts::limits::Limits;
-use hyper::header::{AsHeaderName, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{
+    ACCEPT, AsHeaderName, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::{Method, Request, Uri, Version};
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -146,6 +148,11 @@ pub fn list(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>
     let mut lines = headers.get_all(name).iter().map(HeaderValue::to_str);
     let first = Cow::Borrowed(lines.next()?.ok()?);
     lines.try_fold(first, |all, line| Some(Cow::Owned(format!("{all},{}", line.ok()?))))
+}
+
+/// Whether the client accepts HTML, as browsers do when they open a page.
+pub fn accepts_html(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
 }
 
 fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), RequestError> {

@@ -20,6 +20,22 @@ pub fn form_pairs(text: &[u8]) -> Option<Vec<(String, String)>> {
     parts.map(pair).collect()
 }
 
+/// Writes a value of `application/x-www-form-urlencoded`, such as one of a query. [`form_pairs`] reads it back.
+pub fn push_form_value(url: &mut String, value: &str) {
+    for byte in value.bytes() {
+        match byte {
+            plain if plain.is_ascii_alphanumeric() || b"-._~/".contains(&plain) => {
+                url.push(char::from(plain))
+            }
+            other => push_encoded(url, other),
+        }
+    }
+}
+
+fn push_encoded(url: &mut String, byte: u8) {
+    let _ = write!(url, "%{byte:02X}");
+}
+
 /// Writes one name, percent-encoded (RFC 3986 §3.3). Characters that XML would escape again, such as `'` and `&`, are encoded too.
 pub fn push_name(url: &mut String, name: &str) {
     // Most names need no encoding.
@@ -34,9 +50,7 @@ pub fn push_bytes(url: &mut String, name: &[u8]) {
     for byte in name {
         match *byte {
             plain if stays(plain) => url.push(char::from(plain)),
-            other => {
-                let _ = write!(url, "%{other:02X}");
-            }
+            other => push_encoded(url, other),
         }
     }
 }

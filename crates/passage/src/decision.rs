@@ -7,7 +7,7 @@ use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::{
-    ApplicationAsk, ApplicationUse, Ask, NodeKind, Wanted, group_names, needs_visitor, use_application,
+    ApplicationAsk, ApplicationUse, Ask, NodeKind, Wanted, group_names, needs_credential, use_application,
     would_use_briefly,
 };
 use enfilade_content::{Blocking, Patience, Root};
@@ -50,8 +50,8 @@ impl House {
     /// # Errors
     /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
     pub fn decide_for_everybody(&self, ask: &ApplicationAsk) -> Result<Option<Decision>, Refusal> {
-        // Most requests need a visitor. If the memo has the application at the newest revision, that can be said without a view.
-        if needs_visitor(self.parts.source.newest(), ask, &self.parts.access_memo) {
+        // Most requests need a credential. If the memo has the application at the newest revision, that can be said without a view.
+        if needs_credential(self.parts.source.newest(), ask, &self.parts.access_memo) {
             return Ok(None);
         }
         let now = self.now();

@@ -5,6 +5,7 @@ use crate::credential::Credential;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::sessions::{IssuedToken, Purpose};
+use enfilade_facts::tables::Audience;
 use enfilade_facts::vocabulary::{Authid, UserId, Word};
 use enfilade_facts::{Clocks, Read as _, View};
 use enfilade_identity::fernet::payload::AuditId;
@@ -154,7 +155,8 @@ impl Arrival {
             let unscoped = Wanted::Scope(Scope::Unscoped);
             self.judge((view, now), own, lifetime, |login| Basis::Login(login, unscoped))
         };
-        let (session, _) = self.house.grant(judge).await?;
+        let (mut session, _) = self.house.grant(judge).await?;
+        session.audience = Some(Audience::SignIn);
         self.house.parts.audit.issued(&session.claim);
         self.complete();
         Ok(session)

@@ -142,8 +142,8 @@ fn values(
     let (port, own) = (listen.port(), application.port.unwrap_or(443));
     if home.config.decisions.sign_in.is_some() && port != own {
         output::note(&format!(
-            "warning: the proxy listens on port {port}, and browsers that sign in return to port {own}: if no other port leads to the proxy, run \
-             `enfilade application set {name} --port {port}`"
+            "warning: the proxy listens on port {port}, but after a sign-in Enfilade redirects browsers to port {own}. Unless port {own} is forwarded to the \
+             proxy, run `enfilade application set {name} --port {port}`"
         ));
     }
     let placeholder = |path: &Option<std::path::PathBuf>, usual: &str| {

@@ -119,7 +119,7 @@ pub(super) fn signed_out(sign_in: &str) -> Answer {
 pub(super) fn not_finished(again: &str) -> Answer {
     let content = html! {
         p {
-            "The sign-in was not completed. It took too long, was used before, or began in another browser. "
+            "The sign-in was not completed: it took too long, this link was opened before, or the sign-in began in another browser. "
             "If this page appears again, allow cookies for this site."
         }
         p { a href=(again) { "Try again" } }

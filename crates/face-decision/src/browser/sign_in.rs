@@ -2,8 +2,8 @@
 
 use super::page::{self, SignInForm};
 use super::{
-    FETCH_MODE, FINISH, Target, answered, change, check_origin, known, parameter, query, redirect,
-    set_cookie, target, url,
+    FINISH, Target, answered, change, check_origin, is_unauthorized, known, opens_page, parameter, query,
+    redirect, set_cookie, target, url,
 };
 use enfilade_admin::keystone::use_passcode;
 use enfilade_admin::{BrowserAt, application_of, issue_code, store_sign_in};
@@ -11,7 +11,6 @@ use enfilade_faces::credential::{SIGN_IN_COOKIE, browser, password};
 use enfilade_faces::percent::form_pairs;
 use enfilade_faces::{
     Answer, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_form,
-    status_of,
 };
 use enfilade_facts::tables::{Audience, SecretDigest};
 use enfilade_facts::vocabulary::{ApplicationName, HostName, Secret, Word, from_lower_hex};
@@ -88,8 +87,7 @@ async fn show(
     let pairs = query(&head.uri);
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
     // The pages of other hosts below the same domain can make a browser load this page in the background, with the cookie.
-    let opens_page = head.headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate");
-    match signed_in(faces, connection, &head.headers, trace).await?.filter(|_| opens_page) {
+    match signed_in(faces, connection, &head.headers, trace).await?.filter(|_| opens_page(&head.headers)) {
         Some(session) => proceed(faces, trace, session, origin.as_ref()).await,
         None => Ok(form(origin.as_ref(), &pairs, "", None)),
     }
@@ -113,10 +111,6 @@ async fn signed_in(
         Err(refusal) if is_unauthorized(&refusal) => Ok(None),
         Err(refusal) => Err(refusal.into()),
     }
-}
-
-fn is_unauthorized(refusal: &Refusal) -> bool {
-    status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
 }
 
 /// Redirects a signed-in browser to the application, with a one-time code.
@@ -165,10 +159,11 @@ async fn submit(
                 Ok(session) => session,
                 Err(refusal) => return again(origin.as_ref(), &pairs, user, refusal, trace),
             };
-            let mut signed_in = session.clone();
-            let stored = change(faces, trace, move |ctx| store_sign_in(ctx, &session)).await?;
-            signed_in.audience = Some(Audience::SignIn);
-            let mut answer = proceed(faces, trace, signed_in, origin.as_ref()).await?;
+            let stored = {
+                let session = session.clone();
+                change(faces, trace, move |ctx| store_sign_in(ctx, &session)).await?
+            };
+            let mut answer = proceed(faces, trace, session, origin.as_ref()).await?;
             let seconds = stored.expires_at.saturating_sub(faces.house().now().unix_seconds);
             set_cookie(&mut answer, SIGN_IN_COOKIE, &stored.cookie, seconds);
             Ok(answer)

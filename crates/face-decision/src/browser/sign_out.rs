@@ -1,15 +1,13 @@
 //! Signing out ends the session of the sign-in, and with it the sessions of all applications.
 
-use super::{SIGN_IN, answered, change, check_origin, known, page, set_cookie};
+use super::{SIGN_IN, answered, change, check_origin, is_unauthorized, known, page, set_cookie};
 use crate::knows_proxy;
 use crate::subrequest::Visited;
 use enfilade_faces::credential::{APPLICATION_COOKIE, SIGN_IN_COOKIE, browser};
-use enfilade_faces::{
-    Answer, Connection, Faces, Failure, Reply, RequestContext, RequestError, Trace, status_of,
-};
+use enfilade_faces::{Answer, Connection, Faces, Failure, Reply, RequestContext, RequestError, Trace};
 use enfilade_facts::tables::Audience;
 use enfilade_passage::Credential;
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{HeaderMap, Method};
 use std::net::IpAddr;
 
 /// The host at which a browser signs out.
@@ -83,7 +81,7 @@ async fn sign_out(
                 }
             }
             // The session has ended already.
-            Err(refusal) if status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED => {}
+            Err(refusal) if is_unauthorized(&refusal) => {}
             Err(refusal) => return Err(refusal.into()),
         }
     }

@@ -147,8 +147,8 @@ pub enum BrowserProof {
         browser: SecretDigest,
         /// The host that the browser visits. The code cannot be exchanged at another host.
         host: HostName,
-        /// The first second in which the session of the cookie will not be valid any more, in seconds since the epoch. The id of this record has the
-        /// end of the code.
+        /// The first second in which the session of the cookie will not be valid any more, in seconds since the epoch. The `expires_at` in
+        /// the id of this record is the time at which the code ends.
         session_until: u64,
     },
 }
