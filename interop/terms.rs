@@ -45,9 +45,10 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key), key: text }
     }
 
-    /// A certificate and its key.
+    /// A certificate for names that are separated by commas, and its key.
     pub(crate) fn give(&self, name: &str, is_client: bool) -> (String, String) {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let mut params =
+            CertificateParams::new(name.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap();
         params.serial_number = (name == "mine").then(|| SerialNumber::from(MINE.to_vec()));
         params.distinguished_name.push(DnType::CommonName, name);
         if is_client {

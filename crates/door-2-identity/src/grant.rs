@@ -20,18 +20,26 @@ use enfilade_facts::{Clocks, MemoKey};
 use std::iter;
 use std::sync::Arc;
 
+/// A proof, and how long it counts.
+pub(crate) struct Proven {
+    pub(crate) proof: Proof,
+    /// The last second in which the verifier is valid.
+    pub(crate) last_second: i64,
+    /// The tick until which the match of secret and verifier may be used again.
+    pub(crate) proven_until: u64,
+}
+
 /// The verdict on a proven credential. If the credential is a password and the user needs further methods, the verdict is unfinished. The user's
 /// rules for multi-factor authentication are checked here only for passwords, not for API tokens.
 pub(crate) fn grant(
     view: &View<'_>,
     now: Clocks,
     account: &AccountState,
-    proof: Proof,
-    proven_until: u64,
+    proven: Proven,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
-    let is_password = proof.credential.is_none();
-    let mut granted = granted(view, now, account, proof, proven_until, memo)?;
+    let is_password = proven.proof.credential.is_none();
+    let mut granted = granted(view, now, account, proven, memo)?;
     granted.is_unfinished = is_password && !mfa::suffice(&view.mfa_rules(&account.id)?, Methods::PASSWORD);
     Ok(granted)
 }
@@ -40,14 +48,11 @@ fn granted(
     view: &View<'_>,
     now: Clocks,
     account: &AccountState,
-    proof: Proof,
-    proven_until: u64,
+    proven: Proven,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
+    let Proven { proof, last_second, proven_until } = proven;
     let principal = principal(view, account, memo)?;
-    let verifiers = account.verifiers(now).into_iter();
-    let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
-    let last_second = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN);
     let mirrored = [
         account.user.mirrored.as_ref(),
         account.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref()),
@@ -81,7 +86,8 @@ pub(crate) fn grant_session(
     let (account, mut session, good_from) = judge_in_time(view, now, claim, expired_seconds, context)?;
     let view = &view.of_session(claim.issued_at, revocations);
     let proof = Proof { credential: claim.credential(), verifier: MemoKey::default(), upgrade: None };
-    let mut granted = granted(view, now, &account, proof, u64::MAX, memo)?;
+    let proven = Proven { proof, last_second: i64::MAX, proven_until: u64::MAX };
+    let mut granted = granted(view, now, &account, proven, memo)?;
     view.check_over(&account.authid)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
     session.audience = audience;

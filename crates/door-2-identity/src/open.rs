@@ -7,7 +7,7 @@ use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};
 use crate::browser_session;
 use crate::context::{Context, Ring};
-use crate::grant::{digest, grant, grant_session};
+use crate::grant::{Proven, digest, grant, grant_session};
 use crate::judge;
 use crate::memo::IdentityMemo;
 use crate::permit::{Granted, IdentityPermit, Proof, Unfinished, Validated};
@@ -185,10 +185,10 @@ fn judge_certificate(
     account.check(view, now)?;
     let shown = Verifier::Certificate(ask.fingerprint);
     // The record of a certificate's fingerprint may still point to a token that now has another verifier.
-    let verifier = account.verifiers(now).into_iter().map(|(verifier, _)| verifier).find(|it| *it == shown);
-    let verifier = digest(memo, verifier.ok_or_else(unknown)?);
-    let proof = Proof { credential: Some(id), verifier, upgrade: None };
-    grant(view, now, &account, proof, u64::MAX, memo)
+    let found = account.verifiers(now).into_iter().find(|(verifier, _)| *verifier == shown);
+    let (verifier, last_second) = found.ok_or_else(unknown)?;
+    let proof = Proof { credential: Some(id), verifier: digest(memo, verifier), upgrade: None };
+    grant(view, now, &account, Proven { proof, last_second, proven_until: u64::MAX }, memo)
 }
 
 /// Judges again a password, API token or certificate that was proven for an earlier verdict.
@@ -202,13 +202,16 @@ fn proven_again(
     let authid = &principal.authid;
     let revoked = || Refusal::Revoked(authid.clone());
     let account = AccountState::of(view, authid, principal.user, proof.credential)?.ok_or_else(revoked)?;
-    let matches = |proof: &Proof| {
-        account.verifiers(now).into_iter().any(|(verifier, _)| digest(memo, verifier) == proof.verifier)
+    let proven_until = granted.validity.proven_until;
+    let proven = |proof: Proof| {
+        let mut verifiers = account.verifiers(now).into_iter();
+        let (_, last_second) =
+            verifiers.find(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier)?;
+        Some(Proven { proof, last_second, proven_until })
     };
     // If an upgrade replaced the slow hash by a fast one, both hashes are of the same secret, so the proof counts for both.
-    let proofs = [Some(proof.clone()), proof.upgraded(memo)];
-    let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
+    let proven = proven(proof.clone()).or_else(|| proven(proof.upgraded(memo)?)).ok_or_else(revoked)?;
     account.check(view, now)?;
     account.check_password(now)?;
-    grant(view, now, &account, proof, granted.validity.proven_until, memo)
+    grant(view, now, &account, proven, memo)
 }

@@ -6,7 +6,7 @@ use crate::account::{self, AccountState, decoy};
 use crate::ask::SecretAsk;
 use crate::crypt;
 use crate::generated::HashKey;
-use crate::grant::{digest, grant};
+use crate::grant::{Proven, digest, grant};
 use crate::memo::IdentityMemo;
 use crate::permit::{Granted, Proof};
 use crate::refuse::Refusal;
@@ -49,13 +49,13 @@ pub(crate) fn judge(
             Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. } | Refusal::Locked(_))),
         ) => Err(refusal),
         (Some(_), Err(refusal)) => return Err(refusal.into()),
-        (Some((account, Ok((verifier, proven_until)))), Ok(())) => {
+        (Some((account, Ok((verifier, last_second, proven_until)))), Ok(())) => {
             account.check_password(now)?;
             let token = account.credential.as_ref().map(|(id, credential)| (id, credential));
             let upgrade = token.and_then(|token| Upgrade::of(token, &verifier, ask, key)).map(Arc::new);
             let proof =
                 Proof { credential: token.map(|(id, _)| *id), verifier: digest(memo, verifier), upgrade };
-            return Ok(grant(view, now, account, proof, proven_until, memo)?);
+            return Ok(grant(view, now, account, Proven { proof, last_second, proven_until }, memo)?);
         }
         (Some((_, Err(closed))), Ok(())) => Ok(closed),
     };
@@ -103,7 +103,7 @@ fn equalize_cost(
     })
 }
 
-/// Returns the verifier that the secret matches, and the tick until which the match stays valid. Otherwise returns a refusal, or the hashes that must
+/// Returns the verifier that the secret matches, its last second, and the tick until which the match stays valid. Otherwise returns a refusal, or the hashes that must
 /// be computed first.
 fn prove(
     now: Clocks,
@@ -111,21 +111,21 @@ fn prove(
     key: &HashKey,
     account: &AccountState,
     memo: &IdentityMemo,
-) -> Result<(Verifier, u64), Closed> {
+) -> Result<(Verifier, i64, u64), Closed> {
     let wrong = || Refusal::WrongSecret(ask.authid.clone());
     let mut hashes = Vec::new();
-    for (verifier, _) in account.verifiers(now) {
+    for (verifier, last_second) in account.verifiers(now) {
         match &verifier {
             Verifier::Keyed(digest) => {
                 let credential = account.credential.as_ref().map(|(id, _)| id);
                 if credential.is_some_and(|id| key.matches(id, ask.secret.reveal(), digest)) {
-                    return Ok((verifier, u64::MAX));
+                    return Ok((verifier, last_second, u64::MAX));
                 }
             }
             // A fingerprint is not a secret: a certificate is proven only in the TLS handshake.
             Verifier::Certificate(_) | Verifier::Missing => {}
             Verifier::Crypt(hash) | Verifier::Upgrading(hash) => match known_match(now, ask, hash, memo)? {
-                Ok(until) => return Ok((verifier, until)),
+                Ok(until) => return Ok((verifier, last_second, until)),
                 Err(key) => hashes.push((hash.clone(), key)),
             },
         }

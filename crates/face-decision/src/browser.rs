@@ -23,7 +23,8 @@ pub(crate) use sign_in::sign_in;
 pub(crate) use sign_out::{sign_out_at_application, sign_out_here};
 pub(crate) use start::start;
 
-use crate::NO_STORE;
+use crate::subrequest::Visited;
+use crate::{NO_STORE, failure};
 use enfilade_faces::percent::{form_pairs, push_form_value};
 use enfilade_faces::{Answer, Body, Faces, Failure, RequestError, Trace, accepts_html, status_of};
 use enfilade_facts::Requester;
@@ -143,7 +144,6 @@ pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Fa
     let is_own = headers.get("x-forwarded-uri").is_some_and(|uri| uri.as_bytes().starts_with(b"/.enfilade/"));
     let is_browser = !is_own
         && is("x-forwarded-method", b"GET")
-        && is("x-forwarded-proto", b"https")
         && accepts_html(headers)
         && opens_page(headers)
         && !has_credential;
@@ -151,7 +151,9 @@ pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Fa
         return None;
     }
     let uri = headers.get("x-forwarded-uri").and_then(|uri| uri.to_str().ok()).and_then(Target::read);
-    Some(redirect(&url(START, &[("to", &uri.unwrap_or_else(Target::root).0)])))
+    // Traefik would complete a URL without a host by the host of this server.
+    let origin = Visited::read(headers).ok()?.origin(faces).ok()?;
+    Some(redirect(&url(&format!("{origin}{START}"), &[("to", &uri.unwrap_or_else(Target::root).0)])))
 }
 
 /// The response to a request of a browser: the page of the failure, if it failed.
@@ -175,16 +177,6 @@ async fn change<T: Send + 'static>(
         what(&faces.change_context(&who, Requester::User, request)).map_err(failure)
     });
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
-}
-
-/// The failure for an error of a change.
-pub(crate) fn failure(error: enfilade_admin::Error) -> Failure {
-    match error {
-        enfilade_admin::Error::Identity(refusal) => refusal.into(),
-        enfilade_admin::Error::Source(why)
-        | enfilade_admin::Error::Commit(enfilade_facts::CommitError::Source(why)) => why.into(),
-        _ => enfilade_passage::IdentityRefusal::Busy.into(),
-    }
 }
 
 /// Records who the visitor is.

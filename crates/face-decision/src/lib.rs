@@ -199,3 +199,13 @@ fn permitted(faces: &Faces, decision: &Decision, trace: &Trace) -> Result<Answer
     identity::insert(headers, faces, decision, trace)?;
     Ok(answer)
 }
+
+/// The failure for an error of a change.
+pub(crate) fn failure(error: enfilade_admin::Error) -> Failure {
+    match error {
+        enfilade_admin::Error::Identity(refusal) => refusal.into(),
+        enfilade_admin::Error::Source(why)
+        | enfilade_admin::Error::Commit(enfilade_facts::CommitError::Source(why)) => why.into(),
+        _ => enfilade_passage::IdentityRefusal::Busy.into(),
+    }
+}

@@ -116,7 +116,7 @@ impl Visited {
     /// The refusal of door 4 if it does not, or when the facts cannot be read.
     pub(crate) fn origin(&self, faces: &Faces) -> Result<String, Failure> {
         let found = enfilade_admin::application_of(faces.house().source(), &self.host);
-        match found.map_err(crate::browser::failure)? {
+        match found.map_err(crate::failure)? {
             Some((name, authority)) if name == self.application => Ok(format!("https://{authority}")),
             _ => Err(AccessRefusal::NoApplication(self.host.to_string()).into()),
         }

@@ -228,6 +228,15 @@ pub(crate) struct Integrate {
     /// The key of the certificate, in PEM [default: a path that you must replace]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
+    /// Traefik's client certificate for its questions to Enfilade, in PEM [default: a path that you must replace]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// The key of Traefik's client certificate, in PEM [default: a path that you must replace]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_key: Option<PathBuf>,
+    /// The CA that signed Enfilade's certificate, in PEM; only for Traefik [default: a path that you must replace]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
     /// Let the proxy listen without TLS, for a test. Passwords are then not encrypted. Not for use behind another proxy: failed logins of one visitor
     /// would block all visitors
     #[arg(long, conflicts_with_all = ["certificate", "key"])]

@@ -130,6 +130,12 @@ fn values(
             "HAProxy reads the key from the file of the certificate: put both into one file, and leave out `--key`"
         );
     }
+    let of_client = [&arguments.client_certificate, &arguments.client_key, &arguments.ca];
+    if *product != Product::Traefik && of_client.iter().any(|file| file.is_some()) {
+        bail!(
+            "only Traefik asks with a client certificate: leave out `--client-certificate`, `--client-key` and `--ca`"
+        );
+    }
     if arguments.grpc && *product != Product::Envoy {
         bail!("only Envoy can ask over gRPC; leave out `--grpc`");
     }
@@ -170,6 +176,9 @@ fn values(
         ("RULE", rules.join(" || ")),
         ("CERTIFICATE", placeholder(certificate, "/etc/ssl/certs/REPLACE.pem")),
         ("KEY", placeholder(key, "/etc/ssl/private/REPLACE.key")),
+        ("CLIENT_CERTIFICATE", placeholder(&arguments.client_certificate, "/etc/traefik/REPLACE-client.pem")),
+        ("CLIENT_KEY", placeholder(&arguments.client_key, "/etc/traefik/REPLACE-client.key")),
+        ("CA", placeholder(&arguments.ca, "/etc/traefik/REPLACE-ca.pem")),
         ("DIRECTORY", shown.map_or("/etc/haproxy".to_owned(), |path| path.display().to_string())),
         (
             "strip-name",

@@ -60,7 +60,7 @@ impl Origin {
         let browser = parameter(pairs, "state").and_then(from_lower_hex::<32>).map(SecretDigest);
         let (Ok(host), Some(browser)) = (host.parse::<HostName>(), browser) else { return Ok(Err(BadLink)) };
         // A browser is redirected only to the hosts of applications, and to the port that the facts say.
-        let found = application_of(faces.house().source(), &host).map_err(super::failure)?;
+        let found = application_of(faces.house().source(), &host).map_err(crate::failure)?;
         let Some((application, authority)) = found else { return Ok(Err(BadLink)) };
         let url = format!("https://{authority}");
         // An application on this host would get the cookie of the page for signing in.
