@@ -228,6 +228,15 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
             let page = client.send(&client.at("/page"), arguments);
             assert!(page.status >= 400 && world.application.take().is_empty(), "{kind}: {}", page.head);
         }
+        // The application can say which of two counts.
+        for (choice, user) in [("cookie", "writer-x@local"), ("header", "writer-x@local!t")] {
+            world.server.cli(&["application", "set", "wiki", "--if-both", choice]);
+            let page = browser.send(&browser.at("/page"), &["--user", basic]);
+            let got = world.application.take();
+            assert_eq!((page.status, got.len()), (200, 1), "{kind} {choice}: {}\n{}", page.head, log());
+            assert_eq!(got[0].header("remote-user"), user, "{kind} {choice}: {got:?}");
+        }
+        world.server.cli(&["application", "set", "wiki", "--if-both", "none"]);
         // Paths of the steps never reach the application.
         for target in [
             "/.enfilade/x",

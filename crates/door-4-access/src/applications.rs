@@ -9,7 +9,7 @@ use crate::role_check::RoleCheck;
 use crate::roles::Resolved;
 use crate::site::Site;
 use crate::view::View;
-use enfilade_facts::tables::{Application, Audience, CredentialKind};
+use enfilade_facts::tables::{Application, Audience, CountsIfBoth, CredentialKind};
 use enfilade_facts::vocabulary::{ApplicationName, DatastoreName, GroupName, Role, RolePath, StorePath};
 use enfilade_facts::{At, Clocks, Held};
 use enfilade_identity::{IdentityPermit, Principal};
@@ -78,6 +78,19 @@ pub fn needs_credential(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool
         ask.only.as_ref().is_none_or(|only| *only == known.name)
             && first_not_public(&known.application, ask).is_some()
     })
+}
+
+/// Which credential of a request with a cookie and a header counts for the application; `None` if such a request is refused.
+///
+/// # Errors
+/// When no application has the host, or the facts cannot be read.
+pub fn counts_if_both(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    ask: &ApplicationAsk,
+    memo: &AccessMemo,
+) -> Result<Option<CountsIfBoth>, Refusal> {
+    Ok(ApplicationCheck::new(view, now, ask, memo)?.known.application.counts_if_both)
 }
 
 /// What permits a request to an application. It is no permit.

@@ -148,8 +148,12 @@ async fn judge(
         trace.event.revision = decision.revision;
         return Ok(decision);
     }
-    let mut visit =
-        faces.admit(&connection, of_visitor(headers, &application), Takes::Everything, trace).await?;
+    let carried = match of_visitor(headers, &application, || faces.house().counts_if_both(&ask)) {
+        Ok(carried) => Ok(carried),
+        Err(enfilade_passage::Refusal::Identity(refusal)) => Err(refusal),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let mut visit = faces.admit(&connection, carried, Takes::Everything, trace).await?;
     let decision = match visit.decide(&ask, CachedOnly)? {
         Cached::Ready(decision) => decision,
         // The ACL of a file must be read from the disk.

@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::tables::Audience;
+use enfilade_facts::tables::{Audience, CountsIfBoth};
 use enfilade_facts::vocabulary::{
     ApplicationName, Authid, Malformed, Realm, Secret, Userid, Word, percent_decoded, word_of_id,
 };
@@ -47,16 +47,25 @@ pub const SIGN_IN_COOKIE: &str = "__Host-enfilade-sign-in";
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
 /// The credential of a visitor, in a request to this application about which a proxy asks. Other cookies than [`APPLICATION_COOKIE`], and
-/// `X-Subject-Token`, belong to the application, so they are not credentials here.
+/// `X-Subject-Token`, belong to the application, so they are not credentials here. `counts_if_both` is called only if the request has a cookie and a header.
 ///
 /// # Errors
-/// When there is no credential, or more than one.
-pub fn of_visitor<'h>(headers: &'h HeaderMap, application: &ApplicationName) -> Result<Carried<'h>, Refusal> {
+/// When there is no credential, or more than one, or `counts_if_both` fails.
+pub fn of_visitor<'h, E: From<Refusal>>(
+    headers: &'h HeaderMap,
+    application: &ApplicationName,
+    counts_if_both: impl FnOnce() -> Result<Option<CountsIfBoth>, E>,
+) -> Result<Carried<'h>, E> {
     let browser = browser(headers, APPLICATION_COOKIE, || Audience::Application(application.clone()))?;
-    match (header_alone(headers), browser) {
-        ((Some(_), false), _) | ((Some(_), _), Some(_)) => Err(malformed(MORE_THAN_ONE)),
-        ((None, _), Some(ask)) => Ok(Carried::Browser(ask)),
-        ((found, _), None) => found.ok_or(Refusal::NoCredential),
+    let counts = match (header_alone(headers), &browser) {
+        ((Some(_), _), Some(_)) => counts_if_both()?,
+        _ => None,
+    };
+    match (header_alone(headers), browser, counts) {
+        ((None, _), Some(ask), _) | (_, Some(ask), Some(CountsIfBoth::Cookie)) => Ok(Carried::Browser(ask)),
+        ((Some(found), true), None, _) | ((Some(found), true), _, Some(CountsIfBoth::Header)) => Ok(found),
+        ((None, _), None, _) => Err(Refusal::NoCredential.into()),
+        _ => Err(malformed(MORE_THAN_ONE).into()),
     }
 }
 
@@ -459,13 +468,14 @@ mod tests {
     #[test]
     fn the_cookies_of_an_application_are_not_credentials() {
         let wiki: ApplicationName = "wiki".parse().unwrap();
+        let alone = |headers: &HeaderMap| of_visitor(headers, &wiki, || Ok::<_, Refusal>(None)).map(drop);
         let good = ("authorization", "Basic YWxpY2VAbG9jYWw6eA==");
         for other in [("cookie", "a=b"), ("cookie", "PBSAuthCookie=PBS:a@b:c"), ("x-subject-token", "abc")] {
-            assert!(of_visitor(&headers(&[good, other]), &wiki).is_ok(), "{}", other.0);
-            assert_eq!(of_visitor(&headers(&[other]), &wiki).err(), Some(Refusal::NoCredential));
+            assert!(alone(&headers(&[good, other])).is_ok(), "{}", other.0);
+            assert_eq!(alone(&headers(&[other])).err(), Some(Refusal::NoCredential));
         }
         for other in [good, ("x-auth-token", "abc")] {
-            assert!(matches!(of_visitor(&headers(&[good, other]), &wiki), Err(Refusal::Malformed(_))));
+            assert!(matches!(alone(&headers(&[good, other])), Err(Refusal::Malformed(_))));
         }
     }
 
@@ -567,11 +577,14 @@ mod tests {
     #[test]
     fn the_cookie_of_a_browser_is_a_credential_for_its_application_alone() {
         let wiki: ApplicationName = "wiki".parse().unwrap();
-        let of = |pairs: &[(&'static str, &str)]| match of_visitor(&headers(pairs), &wiki) {
+        let with = |pairs: &[(&'static str, &str)], counts| match of_visitor(&headers(pairs), &wiki, || {
+            Ok(counts)
+        }) {
             Ok(Carried::Browser(ask)) => Ok(String::from_utf8(ask.cookie.reveal().to_vec()).unwrap()),
             Ok(_) => Ok("header".to_owned()),
-            Err(why) => Err(why),
+            Err(why) => Err::<_, Refusal>(why),
         };
+        let of = |pairs: &[(&'static str, &str)]| with(pairs, None);
         let (good, basic) = ("__Host-enfilade=abc", "Basic YWxpY2VAbG9jYWw6eA==");
         for cookies in [good, "a=b; __Host-enfilade=abc; c=d", "__Host-enfilade-start=x;__Host-enfilade=abc"]
         {
@@ -588,6 +601,20 @@ mod tests {
             &[("cookie", good), ("x-auth-token", "t")],
         ] {
             assert!(matches!(of(two), Err(Refusal::Malformed(_))), "{two:?}");
+        }
+        // The application can say which one counts. Several of the other kind then do not matter; several of this kind do.
+        let (cookie, header) = (Some(CountsIfBoth::Cookie), Some(CountsIfBoth::Header));
+        let both = [("cookie", good), ("authorization", basic)];
+        let headers = [both[0], both[1], ("x-auth-token", "t")];
+        assert_eq!((with(&both, cookie), with(&both, header)), (Ok("abc".into()), Ok("header".into())));
+        assert_eq!(with(&headers, cookie), Ok("abc".into()));
+        assert!(matches!(with(&headers, header), Err(Refusal::Malformed(_))));
+        for counts in [cookie, header] {
+            let twice = [both[0], both[0], both[1]];
+            assert!(matches!(with(&twice, counts), Err(Refusal::Malformed(_))), "{counts:?}");
+            assert_eq!(with(&[both[0]], counts), Ok("abc".into()), "{counts:?}");
+            assert_eq!(with(&[both[1]], counts), Ok("header".into()), "{counts:?}");
+            assert!(matches!(with(&headers[1..], counts), Err(Refusal::Malformed(_))), "{counts:?}");
         }
         assert_eq!(of(&[("cookie", "__Host-enfilade=")]), Err(Refusal::BrowserSession));
     }

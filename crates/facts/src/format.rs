@@ -30,7 +30,8 @@ use crate::vocabulary::LONG;
 /// | 10 | the tallies of revocations are in a separate table |
 /// | 11 | there are tables of applications and of their hosts; there are roles for applications |
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
-pub const FORMAT: u32 = 12;
+/// | 13 | applications can say which credential counts if a request has a cookie and a header |
+pub const FORMAT: u32 = 13;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (12, 51), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (13, 51), "see \"When the format changes\" in format.rs");
     }
 
     #[test]

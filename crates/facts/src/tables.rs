@@ -40,7 +40,7 @@ mod unified_limits;
 
 pub use access_rules::{AccessRule, AccessRuleKey};
 pub use activities::Activity;
-pub use applications::{Application, ApplicationHost, CredentialKind};
+pub use applications::{Application, ApplicationHost, CountsIfBoth, CredentialKind};
 pub use assignments::{Assignment, AssignmentKey};
 pub use blobs::{Blob, BlobId, Ec2Key};
 pub use browser_sessions::{Audience, BrowserProof, BrowserSession, BrowserSessionId, SecretDigest};

@@ -7,11 +7,11 @@ use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::{
-    ApplicationAsk, ApplicationUse, Ask, NodeKind, Wanted, group_names, needs_credential, use_application,
-    would_use_briefly,
+    ApplicationAsk, ApplicationUse, Ask, NodeKind, Wanted, counts_if_both, group_names, needs_credential,
+    use_application, would_use_briefly,
 };
 use enfilade_content::{Blocking, Patience, Root};
-use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Key, User};
+use enfilade_facts::tables::{Assignment, AssignmentKey, CountsIfBoth, Domain, Key, User};
 use enfilade_facts::vocabulary::{
     AccessMask, ApplicationName, Authid, DatastoreName, GroupName, OperationKind, Role, RolePath, StorePath,
     UserId, Userid,
@@ -65,6 +65,18 @@ impl House {
             Err(enfilade_access::Refusal::NotPublic(_)) => Ok(None),
             Err(why) => Err(why.into()),
         }
+    }
+}
+
+impl House {
+    /// Which credential of a request with a cookie and a header counts for the application; `None` if such a request is refused.
+    ///
+    /// # Errors
+    /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
+    pub fn counts_if_both(&self, ask: &ApplicationAsk) -> Result<Option<CountsIfBoth>, Refusal> {
+        let now = self.now();
+        let found = self.parts.source.read(|view| counts_if_both(view, now, ask, &self.parts.access_memo))?;
+        Ok(found?)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::changes;
 use clap::{Args, Subcommand, ValueEnum};
 use enfilade_faces::RequestError;
-use enfilade_facts::tables::CredentialKind;
+use enfilade_facts::tables::{CountsIfBoth, CredentialKind};
 use enfilade_facts::vocabulary::{
     ApplicationName, DatastoreName, HostName, Malformed, PathRefused, StorePath,
 };
@@ -35,7 +35,7 @@ pub(crate) enum Application {
     /// Change an application; a list of paths replaces the former list
     #[command(group = changes([
         "hosts", "public", "open", "administer", "accept", "pass_preflight", "send_groups", "send_jwt", "datastore",
-        "port", "comment",
+        "port", "if_both", "comment",
     ]))]
     Set {
         /// The application
@@ -85,9 +85,28 @@ pub(crate) struct Properties {
     /// The port of the application's URLs, for signing in with a browser [initially: 443]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
+    /// Which credential counts if a request has the cookie of a sign-in and `Authorization` or `X-Auth-Token`: cookie, header, or `none`: such a request is
+    /// refused [initially: none]
+    #[arg(long, value_name = "COOKIE|HEADER|none")]
+    pub(crate) if_both: Option<IfBoth>,
     /// A comment; an empty value removes it
     #[arg(long)]
     pub(crate) comment: Option<String>,
+}
+
+/// Which credential counts if a request has two; `None` if none does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IfBoth(pub(crate) Option<CountsIfBoth>);
+
+impl FromStr for IfBoth {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = CountsIfBoth::ALL.into_iter().find(|counts| counts.name() == text);
+        match text {
+            "none" => Ok(IfBoth(None)),
+            _ => found.map(|counts| IfBoth(Some(counts))).ok_or("expected cookie, header or none".to_owned()),
+        }
+    }
 }
 
 /// The datastore whose files an application serves; `None` if it serves none.

@@ -7,7 +7,7 @@ use crate::config::UrlOrigin;
 use crate::home::Home;
 use crate::output;
 use anyhow::bail;
-use enfilade_facts::tables::{Application, CredentialKind};
+use enfilade_facts::tables::{Application, CountsIfBoth, CredentialKind};
 use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
 use serde_json::{Value, json};
 
@@ -101,6 +101,7 @@ fn edit(application: &mut Application, hosts: &[HostName], properties: &Properti
     properties.send_groups.iter().for_each(|sends| application.hides_groups = !sends);
     properties.send_jwt.iter().for_each(|sends| application.sends_jwt = *sends);
     properties.port.iter().for_each(|port| application.port = Some(*port).filter(|port| *port != HTTPS));
+    properties.if_both.iter().for_each(|counts| application.counts_if_both = counts.0);
     properties.datastore.iter().for_each(|files| application.datastore.clone_from(&files.0));
     comment.iter().for_each(|text| application.comment = Some(text.clone()).filter(|text| !text.is_empty()));
 }
@@ -126,7 +127,7 @@ fn described(name: &ApplicationName, row: &Application) -> Value {
         "public": texts(&row.public), "open": texts(&row.open), "administer": texts(&row.administer),
         "passes_preflight": row.passes_preflight, "sends_groups": !row.hides_groups, "sends_jwt": row.sends_jwt,
         "datastore": row.datastore.as_ref().map(ToString::to_string), "port": row.port.unwrap_or(HTTPS),
-        "comment": row.comment,
+        "if_both": row.counts_if_both.map_or("none", CountsIfBoth::name), "comment": row.comment,
     })
 }
 
@@ -160,6 +161,7 @@ fn show(home: &Home, name: &ApplicationName, json: bool) -> anyhow::Result<()> {
         ("groups", yes(!row.hides_groups)),
         ("jwt", yes(row.sends_jwt)),
         ("port", row.port.unwrap_or(HTTPS).to_string()),
+        ("if both", row.counts_if_both.map_or("none", CountsIfBoth::name).to_owned()),
         ("datastore", or_dash(row.datastore.map(|name| name.to_string()))),
         ("comment", or_dash(row.comment)),
     ] {

@@ -49,6 +49,29 @@ impl FromStr for CredentialKind {
     }
 }
 
+/// Which credential counts if a request has the cookie of a sign-in and a header `Authorization` or `X-Auth-Token`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum CountsIfBoth {
+    /// The cookie. The header is for the application.
+    Cookie = 1,
+    /// The header.
+    Header = 2,
+}
+
+impl CountsIfBoth {
+    /// Every choice.
+    pub const ALL: [CountsIfBoth; 2] = [CountsIfBoth::Cookie, CountsIfBoth::Header];
+
+    /// The word for the choice.
+    pub fn name(self) -> &'static str {
+        match self {
+            CountsIfBoth::Cookie => "cookie",
+            CountsIfBoth::Header => "header",
+        }
+    }
+}
+
 /// An application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
@@ -85,6 +108,9 @@ pub struct Application {
     /// The port of the application's URLs; `None` for the usual port of https.
     #[serde(default)]
     pub port: Option<u16>,
+    /// Which credential counts if a request has a cookie and a header; `None` if such a request is refused.
+    #[serde(default)]
+    pub counts_if_both: Option<CountsIfBoth>,
 }
 
 impl Application {
@@ -140,6 +166,9 @@ impl Row for Application {
         to.option(self.port, |to, port| {
             to.u32(port.into());
         });
+        to.tail(self.counts_if_both, |to, counts| {
+            to.u8(counts as u8);
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -161,6 +190,10 @@ impl Row for Application {
                 None => None,
             },
             port: from.option(|from| u16::try_from(from.u32()?).ok())?,
+            counts_if_both: from.tail(|from| {
+                let number = from.u8()?;
+                CountsIfBoth::ALL.into_iter().find(|counts| *counts as u8 == number)
+            })?,
         })
     }
 }
@@ -203,6 +236,7 @@ mod tests {
                 sends_jwt: true,
                 datastore: Some("tank".parse().unwrap()),
                 port: Some(8443),
+                counts_if_both: Some(CountsIfBoth::Header),
             },
         ] {
             let mut to = Writer::default();
