@@ -2,6 +2,7 @@
 
 use crate::decision_listener::{Asker, SUBREQUEST, decide};
 use crate::decisions::{HOST, PROXIES, World};
+use crate::ext_authz;
 use crate::kill_loop::Random;
 use crate::server::{WITHOUT_PENALTIES, until};
 use serde_json::{Value, json};
@@ -22,12 +23,13 @@ const PATHS: [&str; 9] = ["/", "/a", "/a/b", "/a/b/c", "/b", "/static/x", "/hook
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "DELETE", "PROPFIND", "ACL"];
 const PEOPLE: usize = 6;
 
-/// The same question gets the same answer by forward-auth, by AuthZEN and by `enfilade decide`.
+/// The same question gets the same answer by forward-auth, by `ext_authz` over gRPC, by AuthZEN and by `enfilade decide`.
 #[test]
 fn every_protocol_gives_the_same_verdict() {
     let n = number(10_000);
     let world = World::new(&[]);
     let mut asker = Asker::connect(&world.socket());
+    let mut envoy = ext_authz::Asker::connect(&world.socket());
     let mut random = Random(seed());
     let mut pick = |most: usize| usize::try_from(random.below(most as u64)).unwrap();
     let mut logins = Vec::new();
@@ -78,16 +80,17 @@ fn every_protocol_gives_the_same_verdict() {
             .collect();
         let judged = asker.evaluations(&evaluations);
         for (((who, method, path), decided), judged) in questions.iter().zip(decided).zip(judged) {
+            let checked = envoy.permits(&logins[*who], method, HOST, path, "wiki");
             let visited = asker.visit(&logins[*who], method, HOST, path).status == 200;
             assert!(
-                decided == visited && judged == visited,
-                "p{who} {method} {path}: forward-auth {visited}, decide {decided}, AuthZEN {judged}"
+                decided == visited && judged == visited && checked == visited,
+                "p{who} {method} {path}: forward-auth {visited}, ext_authz {checked}, decide {decided}, AuthZEN {judged}"
             );
             permitted += u64::from(visited);
         }
         asked += questions.len() as u64;
     }
-    println!("verdicts: {asked} questions by three protocols, {permitted} permitted, 0 differences");
+    println!("verdicts: {asked} questions by four protocols, {permitted} permitted, 0 differences");
     assert!(permitted > 0 && permitted < asked);
 }
 

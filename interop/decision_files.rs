@@ -4,6 +4,7 @@ use crate::curl::curl;
 use crate::decision_campaigns::{number, seed};
 use crate::decision_listener::{Asker, Told, decide};
 use crate::decisions::World;
+use crate::ext_authz;
 use crate::kill_loop::Random;
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::Engine as _;
@@ -77,12 +78,13 @@ fn shelf() -> (World, Vec<String>) {
     (world, logins)
 }
 
-/// Whether a file may be read: WebDAV, forward-auth, AuthZEN, `decide` and `explain` give the same answer, while roles and ACLs change.
+/// Whether a file may be read: WebDAV, forward-auth, `ext_authz` over gRPC, AuthZEN, `decide` and `explain` give the same answer, while roles and ACLs change.
 #[test]
 fn every_protocol_gives_the_same_verdict_about_files() {
     let n = number(10_000);
     let (world, logins) = shelf();
     let mut asker = Asker::connect(&world.socket());
+    let mut envoy = ext_authz::Asker::connect(&world.socket());
     let mut reader = Reader(BufReader::new(TcpStream::connect(&world.server.plain).unwrap()));
     let mut random = Random(seed());
     let mut pick = |most: usize| usize::try_from(random.below(most as u64)).unwrap();
@@ -123,12 +125,13 @@ fn every_protocol_gives_the_same_verdict_about_files() {
         for (at, ((who, path), (decided, judged))) in
             questions.iter().zip(decided.into_iter().zip(judged)).enumerate()
         {
+            let checked = envoy.permits(&logins[*who], "GET", SHELF, path, "shelf");
             let read = reader.get(&logins[*who], path) == 200;
             let visited = visit(&mut asker, &logins[*who], "GET", path).status == 200;
             let what = format!(
-                "p{who} {path}: WebDAV {read}, forward-auth {visited}, decide {decided}, AuthZEN {judged}"
+                "p{who} {path}: WebDAV {read}, forward-auth {visited}, ext_authz {checked}, decide {decided}, AuthZEN {judged}"
             );
-            assert!(visited == read && decided == read && judged == read, "{what}");
+            assert!(visited == read && checked == read && decided == read && judged == read, "{what}");
             if at % 250 == 0 {
                 let url = format!("GET https://{SHELF}{path}");
                 let explained = world.server.cli_output(&["explain", &authid(*who), "--url", &url], "");
@@ -139,7 +142,7 @@ fn every_protocol_gives_the_same_verdict_about_files() {
         }
         asked += questions.len() as u64;
     }
-    println!("files: {asked} questions by WebDAV and three protocols, {permitted} permitted, 0 differences");
+    println!("files: {asked} questions by WebDAV and four protocols, {permitted} permitted, 0 differences");
     assert!(permitted > 0 && permitted < asked);
 }
 
@@ -209,6 +212,73 @@ fn an_application_of_files_may_only_be_read_and_hides_what_a_user_may_not_see() 
         200,
         "the roles of the application count again"
     );
+}
+
+/// nginx serves the files of a datastore with the printed configuration: it delivers the bytes of the files that the user may read, and no others.
+#[test]
+fn nginx_delivers_the_files_that_a_user_may_read() {
+    let (world, logins) = shelf();
+    let content = world.server.data().join("datastores/main");
+    std::fs::write(content.join("a/one.txt"), "the first").unwrap();
+    std::fs::write(content.join("a/index.html"), "an index").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", content.join("a/link.txt")).unwrap();
+    let proxy = world.proxy_for("nginx", "shelf", &[], false);
+    let get = |login: &str, path: &str, more: &[&str]| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args([
+            "--silent",
+            "--path-as-is",
+            "--write-out",
+            "\n%{http_code}",
+            "--header",
+            &format!("Host: {SHELF}"),
+        ]);
+        if !login.is_empty() {
+            curl.args(["--user", login]);
+        }
+        let output = curl.args(more).arg(format!("http://{}{path}", proxy.address)).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let (body, status) = said.rsplit_once('\n').unwrap();
+        (status.parse::<u16>().unwrap(), body.to_owned())
+    };
+    let role = |verb: &str| {
+        world.server.cli(&[
+            "role",
+            verb,
+            "--path",
+            "/datastore/main",
+            "--auth-id",
+            "p1@local",
+            "DatastoreReader",
+        ]);
+    };
+    let delivered = (200, "the first".to_owned());
+    assert_eq!(get("", "/a/one.txt", &[]).0, 401);
+    assert_eq!(
+        get(&logins[1], "/a/one.txt", &[]).0,
+        403,
+        "without a role the file looks absent, which is 403 for nginx"
+    );
+    role("assign");
+    assert_eq!(get(&logins[1], "/a/one.txt", &[]), delivered);
+    assert_eq!(get(&logins[1], "/a/one.txt", &["--range", "4-8"]), (206, "first".to_owned()));
+    for path in
+        ["/a/", "/a", "/a/link.txt", "/gone.txt", "/a/../a/one.txt", "/a//one.txt", "/../../etc/passwd"]
+    {
+        let (status, body) = get(&logins[1], path, &[]);
+        assert!(
+            status >= 400 && !body.contains("the first") && !body.contains("root:"),
+            "{path}: {status} {body}"
+        );
+    }
+    for method in ["PUT", "DELETE", "POST"] {
+        assert_eq!(get(&logins[1], "/a/one.txt", &["--request", method]).0, 403, "{method}");
+    }
+    world.server.cli(&["acl", "set", "main", "/a/one.txt", "allow p0@local full"]);
+    assert_eq!(get(&logins[1], "/a/one.txt", &[]).0, 403, "the ACL does not name the user");
+    assert_eq!(get(&logins[1], "/a/two.txt", &[]).0, 200);
+    role("remove");
+    assert_eq!(get(&logins[1], "/a/two.txt", &[]).0, 403);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use crate::server::Server;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -28,7 +29,15 @@ pub(crate) fn decide(server: &Server, questions: impl Iterator<Item = (String, S
     decided
 }
 
-pub(crate) struct Asker(BufReader<UnixStream>);
+/// A connection.
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+pub(crate) struct Asker {
+    stream: BufReader<Box<dyn Stream>>,
+    /// What comes before the path of each AuthZEN call.
+    before: String,
+}
 
 /// A response: its status, its headers in lower case, and its body.
 pub(crate) struct Told {
@@ -39,7 +48,14 @@ pub(crate) struct Told {
 
 impl Asker {
     pub(crate) fn connect(socket: &Path) -> Self {
-        Asker(BufReader::new(UnixStream::connect(socket).unwrap()))
+        let stream: Box<dyn Stream> = Box::new(UnixStream::connect(socket).unwrap());
+        Asker { stream: BufReader::new(stream), before: String::new() }
+    }
+
+    /// Connects to another service that answers AuthZEN calls below a path.
+    pub(crate) fn connect_to(address: &str, before: String) -> Self {
+        let stream: Box<dyn Stream> = Box::new(TcpStream::connect(address).unwrap());
+        Asker { stream: BufReader::new(stream), before }
     }
 
     /// Sends a request with these lines of its head.
@@ -49,20 +65,20 @@ impl Asker {
         if !body.is_empty() {
             head.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
-        let stream = self.0.get_mut();
+        let stream = self.stream.get_mut();
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
         let mut first = String::new();
-        self.0.read_line(&mut first).unwrap();
+        self.stream.read_line(&mut first).unwrap();
         let status = first.split(' ').nth(1).unwrap_or_else(|| panic!("{first:?}")).parse().unwrap();
         let mut headers = BTreeMap::new();
         loop {
             let mut line = String::new();
-            self.0.read_line(&mut line).unwrap();
+            self.stream.read_line(&mut line).unwrap();
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
         let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
-        self.0.read_exact(&mut body).unwrap();
+        self.stream.read_exact(&mut body).unwrap();
         Told { status, headers, body: String::from_utf8(body).unwrap() }
     }
 
@@ -97,6 +113,10 @@ impl Asker {
 
     /// Asks by AuthZEN.
     pub(crate) fn question(&mut self, call: &str, body: &str) -> Told {
-        self.send(&format!("POST /access/v1/{call}"), &["Content-Type: application/json"], body)
+        self.send(
+            &format!("POST {}/access/v1/{call}", self.before),
+            &["Content-Type: application/json"],
+            body,
+        )
     }
 }

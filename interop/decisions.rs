@@ -184,8 +184,13 @@ impl World {
     }
 
     pub(crate) fn proxy_with(&self, kind: &str, with_tls: bool) -> Proxy {
+        self.proxy_for(kind, "wiki", &["--upstream", &self.application.address], with_tls)
+    }
+
+    /// Starts a proxy in front of an application, with further arguments of `enfilade integrate`.
+    pub(crate) fn proxy_for(&self, kind: &str, application: &str, more: &[&str], with_tls: bool) -> Proxy {
         let address = format!("127.0.0.1:{}", free_port());
-        let directory = self.directory.path().join(kind);
+        let directory = self.directory.path().join(format!("{kind}-{application}"));
         std::fs::create_dir(&directory).unwrap();
         let at_root = |name: &str| self.directory.path().join(name).to_str().unwrap().to_owned();
         let (at, bundle) = (directory.to_str().unwrap(), &at_root("server.pem"));
@@ -195,7 +200,8 @@ impl World {
         let certificate = if kind == "haproxy" { &certificate[..2] } else { &certificate };
         let mut arguments = vec!["integrate"];
         arguments.extend(kind.split(' '));
-        arguments.extend(["--application", "wiki", "--upstream", &self.application.address]);
+        arguments.extend(["--application", application]);
+        arguments.extend(more);
         arguments.extend(["--listen", &address, "--directory", at]);
         match with_tls {
             true => arguments.extend(certificate),
@@ -210,7 +216,8 @@ impl World {
         let printed = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap();
         let file = match kind {
             "nginx" => {
-                let text = nginx_around(&directory, &format!("include {at}/enfilade-wiki.conf;"));
+                let text =
+                    nginx_around(&directory, &format!("include \"{at}/enfilade-{application}.conf\";"));
                 std::fs::write(directory.join("nginx.conf"), text).unwrap();
                 "nginx.conf"
             }
@@ -223,7 +230,7 @@ impl World {
             }
             "traefik" => {
                 let text = format!(
-                    "entryPoints:\n  web:\n    address: \"{address}\"\nproviders:\n  file:\n    filename: {at}/enfilade-wiki.yml\n"
+                    "entryPoints:\n  web:\n    address: \"{address}\"\nproviders:\n  file:\n    filename: {at}/enfilade-{application}.yml\n"
                 );
                 std::fs::write(directory.join("traefik.yml"), text).unwrap();
                 "traefik.yml"

@@ -122,7 +122,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     // The error names the lock store, not the facts.
     let told = |line: &&str| {
         line.contains("the locks of files cannot be used: ")
-            && line.contains("writing to the store of file locks")
+            && line.contains("writing to the store of WebDAV locks")
     };
     let said = || server.log().lines().filter(told).count();
     while said() < 12 {

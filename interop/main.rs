@@ -35,6 +35,7 @@ mod enumeration;
 mod every_command;
 mod every_io;
 mod explain;
+mod ext_authz;
 mod facts;
 mod files;
 mod freshness;

@@ -14,6 +14,7 @@ pub struct Campaign {
 /// The campaigns.
 pub const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
+    Campaign { name: "authzen", test: &["-p", "enfilade", "--test", "interop", "every_core_case"], n: 1 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },

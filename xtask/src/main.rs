@@ -29,6 +29,7 @@ cargo xtask COMMAND
                         compare the responses to thousands of requests over every face with the recorded ones; --keep writes all answers in full into a new
                         directory, to compare two builds with diff; --accept records the answers of this build
   acls [--n N]          random ACLs and principals: the evaluator agrees with a naive one
+  authzen               the cases of the AuthZEN scenario, asked of OpenFGA, so that they are not made for this server; needs openfga
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   browser [--n N]       Chromium accepts the certificate of each of N names out of a thousand; needs chromium and certutil
   canary [--n N]        used secrets are not found in memory, core, log and data
@@ -65,9 +66,12 @@ cargo xtask COMMAND
   scoreboard            write docs/benchmarks.md, its pictures and docs/campaigns.md from the records in bench/runs
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
   squeeze [--n N]       the most expensive input of each parser, N times: memory grows by 64 MiB at most, and other clients do not wait
+  subrequests [--n N]   tokens are deleted while proxies ask about requests with them: none is accepted afterwards
   swaps [--n N]         a symlink replaces a directory during every method: none leaves the root
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
   upgrade [--n N]       a store of format 2 with N records is upgraded: how many records a second, and in how much memory
+  uris [--n N]          odd paths through each proxy: the path that was judged is the path that the application opens
+  verdicts [--n N]      the same random questions by every protocol, while roles and ACLs change: all get the same verdict
   well-formed [--n N]   random bodies through PROPPATCH and LOCK: what comes back is XML that others read, with the same value
   trees [--n N]         COPY, MOVE and DELETE of whole trees while another client acts between any two steps: nothing is lost
   pages [--binary PATH] write the tables of the reference pages in docs/ from what `enfilade reference` says

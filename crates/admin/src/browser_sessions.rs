@@ -171,7 +171,7 @@ fn shown_code(
     Ok(view.get::<BrowserSession>(id)?.filter(is_right))
 }
 
-/// Signs a user out: ends the session of the sign-in, and the sessions of all applications that began with it.
+/// Signs a user out: ends the session of the sign-in, and all sessions of applications that came from this sign-in.
 ///
 /// # Errors
 /// When the facts cannot be changed.

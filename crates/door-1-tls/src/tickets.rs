@@ -70,7 +70,7 @@ impl Tickets {
         Some((id, LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).ok()?)))
     }
 
-    /// Seals and opens the tickets of one policy.
+    /// Returns what encrypts and decrypts the TLS session tickets of one policy.
     pub(crate) fn under(&self, policy: [u8; 32]) -> Arc<dyn ProducesTickets> {
         Arc::new(UnderPolicy { tickets: self.clone(), policy })
     }

@@ -34,8 +34,8 @@ impl<'a> View<'a> {
         View { facts, session: None, over: Cell::new(None) }
     }
 
-    /// Returns a view for judging a session that was issued at the second `issued_at`. The view detects whether a record that it reads was removed
-    /// after that second. Such a removal ends the session.
+    /// Returns a view for judging a session that was issued at the time `issued_at`, in seconds. The view detects whether a record that it reads was
+    /// removed after that time. Such a removal ends the session.
     pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
         View { facts: self.facts, session: Some((issued_at, revocations)), over: Cell::new(None) }
     }

@@ -7,7 +7,7 @@ use enfilade_identity::Principal;
 
 /// Every right the ACL grants this principal.
 pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) -> AccessMask {
-    // An ACL without a list grants everything.
+    // A security descriptor without a DACL grants every right. A DACL without entries is another case.
     let Some(entries) = &descriptor.dacl else { return AccessMask::ALL };
     let owns = owns(descriptor, principal);
     let mut granted = implied(entries, owns);

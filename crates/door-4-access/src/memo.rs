@@ -158,7 +158,7 @@ impl AccessMemo {
         }
     }
 
-    /// The id of each object's ACL, if the ACL was not read and is known for the object's state.
+    /// Looks up the id of each object's ACL by the object's state. `None` if the caller has read the ACL, or the memo has no ACL for this state.
     pub(crate) fn acls_of<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) -> Vec<Option<AclId>> {
         let mut states = States::new(self.states.key("acl of"));
         // An object without a state, or whose ACL was read, gets the default key, under which nothing is remembered.

@@ -1,4 +1,4 @@
-//! Reserves names during the turn of a thread, and checks that a name may change.
+//! What a thread does with names in its turn: it checks that no other thread has reserved a name, and reserves names. They stay reserved after the turn.
 
 use crate::node::Node;
 use crate::refuse::Refusal;

@@ -1,4 +1,5 @@
-//! Opens the store of facts for a server: waits for other processes that have it open, upgrades it, and compacts it.
+//! Opens the store of facts for a server. An older store is upgraded first, and a store with much free space is compacted. If another process restores,
+//! upgrades or compacts the store, the server waits for a limited time.
 
 use crate::home::{Home, Installation};
 use crate::output;

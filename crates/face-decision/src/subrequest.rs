@@ -70,15 +70,15 @@ const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
     ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
     ("x-enfilade-", "that begins with `x-enfilade-`, with `_` in place of `-`,"),
-    ("authorization", "that begins with `authorization`, with `_`,"),
+    ("authorization", "whose name begins with `authorization` and contains `_`"),
     ("x-auth-token", "`x-auth-token`, with `_` in place of `-`,"),
     ("x-http-", "that begins with `x-http-`, with `_` in place of `-`,"),
     ("x-method-override", "`x-method-override`, with `_` in place of `-`,"),
     ("x-original-url", "`x-original-url`, with `_` in place of `-`,"),
     ("x-rewrite-url", "`x-rewrite-url`, with `_` in place of `-`,"),
     ("x-real-ip", "`x-real-ip`, with `_` in place of `-`,"),
-    ("forwarded", "that begins with `forwarded`, with `_`,"),
-    ("cookie", "that begins with `cookie`, with `_`,"),
+    ("forwarded", "whose name begins with `forwarded` and contains `_`"),
+    ("cookie", "whose name begins with `cookie` and contains `_`"),
 ];
 
 /// A request with a browser to a path below `/.enfilade/` on the host of an application.

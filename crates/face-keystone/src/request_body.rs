@@ -49,7 +49,7 @@ impl RequestBody {
         match body {
             Value::Object(mut body) => match body.remove(what) {
                 Some(Value::Object(mut object)) => {
-                    // Keystone removes the blanks at the ends of these names.
+                    // Keystone removes blanks before and after the name of a user, group, project or domain.
                     if ["user", "group", "project", "domain"].contains(&what)
                         && let Some(Value::String(name)) = object.get_mut("name")
                     {

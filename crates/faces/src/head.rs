@@ -32,9 +32,9 @@ impl From<Flaw> for RequestError {
         match flaw {
             Flaw::Fragment => RequestError::Target("a fragment (`#`) is not allowed; encode `#` as %23"),
             Flaw::LineEnd => RequestError::Framing("a line ends with LF alone; end each line with CR LF"),
-            Flaw::Framing => {
-                RequestError::Framing("expected one Content-Length or one Transfer-Encoding, and not both")
-            }
+            Flaw::Framing => RequestError::Framing(
+                "expected at most one of Content-Length and Transfer-Encoding, and each only once",
+            ),
             Flaw::Boundary => RequestError::Framing("the end of the previous request is ambiguous"),
             Flaw::Fields => RequestError::Target(
                 "`:path` has a fragment (`#`), `:scheme` is empty, or trailers have a pseudo-header field",

@@ -44,7 +44,7 @@ metrics! {
     DURATION = histogram "enfilade_request_duration_seconds" ["face", "route"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; exact to 5 ms; route: the path in docs/routes.md or docs/keystone.md, none if there is no such route";
     DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time that a door takes; tls: a complete or failed handshake; identity: the check of a credential, including slow hashes and the delay of a failed login; content: doors 3 to 5 together, from the end of the check to the last byte of the answer";
     CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
-    NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
+    NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; each time the server reads a directory from the disk, it counts these names again";
     FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because the request came neither from an address in [http] trusted_proxies nor over a Unix socket while trusted_proxies has unix";
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";

@@ -158,7 +158,7 @@ pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
     RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer contains the reason; correct the proxy, or `[http] trusted_proxies`"),
-    RefusalRow::new("HT30", Fault::Operator, "the subrequest of a proxy does not say which request it is about, or the proxy may not ask", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
+    RefusalRow::new("HT30", Fault::Operator, "the proxy's question does not describe the visitor's request, or the proxy is not allowed to ask", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
     RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer says which header; do not send it"),
     RefusalRow::new("HT32", Fault::Operator, "the names of all groups of the user do not fit into a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
 ];

@@ -92,7 +92,7 @@ impl Router {
         if connection.proxies.is_some() || form.is_some() {
             trace.event.proxy_id = request_id_of(request.headers());
         }
-        // A service that asks for decisions gets its own id back (AuthZEN Authorization API 1.0, "Request Identification").
+        // A response to a service that asks for decisions has the `X-Request-ID` of its request (AuthZEN Authorization API 1.0, "Request Identification").
         let own = form.map(|_| trace.event.proxy_id.clone()).filter(|id| !id.is_empty());
         let (is_head, is_https) = (request.method() == Method::HEAD, connection.is_https);
         let (request, closing) = watch(request);

@@ -249,8 +249,8 @@ impl Tallies<'_> {
         let tally = self.of(table, group)?;
         let group_before = *tally;
         if group.len() == key.len() {
-            // If a group has only one record, the tally is computed from the new record alone. So a write that replaces a damaged record repairs the
-            // group.
+            // In this table each record is a group of its own, so the tally is computed from the new record alone. So a write that replaces a damaged
+            // record repairs the group.
             *tally = new.map_or_else(Tally::default, Tally::of);
         } else {
             old.into_iter().for_each(|old| tally.minus(Tally::of(old)));

@@ -1,4 +1,4 @@
-//! The interface of the store of file locks. Locks change often, and every commit of facts invalidates all cached verdicts of the doors. So locks are
+//! The interface of the store of WebDAV locks. Locks change often, and every commit of facts invalidates all cached verdicts of the doors. So locks are
 //! not facts, but rows of a separate store. All servers of the machine share this store, and its rows survive a restart.
 
 use std::ops::ControlFlow;
@@ -41,7 +41,7 @@ pub trait LockRowsMut: LockRows {
     fn delete(&mut self, key: &[u8]) -> Result<(), LocksError>;
 }
 
-/// A store of file locks.
+/// A store of WebDAV locks.
 pub trait LockStore: Send + Sync {
     /// Calls `look` once with the rows as they are at one moment.
     ///

@@ -398,7 +398,7 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
     }
     let why = match counted.count == expected.count {
         true => {
-            "the digest does not match, so the content of a record is not what was last written".to_owned()
+            "the digest does not match: a record was changed without a commit, or the stored digest is damaged".to_owned()
         }
         false => format!("{} records were found, but {} were expected", counted.count, expected.count),
     };
@@ -409,7 +409,7 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
 enum Count {
     /// The table has no tallies.
     Nothing,
-    /// The scan reads a whole table, which has one tally.
+    /// The scan reads a whole table. Its records are compared with the tally of the whole table.
     Whole { table: Table, counted: Tally, expected: Tally },
     /// The scan reads the groups below a prefix, each with its tally.
     Groups { table: Table, expected: std::vec::IntoIter<(Vec<u8>, Tally)>, current: Option<Group> },

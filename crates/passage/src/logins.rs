@@ -16,7 +16,7 @@ use enfilade_identity::{
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A login of which some methods were proven.
+/// A login in progress: the client has authenticated with one or more methods. The user may need further methods.
 pub struct Arrival {
     house: Arc<House>,
     login: Login,
@@ -69,7 +69,7 @@ impl House {
         Ok(self.source().read(|view| read_receipt(view, now, ask, &context))??)
     }
 
-    /// Begins a login with a passcode whose use was committed.
+    /// Begins a login with a passcode. The caller has stored that the passcode was used, so nobody can use it again.
     pub fn arrive_by_passcode(self: &Arc<Self>, passcode: Passcode, named: Word) -> Arrival {
         let login = Login::from(passcode);
         let named = vec![named, login.authid().to_word()];
@@ -78,7 +78,7 @@ impl House {
 }
 
 impl Arrival {
-    /// Adds a passcode whose use was committed.
+    /// Adds a passcode. The caller has stored that the passcode was used.
     ///
     /// # Errors
     /// When it is the passcode of another user.

@@ -1,4 +1,4 @@
-//! The modes of a walk, which are the purposes of walks through the doors. The doors and their order are the same in every mode. A mode determines
+//! The modes of a walk through the doors. A mode is the purpose of a walk. The doors and their order are the same in every mode. A mode determines
 //! which principal the doors judge, whether the ledger counts the operation, and what the walk holds during the operation.
 //!
 //! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act, because a [`crate::Stay`] needs an operation

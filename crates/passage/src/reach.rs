@@ -74,7 +74,7 @@ pub(crate) trait Inside {
     /// Before this refusal, the right to create an object of this kind is checked, as for a hidden object.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5.
+    /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
     fn present_or_taken(
         &mut self,
         path: &StorePath,

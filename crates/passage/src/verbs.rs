@@ -50,7 +50,7 @@ impl Stay {
     /// Opens a file to read its bytes. With [`CachedOnly`](crate::CachedOnly) the call does not wait for the disk.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5.
+    /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
     pub fn read<P: Patience>(mut self, path: &StorePath, patience: P) -> Result<P::Of<Reading>, Refusal> {
         P::and_then(self.find(path, AccessMask::READ_DATA, patience)?, |Found { node, permit, .. }| {
             let reader = enfilade_content::read(&permit, &node)?;
@@ -62,7 +62,7 @@ impl Stay {
     /// Begins to write a file: a new one, or one that replaces an existing file. `expected` is the size in bytes, if the client announced it.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5.
+    /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
     pub fn upload(mut self, path: StorePath, expected: Option<u64>) -> Result<Uploading, Refusal> {
         let (directory, name) = self.reach_parent(&path).map_err(Refusal::of_parent(&path))?;
         let target = self.present_or_taken(&path, &directory, name, NodeKind::File)?;
@@ -101,7 +101,7 @@ impl Stay {
     /// Makes a directory.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5.
+    /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
     pub fn make_collection(&mut self, path: &StorePath, tokens: &[LockToken]) -> Result<(), Refusal> {
         let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent(path))?;
         let made = self.may_create(path, &directory, NodeKind::Directory);

@@ -206,7 +206,7 @@ impl Stay {
     /// does not wait for the disk.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5.
+    /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
     pub fn find<P: Patience>(
         &mut self,
         path: &StorePath,

@@ -44,7 +44,7 @@ impl LmdbLocks {
 
     fn open_sound(directory: &Path, group: Option<u32>, store: Store) -> Result<Self, LocksError> {
         let failed = |why: std::io::Error| LocksError(why.to_string());
-        let turns = Turns::open(&directory.join("writer.lock"), "writing to the store of file locks")
+        let turns = Turns::open(&directory.join("writer.lock"), "writing to the store of WebDAV locks")
             .map_err(failed)?;
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);

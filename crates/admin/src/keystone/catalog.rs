@@ -70,7 +70,7 @@ impl StoredResource for Endpoint {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
-        // If a policy or filter is set for the endpoint at the same time, that change claims the endpoint, too, so the changes conflict.
+        // A change that sets a policy or filter for the endpoint also expects the endpoint's record. So if both are made at once, they conflict.
         claim(view, change, id, self)?;
         change.delete::<Endpoint>(id);
         forget_selected(view, change, Selected::Endpoint(*id))?;

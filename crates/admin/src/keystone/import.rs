@@ -229,7 +229,7 @@ impl Taking<'_, '_> {
                 };
                 let has_secret = row.options.iter().any(|option| option.sensitive);
                 let without = (!has_secret).then(|| {
-                    "without the secret options, because only a dump of the database contains them".to_owned()
+                    "without secret options: if the domain has some, only a dump of the database contains them".to_owned()
                 });
                 let name = self.called(id);
                 return Ok(Imported::of("configuration of domain", name, left.err()).but(without));

@@ -1,5 +1,6 @@
 //! The frame: `0x80 | issued at, u64 big-endian seconds | IV 16 | AES-128-CBC of the payload, PKCS#7 | HMAC-SHA256 32`, in base64url
-//! without padding (github.com/fernet/spec; Keystone removes the `=`). Exactly one text is valid for each token.
+//! without padding (github.com/fernet/spec; Keystone removes the `=`). The bytes of a token have exactly one
+//! valid text: other alphabets, padding, and unused bits that are not 0 are refused.
 
 use super::KeyRing;
 use aws_lc_rs::cipher::{DecryptionContext, EncryptionContext};

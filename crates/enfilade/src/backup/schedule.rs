@@ -20,7 +20,7 @@ const EVERY: i64 = 24 * 3600;
 const AFTER_FAILURE: i64 = 600;
 /// How often the thread checks whether a backup is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// The age of a temporary file, in seconds, at which the server removes the file. The process that wrote the file has certainly ended by then.
+/// If no process has written to a temporary file for this many seconds, the server removes the file. The process that wrote it has most likely ended.
 const ABANDONED: i64 = 24 * 3600;
 /// The first letters of the name of each temporary file that this program writes.
 const TEMPORARY: &str = ".enfilade-";

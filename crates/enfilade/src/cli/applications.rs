@@ -235,9 +235,10 @@ pub(crate) struct Integrate {
     /// The application [default: the only application]
     #[arg(long)]
     pub(crate) application: Option<ApplicationName>,
-    /// The address of the application behind the proxy: an IP address and a port
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
-    pub(crate) upstream: SocketAddr,
+    /// The address of the application behind the proxy: an IP address and a port [default: 127.0.0.1:8080; nginx serves the files of an application with
+    /// `--datastore` itself]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) upstream: Option<SocketAddr>,
     /// The address on which the proxy listens: an IP address and a port; `[::]:443` for IPv6
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:443", value_parser = address)]
     pub(crate) listen: SocketAddr,

@@ -1,8 +1,9 @@
 //! `enfilade integrate`: complete configurations for proxies of another make. The texts are templates in the folder `integrate`.
 //!
 //! In a template, `@NAME@` stands for a value. A line that begins with `@tls:` is printed only if the proxy listens with TLS, one that begins with
-//! `@plain:` only if it listens without TLS, one that begins with `@strip:` only if the application gets no credentials, and one that begins with
-//! `@http:` or `@grpc:` only if the proxy asks over HTTP or gRPC.
+//! `@plain:` only if it listens without TLS, one that begins with `@strip:` only if the application gets no credentials, one that begins with
+//! `@http:` or `@grpc:` only if the proxy asks over HTTP or gRPC, and one that begins with `@files:` or `@upstream:` only if the proxy serves the files of a
+//! datastore itself, or passes requests on.
 
 use crate::cli::{Integrate, Product};
 use crate::home::Home;
@@ -12,7 +13,11 @@ use clap::ValueEnum as _;
 use enfilade_facts::tables::Application;
 use enfilade_facts::vocabulary::ApplicationName;
 use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+
+/// The usual address of an application.
+const UPSTREAM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// A file of a configuration: its name, and its template.
 type Template = (&'static str, &'static str);
@@ -106,7 +111,8 @@ fn values(
     arguments: &Integrate,
     (name, application): (&ApplicationName, &Application),
 ) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let Integrate { product, upstream, listen, certificate, key, no_tls, directory, .. } = arguments;
+    let Integrate { product, listen, certificate, key, no_tls, directory, .. } = arguments;
+    let upstream = arguments.upstream.unwrap_or(UPSTREAM);
     let decisions = home.config.decisions.listen.as_ref();
     let socket = decisions.and_then(|listen| listen.sockets().next());
     let address = decisions.and_then(|listen| listen.texts().iter().find(|text| !text.starts_with("unix:")));
@@ -165,6 +171,7 @@ fn values(
         ("SOCKET", socket.map(|path| path.display().to_string()).unwrap_or_default()),
         ("TRANSPORT", if arguments.grpc { "gRPC" } else { "HTTP" }.to_owned()),
         ("ADDRESS", address.cloned().unwrap_or_default()),
+        ("ROOT", root(home, arguments, application)?.unwrap_or_default()),
         ("UPSTREAM", upstream.to_string()),
         ("UPSTREAM_IP", upstream.ip().to_string()),
         ("UPSTREAM_PORT", upstream.port().to_string()),
@@ -187,6 +194,19 @@ fn values(
     ])
 }
 
+/// The directory of the files that the proxy serves itself; `None` if it passes requests on.
+fn root(home: &Home, arguments: &Integrate, application: &Application) -> anyhow::Result<Option<String>> {
+    let is_own = arguments.product == Product::Nginx && arguments.upstream.is_none();
+    let Some(datastore) = application.datastore.as_ref().filter(|_| is_own) else { return Ok(None) };
+    let path = enfilade_admin::show_datastore(&home.change_context(), datastore)?.row.path;
+    anyhow::ensure!(
+        !path.contains(['"', '$', '\\']),
+        "nginx cannot serve files below `{path}`, because the path contains `\"`, `$` or `\\`: move the datastore, or serve its files with another server \
+         and `--upstream ADDRESS`"
+    );
+    Ok(Some(path))
+}
+
 /// The text with the values in place of their names.
 fn replaced(text: &str, values: &[(&'static str, String)]) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
@@ -199,6 +219,8 @@ fn filled(template: &str, arguments: &Integrate, values: &[(&'static str, String
         ("@strip:", !arguments.pass_credentials),
         ("@http:", !arguments.grpc),
         ("@grpc:", arguments.grpc),
+        ("@files:", values.iter().any(|(name, value)| *name == "ROOT" && !value.is_empty())),
+        ("@upstream:", values.iter().any(|(name, value)| *name == "ROOT" && value.is_empty())),
     ];
     let mut text = String::new();
     for line in template.lines() {

@@ -33,8 +33,8 @@ pub enum ReverseKey {
     LentOn(TrustId, TrustId),
     /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// The last token that this revocation mark covers expires in this second. So a purge finds the marks that are no longer needed without reading
-    /// all marks.
+    /// The last token that this revocation mark covers expires in this second. So a purge does not have to read all marks to find those that are
+    /// no longer needed.
     Ends(i64, Revoked),
     /// The project or domain has this limit.
     LimitOf(LimitOwner, LimitId),

@@ -225,7 +225,7 @@ impl Authid {
     }
 
     /// The ASCII word for a text that a client sent as an authid: [`Authid::to_word`] if the text is an authid, otherwise the percent-encoded text.
-    /// Each spelling of an authid has the same word, and no other text has this word.
+    /// All spellings of one authid give the same word. No other text gives this word.
     pub fn word_of(text: &str) -> Word {
         text.parse::<Authid>().map_or_else(|_| word_of_id(text), |authid| authid.to_word())
     }

@@ -94,7 +94,7 @@ pub enum AgeError {
     NoIdentity,
     /// The scrypt cost in the file is too high: it would need too much memory.
     #[error(
-        "the passphrase of this backup needs 2^{0} scrypt rounds, but this program accepts at most 2^{WORK_MAX}: decrypt the backup with `age --decrypt`, then use the decrypted file"
+        "the scrypt cost of this backup is 2^{0}, which needs too much memory; this program accepts at most 2^{WORK_MAX}: decrypt the backup with `age --decrypt`, then use the decrypted file"
     )]
     TooExpensive(u8),
     /// The cryptographic library returned an error.

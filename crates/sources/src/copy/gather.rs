@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_taken_in_bit_by_bit() {
-        // The last changes are read in the first round, or in a later one.
+        // With few changes, one round reads all of them. With many, several rounds are needed.
         for (each, all) in [(3, 80), (10, 300), (10, 350), (1, 10_000)] {
             let (memory, records) = gather(each, all).unwrap();
             let mut expected = Vec::new();

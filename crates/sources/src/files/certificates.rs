@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// The greatest size of a bundle, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// The greatest size of a crt-list or a file of authorities, in bytes. This size is enough for a few million lines.
+/// The greatest size of a crt-list, or of a file of CA certificates or revocation lists, in bytes. This size is enough for a few million lines.
 const LIST_BYTES_MAX: u64 = 1 << 30;
 /// The greatest size of an index of certificates, in bytes.
 const INDEX_BYTES_MAX: u64 = 4 << 30;
@@ -233,7 +233,7 @@ pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
     Ok(WholeBundle { pem, key, ocsp, identity })
 }
 
-/// Reads a crt-list or a file of authorities.
+/// Reads a crt-list, or a file of CA certificates or revocation lists.
 ///
 /// # Errors
 /// When the file cannot be read, or is not a regular file.

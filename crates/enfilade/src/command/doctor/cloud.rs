@@ -17,7 +17,7 @@ pub(super) fn administrator(lmdb: &Lmdb) -> Option<Finding> {
     Some(well(
         what,
         format!(
-            "{name} can log in and administers the cloud. No user has {}. Only the API of Proxmox and datastores without a project \
+            "{name} can log in and administers the cloud. No enabled user has {}. Only this server's Proxmox API and datastores without a project \
              need this role. To assign the role: enfilade role assign --path / --auth-id {} Admin",
             Administers::Server.role(),
             output::word(&name.to_string())

@@ -113,7 +113,7 @@ impl Asked<'_> {
                     .to_owned()
             }
             _ if authid.token.is_some() => format!(
-                "create a new application credential with a role that {user} has: enfilade token create {new} --project {project}"
+                "if {user} has a role on the project, create a new application credential, which gets all these roles: enfilade token create {new} --project {project}; otherwise assign a role first: enfilade role assign --project {project} --auth-id {user} reader"
             ),
             _ => format!(
                 "give a role on the project: enfilade role assign --project {project} --auth-id {user} reader"

@@ -82,14 +82,14 @@ impl Datastores {
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
-            let reason = "its section is missing, but the file has other errors, so the datastore is not removed: to keep it, put the section back; to remove it, correct the other errors";
+            let reason = "the file has no section for the datastore, but it has errors, so it is not known if somebody removed the section: to keep the datastore, put the section back; to remove it, correct the errors";
             let means = mark(draft, name, Some(before), (0, reason));
             draft.problem(FILE, format!("datastore {name}: {reason}; {means}"));
         }
         Ok(())
     }
 
-    /// The records of the datastores in the file, read one by one. `None` for a record that cannot be read.
+    /// For each datastore that the file names: its stored record, or `None` if the record cannot be read. A datastore without a record is left out.
     fn known_alone(&self, draft: &Draft<'_, '_>) -> BTreeMap<DatastoreName, Option<Datastore>> {
         let names = self.stores.keys().chain(self.broken.keys());
         let found = names.filter_map(|name| match draft.view.get::<Datastore>(name) {

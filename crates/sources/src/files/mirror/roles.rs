@@ -44,7 +44,7 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
             draft.delete(&key(entry), before);
             continue;
         }
-        let reason = "its line is missing, but the file has other errors, so the assignment is not removed: to keep it, put the line back; to remove it, correct the other errors";
+        let reason = "the file has no line for the assignment, but it has errors, so it is not known if somebody removed the line: to keep the assignment, put the line back; to remove it, correct the errors";
         let means = mark(draft, entry, Some(before), (0, reason));
         draft.problem(FILE, format!("{} on {}: {reason}; {means}", entry.1, entry.0));
     }

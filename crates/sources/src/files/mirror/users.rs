@@ -368,7 +368,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
-        let reason = "its section is missing, but the file has other errors, so the account is not deleted: to keep it, put the section back; to delete it, correct the other errors";
+        let reason = "the file has no section for the account, but it has errors, so it is not known if somebody removed the section: to keep the account, put the section back; to delete it, correct the errors";
         let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));

@@ -125,7 +125,7 @@ fn a_section_gone_from_a_file_with_errors_is_stale_not_deleted() {
     let outcome = bench.look();
     assert_eq!((outcome.changed, outcome.removed, outcome.problems.len()), (1, 0, 2));
     assert!(outcome.problems[0].ends_with("datastore.cfg: line 1: syntax error (expected header)"));
-    assert!(outcome.problems[1].contains("datastore aaa: its section is missing"), "{outcome:?}");
+    assert!(outcome.problems[1].contains("datastore aaa: the file has no section"), "{outcome:?}");
     assert!(!bench.fault("aaa").refuses);
     assert_eq!(bench.store("bbb").unwrap().fault, None);
     assert_eq!(bench.look().problems, outcome.problems);
