@@ -1,0 +1,483 @@
+//! The protocol of a fleet (`docs/fleet.md`), as a model that is checked in every order of its steps. It has etcd, a member that changes facts, a member
+//! that serves, a reaper, and a clock. If any one rule is left out, the search finds a sequence of steps to a wrong grant, and prints this sequence.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
+
+use std::collections::HashSet;
+
+/// A rule of the protocol that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// 1: a member grants only while it has a proof that it is current; that its watch is silent is no proof.
+    ProveNotWatch,
+    /// 2: the time of a proof is noted before the question is sent.
+    NoteTimeThenAsk,
+    /// 3: a proof counts only when its head is applied.
+    ApplyThenCount,
+    /// 4: a request reads the proof before it reads facts.
+    ProofThenVerdict,
+    /// 5: a change is acknowledged when every registered member applied it, or Δ after the commit.
+    WaitThenAcknowledge,
+    /// 6: etcd answers the question of a member only if the member is registered and has a beat.
+    OnlyLivingMembers,
+    /// 7: a registration is deleted only 2Δ after its beat vanished.
+    ReapLate,
+    /// 8: the deletion compares the incarnation, and that there is no beat.
+    ReapTheDead,
+    /// 9: a member applies change after change. If the next change is not in the log any more, it copies a store.
+    NoGap,
+    /// 10: a joining member has the number of the store that it copied.
+    NumberOfTheCopy,
+    /// 11: the commit of a member that follows files expects that this member is still elected.
+    ExpectTheElection,
+}
+
+const RULES: [Rule; 11] = [
+    Rule::ProveNotWatch,
+    Rule::NoteTimeThenAsk,
+    Rule::ApplyThenCount,
+    Rule::ProofThenVerdict,
+    Rule::WaitThenAcknowledge,
+    Rule::OnlyLivingMembers,
+    Rule::ReapLate,
+    Rule::ReapTheDead,
+    Rule::NoGap,
+    Rule::NumberOfTheCopy,
+    Rule::ExpectTheElection,
+];
+
+/// The unit of time is Δ. Steps in one unit have any order.
+const DELTA: u8 = 1;
+/// How long the model runs. All stories need less. The campaign `fleet-model` runs it for longer.
+const TIME_MAX: u8 = 3;
+/// The changes: the first is a revocation, the second is another change.
+const CHANGES: u8 = 2;
+
+/// The question of member B to etcd, which reads head, registration and beat at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Question {
+    None,
+    /// It was sent at this time.
+    Sent(u8),
+    /// etcd read this head. The answer is under way.
+    Answered(u8, u8),
+}
+
+/// The step of member B in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    Idle,
+    Began,
+    HasProof,
+    /// Only without rule 4: the verdict came first.
+    HasVerdict,
+    Granted,
+}
+
+/// Member B, which serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Member {
+    /// The number of the last applied change; `None` before the store is copied.
+    applied: Option<u8>,
+    /// Whether the store of the member has the revocation.
+    revoked: bool,
+    question: Question,
+    /// An answer that waits until its head is applied: the time and the head.
+    pending: Option<(u8, u8)>,
+    /// The time of the proof.
+    fresh: Option<u8>,
+    step: Step,
+    /// Whether the revocation was acknowledged when the request began.
+    began_after: bool,
+}
+
+/// The records of member B in etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Registration {
+    is_there: bool,
+    incarnation: u8,
+    has_beat: bool,
+    /// When the reaper saw that the beat is gone, and the incarnation that it saw.
+    seen_dead: Option<(u8, u8)>,
+}
+
+/// The member that follows an edited file, and the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Following {
+    elected: char,
+    /// What member A read of the file, and did not commit yet: whether the file has the user.
+    read_by_a: Option<bool>,
+    file_has_user: bool,
+    /// The facts: `None` while the user was never deleted.
+    deleted: bool,
+    came_back: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct World {
+    now: u8,
+    head: u8,
+    /// The changes up to this number are not in the log any more.
+    trimmed: u8,
+    /// When the revocation was committed.
+    committed: Option<u8>,
+    acknowledged: bool,
+    b: Member,
+    record: Registration,
+    following: Following,
+}
+
+/// What the model is about. Each scenario has its own start, so that the number of states stays small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scenario {
+    /// Member B runs, and its beat can vanish.
+    Serving,
+    /// Member B joins.
+    Joining,
+    /// Two members can follow a file.
+    Files,
+}
+
+const SCENARIOS: [Scenario; 3] = [Scenario::Serving, Scenario::Joining, Scenario::Files];
+
+impl World {
+    fn start(scenario: Scenario) -> Self {
+        let is_member = scenario != Scenario::Joining;
+        World {
+            now: 0,
+            head: 0,
+            trimmed: 0,
+            committed: None,
+            acknowledged: false,
+            b: Member {
+                applied: is_member.then_some(0),
+                revoked: false,
+                question: Question::None,
+                pending: None,
+                fresh: None,
+                step: Step::Idle,
+                began_after: false,
+            },
+            record: Registration {
+                is_there: is_member,
+                incarnation: 0,
+                has_beat: is_member,
+                seen_dead: None,
+            },
+            following: Following {
+                elected: 'A',
+                read_by_a: None,
+                file_has_user: true,
+                deleted: false,
+                came_back: false,
+            },
+        }
+    }
+
+    /// The violated property, if any.
+    fn wrong(&self) -> Option<&'static str> {
+        match () {
+            () if self.b.step == Step::Granted && self.b.began_after => {
+                Some("member B grants a request that began after the revocation was acknowledged")
+            }
+            () if self.following.came_back => Some("a deleted user is back"),
+            () => None,
+        }
+    }
+}
+
+struct Model {
+    without: Option<Rule>,
+    scenario: Scenario,
+    time_max: u8,
+}
+
+type Next = Vec<(&'static str, World)>;
+
+impl Model {
+    fn keeps(&self, rule: Rule) -> bool {
+        self.without != Some(rule)
+    }
+
+    fn next(&self, world: &World) -> Next {
+        let mut next = Vec::new();
+        let mut go = |what: &'static str, change: &dyn Fn(&mut World) -> bool| {
+            let mut then = *world;
+            if change(&mut then) {
+                next.push((what, then));
+            }
+        };
+        if self.scenario == Scenario::Files {
+            self.files(&mut go);
+            return next;
+        }
+        go("the time Δ passes", &|world| {
+            world.now += DELTA;
+            world.now <= self.time_max
+        });
+        self.writer(world, &mut go);
+        self.reaper(world, &mut go);
+        self.proof(world, &mut go);
+        self.replica(world, &mut go);
+        self.request(world, &mut go);
+        next
+    }
+
+    /// Member A, which changes facts.
+    fn writer(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
+        let what = if world.head == 0 {
+            "member A commits the revocation"
+        } else {
+            "member A commits another change"
+        };
+        go(what, &|world| {
+            world.head += 1;
+            world.committed = world.committed.or(Some(world.now));
+            world.head <= CHANGES
+        });
+        go("the revocation is acknowledged", &|world| {
+            let Some(committed) = world.committed else { return false };
+            let all_have = !world.record.is_there || world.b.applied >= Some(1);
+            // A unit of time has no order, so "later than Δ" is the next unit.
+            let is_late = world.now > committed + DELTA;
+            let is_new = !std::mem::replace(&mut world.acknowledged, true);
+            is_new && (all_have || is_late || !self.keeps(Rule::WaitThenAcknowledge))
+        });
+        go("the log is trimmed", &|world| {
+            let all_have = !world.record.is_there || world.b.applied >= Some(1);
+            let is_new = std::mem::replace(&mut world.trimmed, 1) == 0;
+            is_new && world.head == CHANGES && all_have
+        });
+    }
+
+    /// The beat of member B, which ends when member B is silent for too long, and the reaper of any member.
+    fn reaper(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
+        go("the beat of member B vanishes", &|world| std::mem::take(&mut world.record.has_beat));
+        if world.b.applied.is_some() {
+            go("member B registers with a new beat", &|world| {
+                let record = &mut world.record;
+                let is_new = !record.has_beat && record.incarnation == 0;
+                *record = Registration { is_there: true, incarnation: 1, has_beat: true, ..*record };
+                is_new
+            });
+        }
+        go("the reaper sees that member B has no beat", &|world| {
+            let seen = (world.now, world.record.incarnation);
+            !world.record.has_beat
+                && world.record.is_there
+                && world.record.seen_dead.replace(seen) != Some(seen)
+        });
+        go("the reaper deletes the registration of member B", &|world| {
+            let Some((seen, incarnation)) = world.record.seen_dead.take() else { return false };
+            let is_late = world.now >= seen + 2 * DELTA || !self.keeps(Rule::ReapLate);
+            let is_same = !world.record.has_beat && incarnation == world.record.incarnation;
+            let is_there = std::mem::take(&mut world.record.is_there);
+            world.record.has_beat = false;
+            is_there && is_late && (is_same || !self.keeps(Rule::ReapTheDead))
+        });
+    }
+
+    /// The question of member B whether it is current.
+    fn proof(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
+        match world.b.question {
+            Question::None if world.b.applied.is_some() => go("member B asks etcd for the head", &|world| {
+                world.b.question = Question::Sent(world.now);
+                true
+            }),
+            Question::None => {}
+            Question::Sent(at) => {
+                go("etcd reads the head for member B", &|world| {
+                    let lives = world.record.is_there && world.record.has_beat;
+                    world.b.question = Question::Answered(at, world.head);
+                    lives || !self.keeps(Rule::OnlyLivingMembers)
+                });
+                go("the question of member B is lost", &|world| {
+                    world.b.question = Question::None;
+                    true
+                });
+            }
+            Question::Answered(at, head) => go("member B gets the answer", &|world| {
+                let at = if self.keeps(Rule::NoteTimeThenAsk) { at } else { world.now };
+                world.b.question = Question::None;
+                match world.b.applied >= Some(head) || !self.keeps(Rule::ApplyThenCount) {
+                    true => world.b.fresh = Some(at),
+                    false => world.b.pending = Some((at, head)),
+                }
+                true
+            }),
+        }
+    }
+
+    /// The store of member B.
+    fn replica(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
+        let count = |b: &mut Member| {
+            if let Some((at, head)) = b.pending
+                && b.applied >= Some(head)
+            {
+                (b.fresh, b.pending) = (Some(at), None);
+            }
+        };
+        match world.b.applied {
+            None => go("member B copies the store of member A", &|world| {
+                world.b.applied = Some(world.head);
+                world.b.revoked = world.head >= 1;
+                true
+            }),
+            Some(applied) if self.scenario == Scenario::Joining && !world.record.is_there => {
+                go("member B registers", &|world| {
+                    let record = Registration { is_there: true, has_beat: true, ..world.record };
+                    let is_new = world.record.incarnation == 0
+                        && !std::mem::replace(&mut world.record, record).is_there;
+                    world.b.applied =
+                        Some(if self.keeps(Rule::NumberOfTheCopy) { applied } else { world.head });
+                    is_new
+                });
+            }
+            Some(applied) if applied < world.head && applied >= world.trimmed => {
+                go("member B applies the next change", &|world| {
+                    world.b.applied = Some(applied + 1);
+                    world.b.revoked |= applied == 0;
+                    count(&mut world.b);
+                    true
+                });
+            }
+            Some(applied) if applied < world.head && self.keeps(Rule::NoGap) => {
+                go("member B copies the store of member A", &|world| {
+                    world.b.applied = Some(world.head);
+                    world.b.revoked = true;
+                    count(&mut world.b);
+                    true
+                });
+            }
+            Some(applied) if applied < world.head => {
+                go("member B applies the next change in the log", &|world| {
+                    world.b.applied = Some(world.trimmed + 1);
+                    count(&mut world.b);
+                    true
+                })
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A request to member B.
+    fn request(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
+        let is_current = |world: &World| {
+            let is_fresh = world.b.fresh.is_some_and(|at| world.now <= at + DELTA);
+            is_fresh || !self.keeps(Rule::ProveNotWatch)
+        };
+        let has_grant = |world: &World| world.b.applied.is_some() && !world.b.revoked;
+        let mut to = |what: &'static str, step: Step, may: &dyn Fn(&World) -> bool| {
+            go(what, &|world| {
+                world.b.step = if may(world) { step } else { Step::Idle };
+                true
+            });
+        };
+        match world.b.step {
+            Step::Idle => go("a request to member B begins", &|world| {
+                world.b.step = Step::Began;
+                world.b.began_after = world.acknowledged;
+                true
+            }),
+            Step::Began if self.keeps(Rule::ProofThenVerdict) => {
+                to("member B reads its proof", Step::HasProof, &is_current)
+            }
+            Step::Began => to("the doors of member B decide", Step::HasVerdict, &has_grant),
+            Step::HasVerdict => to("member B reads its proof", Step::Granted, &is_current),
+            Step::HasProof => to("the doors of member B decide", Step::Granted, &has_grant),
+            Step::Granted => to("the request ends", Step::Idle, &|_| false),
+        }
+    }
+
+    /// An edited file, which the elected member follows.
+    fn files(&self, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
+        go("an operator deletes the user from the file", &|world| {
+            std::mem::replace(&mut world.following.file_has_user, false)
+        });
+        go("member A reads the file", &|world| {
+            let file = world.following.file_has_user;
+            world.following.elected == 'A' && world.following.read_by_a.replace(file) != Some(file)
+        });
+        go("member B is elected", &|world| std::mem::replace(&mut world.following.elected, 'B') == 'A');
+        go("member B reads the file and commits that the user is deleted", &|world| {
+            let following = &mut world.following;
+            let is_new = !std::mem::replace(&mut following.deleted, true);
+            is_new && following.elected == 'B' && !following.file_has_user
+        });
+        go("member A commits what it read", &|world| {
+            let following = &mut world.following;
+            let Some(has_user) = following.read_by_a.take() else { return false };
+            if following.elected != 'A' && self.keeps(Rule::ExpectTheElection) {
+                return true;
+            }
+            following.came_back = following.deleted && has_user;
+            following.deleted |= !has_user;
+            true
+        });
+    }
+
+    /// Explores all reachable states, breadth first. Returns their number, or the steps to a wrong state.
+    fn explore(&self) -> Result<usize, Vec<String>> {
+        let start = World::start(self.scenario);
+        let mut seen = HashSet::from([start]);
+        // Each state, with the index of the state that it was reached from.
+        let mut states = vec![(start, 0)];
+        let mut at = 0;
+        while let Some((world, _)) = states.get(at).copied() {
+            if let Some(wrong) = world.wrong() {
+                return Err(self.way(&states, at, wrong));
+            }
+            for (_, next) in self.next(&world) {
+                if seen.insert(next) {
+                    states.push((next, at));
+                }
+            }
+            at += 1;
+        }
+        Ok(states.len())
+    }
+
+    /// The steps that lead to a state.
+    fn way(&self, states: &[(World, usize)], mut at: usize, wrong: &str) -> Vec<String> {
+        let mut way = vec![format!("=> {wrong}")];
+        while at != 0 {
+            let (world, from) = states[at];
+            let (what, _) = self.next(&states[from].0).into_iter().find(|(_, next)| *next == world).unwrap();
+            way.push(what.to_owned());
+            at = from;
+        }
+        way.reverse();
+        way
+    }
+}
+
+#[test]
+fn with_every_rule_no_order_of_steps_leads_to_a_wrong_grant() {
+    let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
+    let time_max = if is_campaign { TIME_MAX + 3 } else { TIME_MAX };
+    for scenario in SCENARIOS {
+        let explored = Model { without: None, scenario, time_max }.explore();
+        let states = explored.unwrap_or_else(|way| panic!("{way:#?}"));
+        println!("fleet: {states} states of {scenario:?}, none of them wrong");
+        assert!(states > 10, "{states}");
+    }
+}
+
+#[test]
+fn without_any_one_rule_there_is_a_way_to_a_wrong_grant_and_the_page_tells_it() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
+    let page = std::fs::read_to_string(page).unwrap_or_default();
+    let mut untold = Vec::new();
+    for rule in RULES {
+        let ways = SCENARIOS
+            .map(|scenario| Model { without: Some(rule), scenario, time_max: TIME_MAX }.explore().err());
+        let way = ways.into_iter().flatten().min_by_key(Vec::len);
+        let way = way.unwrap_or_else(|| panic!("{rule:?} is not needed"));
+        let story: String = way.iter().map(|step| format!("    {step}\n")).collect();
+        println!("{rule:?}:\n{story}");
+        if !page.contains(&story) {
+            untold.push(rule);
+        }
+    }
+    assert!(untold.is_empty(), "docs/fleet.md does not tell the story without {untold:?}, as printed above");
+}
