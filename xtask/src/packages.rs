@@ -24,6 +24,8 @@ pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("cadaver", "cadaver"),
     ("davfs2", "mount.davfs"),
     ("age", "age"),
+    ("etcd-server", "etcd"),
+    ("etcd-client", "etcdctl"),
 ];
 
 /// The packages with what Enfilade is compared with. Keystone is not a package: `cargo xtask bench keystone --install` installs it.

@@ -1,5 +1,7 @@
 //! A change of the stored facts: expectations, records to write, records to delete, and the author.
 
+mod form;
+
 use crate::audit::{AuditRecord, Requester};
 use crate::codec::Writer;
 use crate::error::SourceError;

@@ -4,9 +4,10 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of this workspace, and the other crates of the workspace that it may depend on.
-const EDGES: [(&str, &[&str]); 22] = [
+const EDGES: [(&str, &[&str]); 23] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
+    ("enfilade-fleet", &["facts"]),
     ("enfilade-tls", &["facts"]),
     ("enfilade-identity", &["facts"]),
     ("enfilade-datastore", &["facts", "identity"]),
@@ -31,7 +32,7 @@ const EDGES: [(&str, &[&str]); 22] = [
     ("xtask", &ALL),
 ];
 
-const ALL: [&str; 16] = [
+const ALL: [&str; 17] = [
     "facts",
     "sources",
     "tls",
@@ -47,6 +48,7 @@ const ALL: [&str; 16] = [
     "proxmox",
     "operations",
     "decision",
+    "fleet",
     "testkit",
 ];
 
@@ -54,7 +56,7 @@ const ALL: [&str; 16] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 60] = [
+const LIBRARIES: [(&str, &[&str], &str); 63] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -93,10 +95,11 @@ const LIBRARIES: [(&str, &[&str], &str); 60] = [
     ),
     (
         "getrandom",
-        &["enfilade", "enfilade-admin", "enfilade-content", "enfilade-sources"],
+        &["enfilade", "enfilade-admin", "enfilade-content", "enfilade-fleet", "enfilade-sources"],
         "random ids, secrets, names",
     ),
     ("heed", &["enfilade-sources"], "LMDB"),
+    ("http", &["enfilade-fleet"], "the path of a call of gRPC"),
     ("http-body-util", &["enfilade", "enfilade-faces", "enfilade-webdav", "enfilade-bench"], "bodies"),
     ("httpdate", &["enfilade-webdav"], "dates in headers"),
     (
@@ -137,7 +140,7 @@ const LIBRARIES: [(&str, &[&str], &str); 60] = [
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
     ("proc-macro2", &["xtask"], "the position of a mutant"),
-    ("prost", &["enfilade-decision"], "the messages of Envoy over gRPC"),
+    ("prost", &["enfilade-decision", "enfilade-fleet"], "the messages of Envoy and etcd over gRPC"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
     ("rc2", &["enfilade-tls"], "encrypted keys of older programs"),
@@ -188,7 +191,7 @@ const LIBRARIES: [(&str, &[&str], &str); 60] = [
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
     ("sha2", &["enfilade-facts"], "the digests of names in keys"),
-    ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
+    ("siphasher", &["enfilade-facts", "enfilade-fleet"], "checksums and memo keys"),
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
     ("syn", &["xtask"], "expressions that mutants replace"),
     ("tar", &["enfilade-sources"], "a backup as one file"),
@@ -203,6 +206,7 @@ const LIBRARIES: [(&str, &[&str], &str); 60] = [
             "enfilade-keystone",
             "enfilade-proxmox",
             "enfilade-decision",
+            "enfilade-fleet",
             "enfilade",
             "enfilade-testkit",
             "enfilade-bench",
@@ -212,6 +216,8 @@ const LIBRARIES: [(&str, &[&str], &str); 60] = [
     ("tokio-rustls", &["enfilade"], "TLS on tokio"),
     ("tokio-util", &["enfilade"], "looking at what a connection reads"),
     ("toml", &["enfilade", "xtask"], "the configuration; manifests"),
+    ("tonic", &["enfilade-fleet"], "gRPC to etcd"),
+    ("tonic-prost", &["enfilade-fleet"], "messages of gRPC to etcd"),
     ("x509-parser", &["enfilade-tls"], "names and dates of certificates"),
     ("yescrypt", &["enfilade-identity", "enfilade-bench"], "hashes of other systems"),
     ("zeroizing-alloc", &["enfilade"], "wiping what libraries free"),

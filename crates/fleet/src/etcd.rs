@@ -1,0 +1,129 @@
+//! The connection to etcd: reads and transactions, each with a time limit.
+
+use crate::messages::{
+    Compare, Compared, DeleteRangeRequest, KeyValue, Operation, PutRequest, RangeRequest, RangeResponse,
+    RequestOp, TxnRequest, TxnResponse,
+};
+use http::uri::PathAndQuery;
+use std::time::Duration;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+
+/// How long etcd may take for one call.
+const CALL: Duration = Duration::from_secs(1);
+
+/// A call failed. It is not known whether etcd carried it out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EtcdError {
+    /// No machine of etcd answered, or no majority of them works.
+    #[error(
+        "etcd does not answer: {0}; check the addresses in `[fleet] etcd`, and `etcdctl endpoint health`"
+    )]
+    Unavailable(String),
+    /// etcd refused the call.
+    #[error("etcd refused the call: {0}")]
+    Refused(String),
+    /// An address is not a URL.
+    #[error("`{0}` is not the URL of a machine of etcd: expected for example http://127.0.0.1:2379")]
+    BadAddress(String),
+}
+
+/// etcd, at the addresses of its machines.
+#[derive(Clone, Debug)]
+pub struct Etcd {
+    channel: Channel,
+}
+
+impl Etcd {
+    /// etcd at these addresses. The connection is made with the first call, and again after it was lost.
+    ///
+    /// # Errors
+    /// When an address is not a URL.
+    pub fn at(addresses: &[String]) -> Result<Self, EtcdError> {
+        let endpoint = |address: &String| {
+            let found = Endpoint::from_shared(address.clone());
+            let found = found.map_err(|_| EtcdError::BadAddress(address.clone()))?;
+            Ok(found.connect_timeout(CALL).timeout(CALL))
+        };
+        let endpoints = addresses.iter().map(endpoint).collect::<Result<Vec<_>, EtcdError>>()?;
+        Ok(Etcd { channel: Channel::balance_list(endpoints.into_iter()) })
+    }
+
+    /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most`. An empty `end` means the one key. A majority of etcd's
+    /// machines has to agree, so the answer contains every earlier acknowledged write.
+    pub(crate) async fn read(
+        &self,
+        key: Vec<u8>,
+        end: Vec<u8>,
+        most: i64,
+    ) -> Result<Vec<KeyValue>, EtcdError> {
+        let request = RangeRequest { key, range_end: end, limit: most };
+        let response: RangeResponse = self.call("/etcdserverpb.KV/Range", request).await?;
+        Ok(response.kvs)
+    }
+
+    /// Carries out all operations at once, if all conditions hold. Returns whether they hold.
+    pub(crate) async fn transact(
+        &self,
+        conditions: Vec<Compare>,
+        operations: Vec<Operation>,
+    ) -> Result<bool, EtcdError> {
+        let success =
+            operations.into_iter().map(|operation| RequestOp { operation: Some(operation) }).collect();
+        let request = TxnRequest { compare: conditions, success };
+        let response: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
+        Ok(response.succeeded)
+    }
+
+    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, EtcdError>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        let mut grpc = Grpc::new(self.channel.clone());
+        let called = async {
+            grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
+            let codec = ProstCodec::<Q, A>::default();
+            let path = PathAndQuery::from_static(path);
+            let response = grpc.unary(Request::new(request), path, codec).await;
+            response.map(tonic::Response::into_inner).map_err(|status| failed(&status))
+        };
+        // The limit of the endpoint does not count the wait for a connection.
+        match tokio::time::timeout(CALL, called).await {
+            Ok(answer) => answer,
+            Err(_) => Err(EtcdError::Unavailable(format!("no answer within {} s", CALL.as_secs()))),
+        }
+    }
+}
+
+fn failed(status: &Status) -> EtcdError {
+    let text = status.message().to_owned();
+    match status.code() {
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown | Code::Internal => {
+            EtcdError::Unavailable(text)
+        }
+        _ => EtcdError::Refused(text),
+    }
+}
+
+/// The condition that a key has this value.
+pub(crate) fn has_value(key: Vec<u8>, value: Vec<u8>) -> Compare {
+    Compare { result: 0, target: 3, key, compared: Some(Compared::Value(value)) }
+}
+
+/// The condition that a key does not exist.
+pub(crate) fn is_absent(key: Vec<u8>) -> Compare {
+    Compare { result: 0, target: 1, key, compared: Some(Compared::CreateRevision(0)) }
+}
+
+/// Puts a value.
+pub(crate) fn put(key: Vec<u8>, value: Vec<u8>) -> Operation {
+    Operation::Put(PutRequest { key, value })
+}
+
+/// Deletes the keys from `key` to before `end`.
+pub(crate) fn delete(key: Vec<u8>, end: Vec<u8>) -> Operation {
+    Operation::Delete(DeleteRangeRequest { key, range_end: end })
+}

@@ -1,0 +1,18 @@
+//! What the machines of a fleet share: the log of changes, in etcd. docs/fleet.md describes the protocol. Nothing uses this crate yet.
+//!
+//! ```text
+//! head       the number of the newest change, and the id of the store
+//! log/<n>    an entry: the changes up to number n
+//! ```
+//!
+//! etcd keeps the log and not the records. A change is checked on a member's own store. Then one transaction puts the entry and the new head, if the head is
+//! still the one that the member knew. So the changes of all members have one order, and no number is given twice.
+
+mod entry;
+mod etcd;
+mod log;
+mod messages;
+
+pub use entry::{Entry, EntryId};
+pub use etcd::{Etcd, EtcdError};
+pub use log::{Head, Log, LogError};

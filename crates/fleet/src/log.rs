@@ -1,0 +1,230 @@
+//! The log: adding an entry behind the head, reading entries, and deleting old ones.
+
+use crate::entry::{Entry, EntryId};
+use crate::etcd::{Etcd, EtcdError, delete, has_value, is_absent, put};
+use enfilade_facts::codec::{Reader, Writer};
+use enfilade_facts::format::FORMAT;
+use enfilade_facts::{At, Change, Revision, StoreId};
+
+/// The largest entry, in bytes. etcd refuses requests of more than 1.5 MiB, if it is not set otherwise.
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// How often a transaction with an unknown outcome is sent.
+const TRIES: u32 = 5;
+/// How many entries are read at once.
+const ENTRIES_AT_ONCE: i64 = 100;
+
+/// Why the log was not read or changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// Another member changed facts first. Apply its changes, check the expectations again, and repeat.
+    #[error("another member changed facts at the same time; try again")]
+    Conflict,
+    /// It is not known whether the changes are in the log: etcd stopped answering while they were added.
+    #[error(
+        "it is not known whether the change was made: {0}; look at `enfilade facts log` when etcd answers again"
+    )]
+    Unknown(EtcdError),
+    /// etcd does not answer, or refuses. Nothing was changed.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// The next entry is not in the log any more. The member must copy the store of another member.
+    #[error(
+        "the log begins after change {after}: copy the store of another member (`enfilade fleet recover`)"
+    )]
+    Trimmed {
+        /// The last change that the reader has.
+        after: Revision,
+    },
+    /// The log under this prefix belongs to another store, or there is none.
+    #[error("`{prefix}` in etcd is not the log of this store: {why}; check `[fleet] prefix`")]
+    NotOurs {
+        /// The prefix.
+        prefix: String,
+        /// The reason.
+        why: String,
+    },
+    /// An entry or the head cannot be read. It is never skipped.
+    #[error(
+        "`{key}` in etcd cannot be used: {why}; no member applies it. Restore etcd, or run `enfilade fleet recover`"
+    )]
+    Damaged {
+        /// The key.
+        key: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The changes are larger than an entry may be.
+    #[error(
+        "the change has {bytes} bytes, and an entry of the log has at most {ENTRY_BYTES_MAX}: make it in parts"
+    )]
+    TooLarge {
+        /// The size of the changes, in bytes.
+        bytes: usize,
+    },
+}
+
+/// The end of the log at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The store, and the number of the newest change.
+    pub at: At,
+    /// The format of the records in the log.
+    pub format: u32,
+}
+
+impl Head {
+    fn bytes(self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.u32(self.format).fixed(&self.at.store.0.to_be_bytes()).u64(self.at.revision.0);
+        to.into_bytes()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes);
+        let format = from.u32()?;
+        let store = StoreId(u128::from_be_bytes(from.fixed()?));
+        let at = At { store, revision: Revision(from.u64()?) };
+        from.is_empty().then_some(Head { at, format })
+    }
+}
+
+/// The log of a store, under a prefix of the keys in etcd.
+#[derive(Clone, Debug)]
+pub struct Log {
+    etcd: Etcd,
+    prefix: String,
+    store: StoreId,
+}
+
+impl Log {
+    /// The log of a store under this prefix.
+    pub fn new(etcd: Etcd, prefix: &str, store: StoreId) -> Self {
+        Log { etcd, prefix: prefix.to_owned(), store }
+    }
+
+    /// Begins an empty log behind a change of the store.
+    ///
+    /// # Errors
+    /// When there is a log under the prefix already, or etcd does not answer.
+    pub async fn begin(&self, revision: Revision) -> Result<Head, LogError> {
+        let head = Head { at: At { store: self.store, revision }, format: FORMAT };
+        let operations = vec![put(self.head_key(), head.bytes())];
+        match self.etcd.transact(vec![is_absent(self.head_key())], operations).await? {
+            true => Ok(head),
+            false => Err(self.not_ours("there is a log already".to_owned())),
+        }
+    }
+
+    /// The end of the log. The answer contains every change that was acknowledged before the call.
+    ///
+    /// # Errors
+    /// When there is no log, the log is of another store or of a newer format, or etcd does not answer.
+    pub async fn head(&self) -> Result<Head, LogError> {
+        let found = self.etcd.read(self.head_key(), Vec::new(), 1).await?;
+        let found = found.first().ok_or_else(|| self.not_ours("there is no log".to_owned()))?;
+        let head = Head::read(&found.value).ok_or_else(|| damaged(&found.key, "it is no head"))?;
+        if head.at.store != self.store {
+            return Err(self.not_ours(format!("it is the log of the store {}", head.at.store)));
+        }
+        if head.format > FORMAT {
+            return Err(damaged(
+                &found.key,
+                "its format is newer than this program: install the version of the other members",
+            ));
+        }
+        Ok(head)
+    }
+
+    /// Adds changes behind `head`, as one entry. `state` is the digest of all records at `head`. Returns the new end of the log.
+    ///
+    /// # Errors
+    /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
+    pub async fn append(&self, head: Head, changes: &[Change], state: u128) -> Result<Head, LogError> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|why| EtcdError::Refused(format!("no random bytes: {why}")))?;
+        let first = head.at.next().revision;
+        let entry = Entry { id: EntryId(id), first, state, changes: changes.to_vec() };
+        let last = entry.last();
+        let key = self.entry_key(last);
+        let sealed = entry.seal(&key);
+        if changes.is_empty() || sealed.len() > ENTRY_BYTES_MAX {
+            return Err(LogError::TooLarge { bytes: sealed.len() });
+        }
+        let next = Head { at: At { revision: last, ..head.at }, ..head };
+        let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
+        for tried in 0..TRIES {
+            let conditions = vec![has_value(self.head_key(), head.bytes())];
+            let operations = vec![put(key.clone(), sealed.clone()), put(self.head_key(), next.bytes())];
+            outcome = self.etcd.transact(conditions, operations).await;
+            match outcome {
+                Ok(true) => return Ok(next),
+                // An earlier try may have been carried out, although its answer was lost.
+                Ok(false) if tried > 0 && self.is_there(&key, &sealed).await? => return Ok(next),
+                Ok(false) => return Err(LogError::Conflict),
+                Err(_) => {}
+            }
+        }
+        outcome.map(|_| next).map_err(LogError::Unknown)
+    }
+
+    /// Whether the entry of this key is this one.
+    async fn is_there(&self, key: &[u8], sealed: &[u8]) -> Result<bool, LogError> {
+        let found = self.etcd.read(key.to_vec(), Vec::new(), 1).await.map_err(LogError::Unknown)?;
+        Ok(found.first().is_some_and(|found| found.value == sealed))
+    }
+
+    /// The next entries after a change, in their order, without a gap. Empty if there are no later changes.
+    ///
+    /// # Errors
+    /// [`LogError::Trimmed`] if the next entry is not in the log any more, [`LogError::Damaged`] if an entry cannot be read.
+    pub async fn after(&self, revision: Revision) -> Result<Vec<Entry>, LogError> {
+        // The head is read first: an entry that is added afterwards is no gap.
+        let head = self.head().await?;
+        let from = self.entry_key(Revision(revision.0 + 1));
+        let found = self.etcd.read(from, self.entry_key(Revision(u64::MAX)), ENTRIES_AT_ONCE).await?;
+        let mut next = Revision(revision.0 + 1);
+        let mut entries = Vec::with_capacity(found.len());
+        for found in found {
+            let entry = Entry::open(&found.key, &found.value).map_err(|why| damaged(&found.key, why))?;
+            if self.entry_key(entry.last()) != found.key {
+                return Err(damaged(&found.key, "it has another number"));
+            }
+            if entry.first != next {
+                return Err(LogError::Trimmed { after: Revision(next.0 - 1) });
+            }
+            next = Revision(entry.last().0 + 1);
+            entries.push(entry);
+        }
+        match entries.is_empty() && head.at.revision > revision {
+            true => Err(LogError::Trimmed { after: revision }),
+            false => Ok(entries),
+        }
+    }
+
+    /// Deletes the entries up to a change.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn trim(&self, revision: Revision) -> Result<(), LogError> {
+        let end = self.entry_key(Revision(revision.0 + 1));
+        self.etcd.transact(Vec::new(), vec![delete(self.entry_key(Revision(0)), end)]).await?;
+        Ok(())
+    }
+
+    fn head_key(&self) -> Vec<u8> {
+        format!("{}/head", self.prefix).into_bytes()
+    }
+
+    /// Numbers of one length, so that the order of the keys is the order of the changes.
+    fn entry_key(&self, revision: Revision) -> Vec<u8> {
+        format!("{}/log/{:020}", self.prefix, revision.0).into_bytes()
+    }
+
+    fn not_ours(&self, why: String) -> LogError {
+        LogError::NotOurs { prefix: self.prefix.clone(), why }
+    }
+}
+
+fn damaged(key: &[u8], why: &'static str) -> LogError {
+    LogError::Damaged { key: String::from_utf8_lossy(key).into_owned(), why }
+}

@@ -1,0 +1,95 @@
+//! The messages of etcd's API that are used here, with their field numbers (etcd/api/etcdserverpb/rpc.proto, etcd/api/mvccpb/kv.proto). Other fields are
+//! skipped. etcd-client, the library for etcd, needs the program `protoc` to build; a build of Enfilade needs only cargo.
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct KeyValue {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(crate) value: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RangeRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    /// The first key after the range; empty for the one key.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) range_end: Vec<u8>,
+    #[prost(int64, tag = "3")]
+    pub(crate) limit: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RangeResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) kvs: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PutRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) value: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct DeleteRangeRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) range_end: Vec<u8>,
+}
+
+/// A condition of a transaction. `result` 0 means "equal".
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Compare {
+    #[prost(int32, tag = "1")]
+    pub(crate) result: i32,
+    /// 1: the revision at which the key was created; 3: its value.
+    #[prost(int32, tag = "2")]
+    pub(crate) target: i32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(crate) key: Vec<u8>,
+    #[prost(oneof = "Compared", tags = "5, 7")]
+    pub(crate) compared: Option<Compared>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Compared {
+    #[prost(int64, tag = "5")]
+    CreateRevision(i64),
+    #[prost(bytes = "vec", tag = "7")]
+    Value(Vec<u8>),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RequestOp {
+    #[prost(oneof = "Operation", tags = "1, 2, 3")]
+    pub(crate) operation: Option<Operation>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Operation {
+    #[prost(message, tag = "1")]
+    Range(RangeRequest),
+    #[prost(message, tag = "2")]
+    Put(PutRequest),
+    #[prost(message, tag = "3")]
+    Delete(DeleteRangeRequest),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TxnRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) compare: Vec<Compare>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) success: Vec<RequestOp>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TxnResponse {
+    #[prost(bool, tag = "2")]
+    pub(crate) succeeded: bool,
+}
