@@ -63,6 +63,9 @@ pub enum CommitError {
         /// The largest allowed size, in bytes.
         limit: usize,
     },
+    /// The change was sent to the log of the fleet, and no answer came. It may be made, or will be made yet. No other variant leaves this open.
+    #[error("{0}")]
+    Unknown(String),
     /// The store could not be read or written.
     #[error("{}", not_changed(.0))]
     Source(SourceError),

@@ -21,7 +21,9 @@ use crate::revision::{At, Revision};
 use crate::tables::{self, Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
 use crate::view::{Snapshot, View};
 use crate::vocabulary::shortened;
+use siphasher::sip128::{Hasher128, SipHasher24};
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::ops::ControlFlow;
 
 /// The writes that commit a change to a store whose present records are `before`: the records of the change, their tallies, an entry of the change
@@ -69,6 +71,30 @@ pub fn write_down(
     writes.extend(log);
     writes.push(Head { revision: at.revision, commit }.write());
     Ok(writes)
+}
+
+/// Whether a change would write anything to the store that the view shows.
+///
+/// # Errors
+/// When a record is not in the expected state, a key or value is too large, or an existing record is damaged.
+pub fn would_write(view: &View<'_>, change: &Change) -> Result<bool, CommitError> {
+    let writes = write_down(view.snapshot(), change, 0, Revision(0))?;
+    Ok(!writes.is_empty())
+}
+
+/// The digest of all facts. Two stores have the same digest if they have the same records, each written at the same revision.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn digest(view: &View<'_>) -> Result<u128, SourceError> {
+    let mut hasher = SipHasher24::new_with_key(b"enfilade  state1");
+    for table in Table::of_facts() {
+        let Tally { count, digest } = view.tally(table, &[])?;
+        hasher.write(&[table as u8]);
+        hasher.write(&count.to_be_bytes());
+        hasher.write(&digest.to_be_bytes());
+    }
+    Ok(u128::from_be_bytes(hasher.finish128().as_bytes()))
 }
 
 /// The effect of these writes on rights, compared with the records `before` (`tables::only_takes`). Writes that only take rights away may use the

@@ -22,7 +22,7 @@ pub trait Source: Send + Sync {
     /// newer one. A change that writes nothing gets no new revision.
     ///
     /// # Errors
-    /// If the call returns a [`CommitError`], nothing was changed.
+    /// If the call returns a [`CommitError`] other than [`CommitError::Unknown`], nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
     /// Whether there is room for a change of this requester with this effect. Call this function before you change a file that people edit, if a

@@ -5,6 +5,7 @@ use crate::messages::{
     RequestOp, TxnRequest, TxnResponse,
 };
 use http::uri::PathAndQuery;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
@@ -33,7 +34,9 @@ pub enum EtcdError {
 /// etcd, at the addresses of its machines.
 #[derive(Clone, Debug)]
 pub struct Etcd {
-    channel: Channel,
+    endpoints: Vec<Endpoint>,
+    /// Made by the first call, because its tasks belong to the runtime of this call.
+    channel: Arc<OnceLock<Channel>>,
 }
 
 impl Etcd {
@@ -48,7 +51,7 @@ impl Etcd {
             Ok(found.connect_timeout(CALL).timeout(CALL))
         };
         let endpoints = addresses.iter().map(endpoint).collect::<Result<Vec<_>, EtcdError>>()?;
-        Ok(Etcd { channel: Channel::balance_list(endpoints.into_iter()) })
+        Ok(Etcd { endpoints, channel: Arc::default() })
     }
 
     /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most`. An empty `end` means the one key. A majority of etcd's
@@ -82,7 +85,8 @@ impl Etcd {
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let mut grpc = Grpc::new(self.channel.clone());
+        let channel = self.channel.get_or_init(|| Channel::balance_list(self.endpoints.clone().into_iter()));
+        let mut grpc = Grpc::new(channel.clone());
         let called = async {
             grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
             let codec = ProstCodec::<Q, A>::default();

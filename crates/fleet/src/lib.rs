@@ -11,8 +11,12 @@
 mod entry;
 mod etcd;
 mod log;
+mod member;
 mod messages;
+mod replica;
 
 pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError};
 pub use log::{Head, Log, LogError};
+pub use member::{BEAT, BootClock, Member};
+pub use replica::ReplicaError;

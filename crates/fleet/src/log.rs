@@ -35,6 +35,16 @@ pub enum LogError {
         /// The last change that the reader has.
         after: Revision,
     },
+    /// The log ends before the newest change of the store: etcd was restored from an old backup.
+    #[error(
+        "the log ends with change {log}, but this member has change {store}: etcd lost changes; run `enfilade fleet recover`"
+    )]
+    Older {
+        /// The last change of the log.
+        log: Revision,
+        /// The last change of the store.
+        store: Revision,
+    },
     /// The log under this prefix belongs to another store, or there is none.
     #[error("`{prefix}` in etcd is not the log of this store: {why}; check `[fleet] prefix`")]
     NotOurs {
@@ -68,6 +78,8 @@ pub enum LogError {
 pub struct Head {
     /// The store, and the number of the newest change.
     pub at: At,
+    /// The digest of all records after this change.
+    pub state: u128,
     /// The format of the records in the log.
     pub format: u32,
 }
@@ -76,6 +88,7 @@ impl Head {
     fn bytes(self) -> Vec<u8> {
         let mut to = Writer::default();
         to.u32(self.format).fixed(&self.at.store.0.to_be_bytes()).u64(self.at.revision.0);
+        to.fixed(&self.state.to_be_bytes());
         to.into_bytes()
     }
 
@@ -84,7 +97,8 @@ impl Head {
         let format = from.u32()?;
         let store = StoreId(u128::from_be_bytes(from.fixed()?));
         let at = At { store, revision: Revision(from.u64()?) };
-        from.is_empty().then_some(Head { at, format })
+        let state = u128::from_be_bytes(from.fixed()?);
+        from.is_empty().then_some(Head { at, state, format })
     }
 }
 
@@ -102,12 +116,12 @@ impl Log {
         Log { etcd, prefix: prefix.to_owned(), store }
     }
 
-    /// Begins an empty log behind a change of the store.
+    /// Begins an empty log behind a change of the store. `state` is the digest of all records after this change.
     ///
     /// # Errors
     /// When there is a log under the prefix already, or etcd does not answer.
-    pub async fn begin(&self, revision: Revision) -> Result<Head, LogError> {
-        let head = Head { at: At { store: self.store, revision }, format: FORMAT };
+    pub async fn begin(&self, revision: Revision, state: u128) -> Result<Head, LogError> {
+        let head = Head { at: At { store: self.store, revision }, state, format: FORMAT };
         let operations = vec![put(self.head_key(), head.bytes())];
         match self.etcd.transact(vec![is_absent(self.head_key())], operations).await? {
             true => Ok(head),
@@ -135,7 +149,7 @@ impl Log {
         Ok(head)
     }
 
-    /// Adds changes behind `head`, as one entry. `state` is the digest of all records at `head`. Returns the new end of the log.
+    /// Adds changes behind `head`, as one entry. `state` is the digest of all records after the changes. Returns the new end of the log.
     ///
     /// # Errors
     /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
@@ -143,14 +157,14 @@ impl Log {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|why| EtcdError::Refused(format!("no random bytes: {why}")))?;
         let first = head.at.next().revision;
-        let entry = Entry { id: EntryId(id), first, state, changes: changes.to_vec() };
+        let entry = Entry { id: EntryId(id), first, state: head.state, changes: changes.to_vec() };
         let last = entry.last();
         let key = self.entry_key(last);
         let sealed = entry.seal(&key);
         if changes.is_empty() || sealed.len() > ENTRY_BYTES_MAX {
             return Err(LogError::TooLarge { bytes: sealed.len() });
         }
-        let next = Head { at: At { revision: last, ..head.at }, ..head };
+        let next = Head { at: At { revision: last, ..head.at }, state, ..head };
         let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
         for tried in 0..TRIES {
             let conditions = vec![has_value(self.head_key(), head.bytes())];
@@ -173,7 +187,7 @@ impl Log {
         Ok(found.first().is_some_and(|found| found.value == sealed))
     }
 
-    /// The next entries after a change, in their order, without a gap. Empty if there are no later changes.
+    /// The next entries after a change, in their order, without a gap. Empty if there are no later changes. The first entry may begin with earlier changes.
     ///
     /// # Errors
     /// [`LogError::Trimmed`] if the next entry is not in the log any more, [`LogError::Damaged`] if an entry cannot be read.
@@ -189,7 +203,9 @@ impl Log {
             if self.entry_key(entry.last()) != found.key {
                 return Err(damaged(&found.key, "it has another number"));
             }
-            if entry.first != next {
+            // The reader may have applied the first changes of the first entry.
+            let follows = entry.first == next || entries.is_empty() && entry.first < next;
+            if !follows {
                 return Err(LogError::Trimmed { after: Revision(next.0 - 1) });
             }
             next = Revision(entry.last().0 + 1);

@@ -4,88 +4,20 @@
 
 use enfilade_facts::{At, AuditRecord, Change, Revision, StoreId};
 use enfilade_fleet::{Etcd, Head, Log, LogError};
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use etcd::Server;
 use std::time::Duration;
 
+mod etcd;
+
 const STORE: StoreId = StoreId(7);
-
-/// An etcd of one machine, on loopback.
-struct Server {
-    child: Child,
-    directory: PathBuf,
-    address: String,
-}
-
-impl Server {
-    async fn start() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("enfilade-etcd-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let [address, peer] = [free_address(), free_address()];
-        let child = Command::new("etcd")
-            .arg("--data-dir")
-            .arg(directory.join("data"))
-            .args(["--listen-client-urls", &address, "--advertise-client-urls", &address])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("etcd is needed (Debian: etcd-server)");
-        let server = Server { child, directory, address };
-        for _ in 0..600 {
-            match server.log("/ready").head().await {
-                Err(LogError::Etcd(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
-                _ => return server,
-            }
-        }
-        panic!("etcd does not answer");
-    }
-
-    fn log(&self, prefix: &str) -> Log {
-        Log::new(Etcd::at(std::slice::from_ref(&self.address)).unwrap(), prefix, STORE)
-    }
-
-    fn signal(&self, signal: &str) {
-        assert!(
-            Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success()
-        );
-    }
-
-    /// Writes a key as somebody else would.
-    fn put(&self, key: &str, value: &str) {
-        let status = Command::new("etcdctl")
-            .env("ETCDCTL_API", "3")
-            .args(["--endpoints", &self.address, "put", key, value])
-            .stdout(Stdio::null())
-            .status();
-        assert!(status.expect("etcdctl is needed (Debian: etcd-client)").success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-fn free_address() -> String {
-    format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
-}
 
 fn change(what: &str) -> Change {
     Change::new(AuditRecord { who: "alice".into(), what: what.into(), unix_seconds: 7, request: None })
 }
 
-fn head(revision: u64) -> Head {
+fn head(revision: u64, state: u128) -> Head {
     let at = At { store: STORE, revision: Revision(revision) };
-    Head { at, format: enfilade_facts::format::FORMAT }
+    Head { at, state, format: enfilade_facts::format::FORMAT }
 }
 
 /// The numbers and texts of all entries after a change.
@@ -106,23 +38,24 @@ async fn all_after(log: &Log, mut revision: Revision) -> Vec<(u64, String)> {
 #[tokio::test]
 async fn changes_get_numbers_in_one_order() {
     let server = Server::start().await;
-    let log = server.log("/house");
+    let log = server.log("/house", STORE);
     assert!(matches!(log.head().await, Err(LogError::NotOurs { .. })));
-    assert_eq!(log.begin(Revision(41)).await, Ok(head(41)));
-    assert!(matches!(log.begin(Revision(0)).await, Err(LogError::NotOurs { .. })), "a log is begun once");
+    assert_eq!(log.begin(Revision(41), 4).await, Ok(head(41, 4)));
+    assert!(matches!(log.begin(Revision(0), 0).await, Err(LogError::NotOurs { .. })), "a log is begun once");
     assert_eq!(log.after(Revision(41)).await, Ok(Vec::new()));
     let two = [change("a"), change("b")];
-    assert_eq!(log.append(head(41), &two, 5).await, Ok(head(43)));
-    assert_eq!(log.append(head(41), &[change("c")], 5).await, Err(LogError::Conflict));
-    assert_eq!(log.append(head(43), &[change("c")], 6).await, Ok(head(44)));
-    assert_eq!(log.head().await, Ok(head(44)));
+    assert_eq!(log.append(head(41, 4), &two, 5).await, Ok(head(43, 5)));
+    assert_eq!(log.append(head(41, 4), &[change("c")], 5).await, Err(LogError::Conflict));
+    assert_eq!(log.append(head(43, 5), &[change("c")], 6).await, Ok(head(44, 6)));
+    assert_eq!(log.head().await, Ok(head(44, 6)));
     let texts = |from: u64, texts: &[&str]| -> Vec<_> {
         (from..).zip(texts.iter().map(ToString::to_string)).collect()
     };
     assert_eq!(all_after(&log, Revision(41)).await, texts(42, &["a", "b", "c"]));
     assert_eq!(all_after(&log, Revision(43)).await, texts(44, &["c"]));
-    // What is trimmed is no gap that a reader passes over. Change 42 is in the entry of change 43.
-    assert_eq!(log.after(Revision(42)).await, Err(LogError::Trimmed { after: Revision(42) }));
+    // Change 43 is in an entry that begins with change 42.
+    assert_eq!(all_after(&log, Revision(42)).await, texts(42, &["a", "b", "c"]));
+    // What is trimmed is no gap that a reader passes over.
     log.trim(Revision(43)).await.unwrap();
     assert_eq!(log.after(Revision(41)).await, Err(LogError::Trimmed { after: Revision(41) }));
     assert_eq!(all_after(&log, Revision(43)).await, texts(44, &["c"]));
@@ -137,9 +70,9 @@ async fn members_that_write_at_once_get_different_numbers() {
     const MEMBERS: usize = 5;
     const CHANGES: usize = 20;
     let server = Server::start().await;
-    server.log("/house").begin(Revision(0)).await.unwrap();
+    server.log("/house", STORE).begin(Revision(0), 0).await.unwrap();
     let members = (0..MEMBERS).map(|member| {
-        let log = server.log("/house");
+        let log = server.log("/house", STORE);
         tokio::spawn(async move {
             let (mut at, mut conflicts, mut done) = (log.head().await.unwrap(), 0, 0);
             while done < CHANGES {
@@ -156,7 +89,7 @@ async fn members_that_write_at_once_get_different_numbers() {
     for member in members.collect::<Vec<_>>() {
         conflicts += member.await.unwrap();
     }
-    let all = all_after(&server.log("/house"), Revision(0)).await;
+    let all = all_after(&server.log("/house", STORE), Revision(0)).await;
     assert!(all.iter().map(|(number, _)| *number).eq(1..=(MEMBERS * CHANGES) as u64), "{all:?}");
     for member in 0..MEMBERS {
         let of = all
@@ -172,8 +105,8 @@ async fn members_that_write_at_once_get_different_numbers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_answer_was_lost_is_made_once() {
     let server = Server::start().await;
-    let log = server.log("/house");
-    let mut at = log.begin(Revision(0)).await.unwrap();
+    let log = server.log("/house", STORE);
+    let mut at = log.begin(Revision(0), 0).await.unwrap();
     for nth in 0..3 {
         server.signal("-STOP");
         let (of, from) = (log.clone(), at);
@@ -196,9 +129,9 @@ async fn a_change_whose_answer_was_lost_is_made_once() {
 #[tokio::test]
 async fn what_another_wrote_is_refused_and_never_skipped() {
     let server = Server::start().await;
-    let log = server.log("/house");
-    log.begin(Revision(0)).await.unwrap();
-    log.append(head(0), &[change("a")], 0).await.unwrap();
+    let log = server.log("/house", STORE);
+    log.begin(Revision(0), 0).await.unwrap();
+    log.append(head(0, 0), &[change("a")], 0).await.unwrap();
     let other = Log::new(Etcd::at(std::slice::from_ref(&server.address)).unwrap(), "/house", StoreId(8));
     assert!(matches!(other.head().await, Err(LogError::NotOurs { .. })), "the log of another store");
     server.put("/house/log/00000000000000000001", "damaged");
@@ -207,7 +140,7 @@ async fn what_another_wrote_is_refused_and_never_skipped() {
     server.put("/house/head", "damaged");
     assert!(matches!(log.head().await, Err(LogError::Damaged { .. })));
     assert!(matches!(log.after(Revision(1)).await, Err(LogError::Damaged { .. })));
-    let large = log.append(head(0), &[change(&"x".repeat(2 << 20))], 0).await;
+    let large = log.append(head(0, 0), &[change(&"x".repeat(2 << 20))], 0).await;
     assert!(matches!(large, Err(LogError::TooLarge { .. })), "{large:?}");
     assert!(Etcd::at(&["not a url".to_owned()]).is_err());
 }

@@ -1,0 +1,132 @@
+//! A member's own copy of the facts: it applies the changes of the log in their order, and adds changes of its own to the log.
+
+use crate::entry::Entry;
+use crate::log::{Head, Log, LogError};
+use enfilade_facts::journal::{digest, would_write};
+use enfilade_facts::{After, At, Change, CommitError, Read, Revision, Source, SourceError, View};
+use std::sync::Arc;
+
+/// Why a member's copy is not current.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaError {
+    /// The log cannot be used.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The store of this member has other records than the member that made the change. Nothing was applied.
+    #[error(
+        "the store of this member differs from the others before change {change}: copy the store of another member (`enfilade fleet recover`)"
+    )]
+    Differs {
+        /// The change that was not applied.
+        change: Revision,
+    },
+    /// The store of this member refused a change of the log.
+    #[error("change {change} of the log cannot be applied: {why}")]
+    NotApplied {
+        /// The change.
+        change: Revision,
+        /// The error of the store.
+        why: CommitError,
+    },
+    /// The store of this member cannot be read.
+    #[error(transparent)]
+    Store(#[from] SourceError),
+}
+
+/// A store that follows a log. Nothing else may change the store.
+pub(crate) struct Replica {
+    log: Log,
+    store: Arc<dyn Source>,
+}
+
+impl Replica {
+    pub(crate) fn new(log: Log, store: Arc<dyn Source>) -> Self {
+        Replica { log, store }
+    }
+
+    /// Applies the changes up to the end of the log. Returns the end; it was read after the call began.
+    pub(crate) async fn catch_up(&self) -> Result<Head, ReplicaError> {
+        let head = self.log.head().await?;
+        while self.store.at().revision < head.at.revision {
+            for entry in self.log.after(self.store.at().revision).await? {
+                self.apply(&entry)?;
+            }
+        }
+        // The log was restored from an old backup: it lacks changes that were acknowledged.
+        if self.store.at().revision != head.at.revision {
+            return self.is_not_behind().await;
+        }
+        match self.store.read(digest)?? == head.state {
+            true => Ok(head),
+            false => Err(ReplicaError::Differs { change: head.at.next().revision }),
+        }
+    }
+
+    /// Other changes may have been added after the head was read, so the head is read again before the log counts as older than the store.
+    async fn is_not_behind(&self) -> Result<Head, ReplicaError> {
+        let (head, at) = (self.log.head().await?, self.store.at().revision);
+        match head.at.revision >= at {
+            true => Ok(head),
+            false => Err(LogError::Older { log: head.at.revision, store: at }.into()),
+        }
+    }
+
+    /// Applies the changes of an entry that the store does not have yet.
+    fn apply(&self, entry: &Entry) -> Result<(), ReplicaError> {
+        let numbered = (entry.first.0..).map(Revision).zip(&entry.changes);
+        for (number, change) in numbered {
+            let at = self.store.at().revision;
+            if number <= at {
+                continue;
+            }
+            if number == entry.first && self.store.read(digest)?? != entry.state {
+                return Err(ReplicaError::Differs { change: number });
+            }
+            let failed = |why| ReplicaError::NotApplied { change: number, why };
+            let done = self.store.commit(change).map_err(failed)?;
+            // On equal records, a change writes the same on every member. So a change that got another number was applied to other records.
+            if done.revision != number {
+                return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a change, of which all members then get the same number.
+    pub(crate) async fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        loop {
+            let head = self.catch_up().await.map_err(refused)?;
+            // The digest after the change; `None` if the change writes nothing.
+            let look = |view: &View<'_>| match would_write(view, change)? {
+                true => Ok::<_, CommitError>(Some(digest(&After::of(view, change)?.view())?)),
+                false => Ok(None),
+            };
+            let Some(state) = self.store.read(look)?? else { return Ok(self.store.at()) };
+            match self.log.append(head, std::slice::from_ref(change), state).await {
+                // Another member was faster. Its change is applied, and the expectations are checked again.
+                Err(LogError::Conflict) => {}
+                Err(LogError::Unknown(why)) => {
+                    return Err(CommitError::Unknown(LogError::Unknown(why).to_string()));
+                }
+                Err(why) => return Err(refused(why.into())),
+                Ok(next) => {
+                    // The change is in the log, so it is made, even if this member cannot apply it now.
+                    let applied = self.catch_up().await;
+                    return applied.map(|_| next.at).map_err(|why| {
+                        CommitError::Unknown(format!(
+                            "the change was made, but this member is not current: {why}"
+                        ))
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The error of a change that was not made, because this member is not current.
+fn refused(why: ReplicaError) -> CommitError {
+    match why {
+        ReplicaError::Store(why) => why.into(),
+        why => SourceError::Unavailable(why.to_string()).into(),
+    }
+}
