@@ -1,7 +1,8 @@
 //! The connection to etcd: reads and transactions, each with a time limit.
 
 use crate::messages::{
-    Compare, Compared, DeleteRangeRequest, KeyValue, Operation, PutRequest, RangeRequest, RangeResponse,
+    Compare, Compared, DeleteRangeRequest, KeyValue, LeaseGrantRequest, LeaseGrantResponse,
+    LeaseKeepAliveRequest, LeaseKeepAliveResponse, Operation, PutRequest, RangeRequest, RangeResponse,
     RequestOp, TxnRequest, TxnResponse,
 };
 use http::uri::PathAndQuery;
@@ -67,17 +68,32 @@ impl Etcd {
         Ok(response.kvs)
     }
 
-    /// Carries out all operations at once, if all conditions hold. Returns whether they hold.
+    /// Carries out all operations at once, if all conditions hold. Returns what each read found, in their order; `None` if a condition does not hold.
     pub(crate) async fn transact(
         &self,
         conditions: Vec<Compare>,
         operations: Vec<Operation>,
-    ) -> Result<bool, EtcdError> {
+    ) -> Result<Option<Vec<Vec<KeyValue>>>, EtcdError> {
         let success =
             operations.into_iter().map(|operation| RequestOp { operation: Some(operation) }).collect();
         let request = TxnRequest { compare: conditions, success };
         let response: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
-        Ok(response.succeeded)
+        let found = response.responses.into_iter().filter_map(|response| Some(response.range?.kvs));
+        Ok(response.succeeded.then(|| found.collect()))
+    }
+
+    /// Begins a lease of this many seconds.
+    pub(crate) async fn lease(&self, seconds: i64) -> Result<i64, EtcdError> {
+        let granted: LeaseGrantResponse =
+            self.call("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl: seconds }).await?;
+        Ok(granted.id)
+    }
+
+    /// Renews a lease. Returns whether it had not ended. The call is a stream of etcd, of which this client uses one message.
+    pub(crate) async fn renew(&self, lease: i64) -> Result<bool, EtcdError> {
+        let request = LeaseKeepAliveRequest { id: lease };
+        let kept: LeaseKeepAliveResponse = self.call("/etcdserverpb.Lease/LeaseKeepAlive", request).await?;
+        Ok(kept.ttl > 0)
     }
 
     async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, EtcdError>
@@ -124,7 +140,17 @@ pub(crate) fn is_absent(key: Vec<u8>) -> Compare {
 
 /// Puts a value.
 pub(crate) fn put(key: Vec<u8>, value: Vec<u8>) -> Operation {
-    Operation::Put(PutRequest { key, value })
+    put_leased(key, value, 0)
+}
+
+/// Puts a value that etcd deletes when the lease ends.
+pub(crate) fn put_leased(key: Vec<u8>, value: Vec<u8>, lease: i64) -> Operation {
+    Operation::Put(PutRequest { key, value, lease })
+}
+
+/// Reads the keys from `key` to before `end`; an empty `end` means the one key.
+pub(crate) fn read(key: Vec<u8>, end: Vec<u8>) -> Operation {
+    Operation::Range(RangeRequest { key, range_end: end, limit: 0 })
 }
 
 /// Deletes the keys from `key` to before `end`.

@@ -3,6 +3,7 @@
 //! ```text
 //! head       the number of the newest change, and the id of the store
 //! log/<n>    an entry: the changes up to number n
+//! node/<id>, beat/<id>, applied/<id>   a member (`registration.rs`)
 //! ```
 //!
 //! etcd keeps the log and not the records. A change is checked on a member's own store. Then one transaction puts the entry and the new head, if the head is
@@ -13,10 +14,11 @@ mod etcd;
 mod log;
 mod member;
 mod messages;
+mod registration;
 mod replica;
 
 pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError};
 pub use log::{Head, Log, LogError};
-pub use member::{BEAT, BootClock, Member};
+pub use member::{BEAT, BootClock, DELTA, Member};
 pub use replica::ReplicaError;

@@ -2,6 +2,7 @@
 
 use crate::entry::{Entry, EntryId};
 use crate::etcd::{Etcd, EtcdError, delete, has_value, is_absent, put};
+use crate::messages::KeyValue;
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
 use enfilade_facts::{At, Change, Revision, StoreId};
@@ -124,8 +125,8 @@ impl Log {
         let head = Head { at: At { store: self.store, revision }, state, format: FORMAT };
         let operations = vec![put(self.head_key(), head.bytes())];
         match self.etcd.transact(vec![is_absent(self.head_key())], operations).await? {
-            true => Ok(head),
-            false => Err(self.not_ours("there is a log already".to_owned())),
+            Some(_) => Ok(head),
+            None => Err(self.not_ours("there is a log already".to_owned())),
         }
     }
 
@@ -135,7 +136,12 @@ impl Log {
     /// When there is no log, the log is of another store or of a newer format, or etcd does not answer.
     pub async fn head(&self) -> Result<Head, LogError> {
         let found = self.etcd.read(self.head_key(), Vec::new(), 1).await?;
-        let found = found.first().ok_or_else(|| self.not_ours("there is no log".to_owned()))?;
+        self.head_of(found.first())
+    }
+
+    /// Reads the record of the head.
+    pub(crate) fn head_of(&self, found: Option<&KeyValue>) -> Result<Head, LogError> {
+        let found = found.ok_or_else(|| self.not_ours("there is no log".to_owned()))?;
         let head = Head::read(&found.value).ok_or_else(|| damaged(&found.key, "it is no head"))?;
         if head.at.store != self.store {
             return Err(self.not_ours(format!("it is the log of the store {}", head.at.store)));
@@ -171,10 +177,10 @@ impl Log {
             let operations = vec![put(key.clone(), sealed.clone()), put(self.head_key(), next.bytes())];
             outcome = self.etcd.transact(conditions, operations).await;
             match outcome {
-                Ok(true) => return Ok(next),
+                Ok(Some(_)) => return Ok(next),
                 // An earlier try may have been carried out, although its answer was lost.
-                Ok(false) if tried > 0 && self.is_there(&key, &sealed).await? => return Ok(next),
-                Ok(false) => return Err(LogError::Conflict),
+                Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => return Ok(next),
+                Ok(None) => return Err(LogError::Conflict),
                 Err(_) => {}
             }
         }
@@ -227,7 +233,21 @@ impl Log {
         Ok(())
     }
 
-    fn head_key(&self) -> Vec<u8> {
+    pub(crate) fn etcd(&self) -> &Etcd {
+        &self.etcd
+    }
+
+    /// The key of a member in a table.
+    pub(crate) fn key(&self, table: &str, id: &str) -> Vec<u8> {
+        format!("{}/{table}/{id}", self.prefix).into_bytes()
+    }
+
+    /// The first key after all keys of a table: `0` follows `/` in ASCII.
+    pub(crate) fn after_all(&self, table: &str) -> Vec<u8> {
+        format!("{}/{table}0", self.prefix).into_bytes()
+    }
+
+    pub(crate) fn head_key(&self) -> Vec<u8> {
         format!("{}/head", self.prefix).into_bytes()
     }
 

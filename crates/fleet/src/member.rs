@@ -1,8 +1,9 @@
 //! A member: a source whose changes go through the log, and which follows the changes of the other members.
 
 use crate::log::Log;
+use crate::registration::{Registration, Silent};
 use crate::replica::{Replica, ReplicaError};
-use enfilade_facts::{At, Change, CommitError, Source, SourceError, View};
+use enfilade_facts::{At, Change, CommitError, Revision, Source, SourceError, View};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -11,6 +12,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How often a member asks etcd for the end of the log.
 pub const BEAT: Duration = Duration::from_millis(200);
+
+/// How long a proof counts (Δ).
+pub const DELTA: Duration = Duration::from_secs(1);
+const DELTA_MILLIS: u64 = 1_000;
+/// The clocks of two machines differ by at most one part in this many.
+const DRIFT: u64 = 1_000;
+/// How often a beat is renewed, and how often members without a beat are looked for, in ticks of [`BEAT`].
+const RENEW_TICKS: u32 = 3;
+const REAP_TICKS: u32 = 5;
+/// The pause before the reports of the members are read again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME).
 pub type BootClock = fn() -> u64;
@@ -35,23 +47,32 @@ pub struct Member {
     store: Arc<dyn Source>,
     orders: Option<UnboundedSender<Order>>,
     state: Arc<State>,
+    clock: BootClock,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Member {
-    /// Starts to follow a log with this store. Nothing else may change the store from here on.
+    /// Starts to follow a log with this store, as the member `id`. No other member may have this id, and nothing else may change the store from here on.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start(store: Arc<dyn Source>, log: Log, clock: BootClock) -> std::io::Result<Self> {
+    pub fn start(id: &str, store: Arc<dyn Source>, log: Log, clock: BootClock) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, inbox) = unbounded_channel();
         let state = Arc::<State>::default();
-        let (replica, told) = (Replica::new(log, Arc::clone(&store)), Arc::clone(&state));
+        let follower = Follower {
+            id: id.to_owned(),
+            replica: Arc::new(Replica::new(log, Arc::clone(&store))),
+            state: Arc::clone(&state),
+            clock,
+            registration: None,
+            silent: Vec::new(),
+            ticks: 0,
+        };
         let thread = std::thread::Builder::new()
             .name("fleet".to_owned())
-            .spawn(move || runtime.block_on(follow(&replica, inbox, &told, clock)))?;
-        Ok(Member { store, orders: Some(orders), state, thread: Some(thread) })
+            .spawn(move || runtime.block_on(follower.run(inbox)))?;
+        Ok(Member { store, orders: Some(orders), state, clock, thread: Some(thread) })
     }
 
     /// When the member last asked for the end of the log that it has applied, in milliseconds of its clock. Until then, no other member had made a change
@@ -60,40 +81,131 @@ impl Member {
         self.state.proven.load(Ordering::Acquire)
     }
 
+    /// Whether the member may grant a request now. A request must ask before it reads facts (rule 4).
+    pub fn is_current(&self) -> bool {
+        let proven = self.proven();
+        proven != 0 && (self.clock)().saturating_sub(proven) <= DELTA_MILLIS
+    }
+
     /// Why the copy is not current; `None` if the last look at the log succeeded.
     pub fn why(&self) -> Option<ReplicaError> {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Follows the log, and makes the changes of this member, one after the other.
-async fn follow(replica: &Replica, mut inbox: UnboundedReceiver<Order>, state: &State, clock: BootClock) {
-    let mut ticks = tokio::time::interval(BEAT);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        let order = tokio::select! {
-            order = inbox.recv() => match order {
-                Some(order) => Some(order),
-                None => return,
-            },
-            _ = ticks.tick() => None,
-        };
-        match order {
-            Some(Order { change, told }) => {
-                // The caller may have gone away.
-                let _ = told.send(replica.commit(&change).await);
-            }
-            None => {
-                // The time is noted before the question (rule 2 of docs/fleet.md).
-                let asked = clock();
-                let caught_up = replica.catch_up().await;
-                if caught_up.is_ok() {
-                    state.proven.store(asked, Ordering::Release);
+/// The thread of a member.
+struct Follower {
+    id: String,
+    replica: Arc<Replica>,
+    state: Arc<State>,
+    clock: BootClock,
+    registration: Option<Registration>,
+    /// Registered members without a beat, and since when, in milliseconds of the clock.
+    silent: Vec<(Silent, u64)>,
+    ticks: u32,
+}
+
+impl Follower {
+    /// Follows the log, and makes the changes of this member, one after the other.
+    async fn run(mut self, mut inbox: UnboundedReceiver<Order>) {
+        let mut ticks = tokio::time::interval(BEAT);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let order = tokio::select! {
+                order = inbox.recv() => match order {
+                    Some(order) => Some(order),
+                    None => return,
+                },
+                _ = ticks.tick() => None,
+            };
+            match order {
+                Some(order) => self.make(order).await,
+                None => {
+                    let looked = self.look().await;
+                    *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
                 }
-                *state.why.lock().unwrap_or_else(PoisonError::into_inner) = caught_up.err();
             }
         }
     }
+
+    /// Makes a change. It is acknowledged by a task of its own, so that this member can go on to prove that it is current.
+    async fn make(&self, Order { change, told }: Order) {
+        let before = self.replica.applied();
+        let made = self.replica.commit(&change).await;
+        if let (Ok(at), Some(registration)) = (&made, &self.registration) {
+            // Without a report, the acknowledgement takes longer.
+            let _ = self.replica.log().report(&self.id, registration, at.revision).await;
+        }
+        let replica = Arc::clone(&self.replica);
+        tokio::spawn(async move {
+            if let Ok(at) = &made
+                && at.revision > before
+            {
+                acknowledged(&replica, at.revision).await;
+            }
+            // The caller may have gone away.
+            let _ = told.send(made);
+        });
+    }
+
+    /// Asks for the end of the log, applies it, and looks for members without a beat.
+    async fn look(&mut self) -> Result<(), ReplicaError> {
+        self.ticks = self.ticks.wrapping_add(1);
+        let log = self.replica.log();
+        let registration = match self.registration {
+            Some(registration) => registration,
+            None => log.register(&self.id, self.replica.applied()).await?,
+        };
+        self.registration = Some(registration);
+        if self.ticks.is_multiple_of(RENEW_TICKS) {
+            log.renew(&registration).await?;
+        }
+        // The time is noted before the question (rule 2 of docs/fleet.md).
+        let asked = (self.clock)();
+        let Some(head) = log.prove(&self.id, &registration).await? else {
+            // The beat vanished. A new registration has another incarnation.
+            self.registration = None;
+            return Ok(());
+        };
+        let before = self.replica.applied();
+        self.replica.catch_up_to(head).await?;
+        self.state.proven.store(asked, Ordering::Release);
+        if self.replica.applied() > before {
+            log.report(&self.id, &registration, self.replica.applied()).await?;
+        }
+        if self.ticks.is_multiple_of(REAP_TICKS) {
+            self.reap().await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the registrations of members that have had no beat for 2Δ (rules 7 and 8).
+    async fn reap(&mut self) -> Result<(), ReplicaError> {
+        let now = (self.clock)();
+        let found = self.replica.log().silent().await?;
+        self.silent.retain(|(silent, _)| found.contains(silent));
+        for silent in found {
+            match self.silent.iter().find(|(known, _)| *known == silent) {
+                None => self.silent.push((silent, now)),
+                Some((_, since)) if now.saturating_sub(*since) > 2 * DELTA_MILLIS + DELTA_MILLIS / DRIFT => {
+                    self.replica.log().reap(&silent).await?;
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until every registered member has applied a change, or Δ has passed since the commit (rule 5).
+async fn acknowledged(replica: &Replica, change: Revision) {
+    let everybody = async {
+        while !matches!(replica.log().all_have(change).await, Ok(true)) {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    // After Δ, no member that lacks the change has a proof.
+    let _ = tokio::time::timeout(DELTA + DELTA / 1_000, everybody).await;
 }
 
 impl Source for Member {

@@ -32,6 +32,9 @@ pub(crate) struct PutRequest {
     pub(crate) key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) value: Vec<u8>,
+    /// The lease; etcd deletes the key when the lease ends. 0 for none.
+    #[prost(int64, tag = "3")]
+    pub(crate) lease: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -92,4 +95,38 @@ pub(crate) struct TxnRequest {
 pub(crate) struct TxnResponse {
     #[prost(bool, tag = "2")]
     pub(crate) succeeded: bool,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) responses: Vec<ResponseOp>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ResponseOp {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) range: Option<RangeResponse>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LeaseGrantRequest {
+    /// In seconds.
+    #[prost(int64, tag = "1")]
+    pub(crate) ttl: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LeaseGrantResponse {
+    #[prost(int64, tag = "2")]
+    pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LeaseKeepAliveRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LeaseKeepAliveResponse {
+    /// In seconds; 0 if the lease has ended.
+    #[prost(int64, tag = "3")]
+    pub(crate) ttl: i64,
 }

@@ -4,6 +4,7 @@ use crate::entry::Entry;
 use crate::log::{Head, Log, LogError};
 use enfilade_facts::journal::{digest, would_write};
 use enfilade_facts::{After, At, Change, CommitError, Read, Revision, Source, SourceError, View};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Why a member's copy is not current.
@@ -44,30 +45,46 @@ impl Replica {
         Replica { log, store }
     }
 
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The last change that the store has.
+    pub(crate) fn applied(&self) -> Revision {
+        self.store.at().revision
+    }
+
     /// Applies the changes up to the end of the log. Returns the end; it was read after the call began.
     pub(crate) async fn catch_up(&self) -> Result<Head, ReplicaError> {
         let head = self.log.head().await?;
+        self.catch_up_to(head).await
+    }
+
+    /// Applies the changes up to this end of the log, or to a later one.
+    pub(crate) async fn catch_up_to(&self, head: Head) -> Result<Head, ReplicaError> {
         while self.store.at().revision < head.at.revision {
             for entry in self.log.after(self.store.at().revision).await? {
                 self.apply(&entry)?;
             }
         }
-        // The log was restored from an old backup: it lacks changes that were acknowledged.
-        if self.store.at().revision != head.at.revision {
-            return self.is_not_behind().await;
-        }
+        let head = match self.store.at().revision == head.at.revision {
+            true => head,
+            false => self.later_head().await?,
+        };
         match self.store.read(digest)?? == head.state {
             true => Ok(head),
             false => Err(ReplicaError::Differs { change: head.at.next().revision }),
         }
     }
 
-    /// Other changes may have been added after the head was read, so the head is read again before the log counts as older than the store.
-    async fn is_not_behind(&self) -> Result<Head, ReplicaError> {
+    /// The end of the log, which has the store's revision: other changes were added after the first look. If the log ends earlier, etcd lost changes.
+    async fn later_head(&self) -> Result<Head, ReplicaError> {
         let (head, at) = (self.log.head().await?, self.store.at().revision);
-        match head.at.revision >= at {
-            true => Ok(head),
-            false => Err(LogError::Older { log: head.at.revision, store: at }.into()),
+        match head.at.revision.cmp(&at) {
+            Ordering::Equal => Ok(head),
+            Ordering::Less => Err(LogError::Older { log: head.at.revision, store: at }.into()),
+            // The next look catches up.
+            Ordering::Greater => Err(LogError::Conflict.into()),
         }
     }
 
@@ -95,7 +112,10 @@ impl Replica {
     /// Makes a change, of which all members then get the same number.
     pub(crate) async fn commit(&self, change: &Change) -> Result<At, CommitError> {
         loop {
-            let head = self.catch_up().await.map_err(refused)?;
+            let head = match self.catch_up().await {
+                Err(ReplicaError::Log(LogError::Conflict)) => continue,
+                caught_up => caught_up.map_err(refused)?,
+            };
             // The digest after the change; `None` if the change writes nothing.
             let look = |view: &View<'_>| match would_write(view, change)? {
                 true => Ok::<_, CommitError>(Some(digest(&After::of(view, change)?.view())?)),
@@ -111,7 +131,7 @@ impl Replica {
                 Err(why) => return Err(refused(why.into())),
                 Ok(next) => {
                     // The change is in the log, so it is made, even if this member cannot apply it now.
-                    let applied = self.catch_up().await;
+                    let applied = self.catch_up_to(next).await;
                     return applied.map(|_| next.at).map_err(|why| {
                         CommitError::Unknown(format!(
                             "the change was made, but this member is not current: {why}"

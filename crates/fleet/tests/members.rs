@@ -32,7 +32,9 @@ fn boot_clock() -> u64 {
 }
 
 fn member(store: Arc<dyn Source>, log: Log) -> Member {
-    Member::start(store, log, boot_clock).unwrap()
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let id = format!("m{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    Member::start(&id, store, log, boot_clock).unwrap()
 }
 
 /// Waits until it is so, for at most a minute.

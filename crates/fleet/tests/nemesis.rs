@@ -1,0 +1,197 @@
+//! Members of a fleet while their connections to etcd stop and go on at random: no member grants on facts that are older than an acknowledged change.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "tests"
+)]
+
+mod etcd;
+
+use enfilade_facts::journal::digest;
+use enfilade_facts::tables::Domain;
+use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::{AuditRecord, Change, CommitError, Read as _, Revision, Source, StoreId};
+use enfilade_fleet::{Etcd, Log, Member};
+use enfilade_sources::memory::Memory;
+use etcd::Server;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const STORE: StoreId = StoreId(7);
+const MEMBERS: usize = 3;
+
+fn boot_clock() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap() * 1_000 + u64::try_from(now.tv_nsec).unwrap() / 1_000_000
+}
+
+/// Passes connections on to etcd. While it is held, it passes nothing on, and closes nothing.
+struct Relay {
+    address: String,
+    is_held: Arc<AtomicBool>,
+}
+
+impl Relay {
+    fn to(etcd: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let is_held = Arc::new(AtomicBool::new(false));
+        let (held, etcd) = (Arc::clone(&is_held), etcd.trim_start_matches("http://").to_owned());
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(&etcd) else { continue };
+                let pairs = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
+                for (from, to) in pairs {
+                    let held = Arc::clone(&held);
+                    std::thread::spawn(move || pass_on(from, to, &held));
+                }
+            }
+        });
+        Relay { address, is_held }
+    }
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, is_held: &AtomicBool) {
+    let mut piece = [0; 4_096];
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        while is_held.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if to.write_all(&piece[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
+
+/// Xorshift (Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+fn id() -> DomainId {
+    DomainId::from_bytes([1; 16])
+}
+
+fn number(source: &dyn Source) -> (Option<Domain>, u64) {
+    let row = source.read(|view| view.get::<Domain>(&id())).unwrap().unwrap();
+    let number = row.as_ref().and_then(|row| row.description.as_ref()?.parse().ok()).unwrap_or(0);
+    (row, number)
+}
+
+/// Adds one to the number. Returns the new number if the change was acknowledged.
+fn add_one(member: &Member) -> Result<u64, CommitError> {
+    let (before, number) = number(member);
+    let mut next = Domain::new("local".parse().unwrap());
+    next.description = Some((number + 1).to_string());
+    let audit = AuditRecord { who: "a test".into(), what: "add one".into(), unix_seconds: 7, request: None };
+    let mut change = Change::new(audit);
+    change.expect_unchanged(&id(), before.as_ref()).put(&id(), &next);
+    member.commit(&change).map(|_| number + 1)
+}
+
+#[test]
+fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
+    let seconds = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let seed = std::env::var("ENFILADE_CAMPAIGN_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let empty = Memory::new(STORE);
+    let empty = empty.read(digest).unwrap().unwrap();
+    runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
+    let relays: Vec<Relay> = (0..MEMBERS).map(|_| Relay::to(&server.address)).collect();
+    let stores: Vec<Arc<Memory>> = (0..MEMBERS).map(|_| Arc::new(Memory::new(STORE))).collect();
+    let start = |nth: usize| {
+        let etcd = Etcd::at(std::slice::from_ref(&relays[nth].address)).unwrap();
+        let log = Log::new(etcd, "/house", STORE);
+        Member::start(&format!("m{nth}"), stores[nth].clone(), log, boot_clock).unwrap()
+    };
+    let members: Vec<Member> = (0..MEMBERS).map(start).collect();
+    let ends = Instant::now() + Duration::from_secs(seconds);
+    let is_over = || Instant::now() >= ends;
+    // The greatest number that was acknowledged.
+    let acknowledged = AtomicU64::new(0);
+    let [grants, prevented, changes, unknown] = [const { AtomicU64::new(0) }; 4];
+    std::thread::scope(|scope| {
+        for member in &members {
+            // Requests.
+            scope.spawn(|| {
+                while !is_over() {
+                    let known = acknowledged.load(Ordering::SeqCst);
+                    let is_current = member.is_current();
+                    let number = number(member).1;
+                    match is_current {
+                        true => {
+                            assert!(number >= known, "{number} was granted after {known} was acknowledged");
+                            grants.fetch_add(1, Ordering::Relaxed);
+                        }
+                        false => drop(prevented.fetch_add(u64::from(number < known), Ordering::Relaxed)),
+                    }
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            });
+            // Changes.
+            scope.spawn(|| {
+                while !is_over() {
+                    match add_one(member) {
+                        Ok(number) => {
+                            acknowledged.fetch_max(number, Ordering::SeqCst);
+                            changes.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(CommitError::Unknown(_)) => drop(unknown.fetch_add(1, Ordering::Relaxed)),
+                        Err(_) => {}
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+        }
+        // Connections stop for up to four seconds, one or two at once.
+        scope.spawn(|| {
+            let mut random = Random(seed);
+            while !is_over() {
+                let first = random.below(MEMBERS as u64) as usize;
+                let both = [first, (first + random.below(2) as usize) % MEMBERS];
+                both.iter().for_each(|nth| relays[*nth].is_held.store(true, Ordering::Relaxed));
+                std::thread::sleep(Duration::from_millis(random.below(4_000)));
+                both.iter().for_each(|nth| relays[*nth].is_held.store(false, Ordering::Relaxed));
+                std::thread::sleep(Duration::from_millis(random.below(1_500)));
+            }
+        });
+    });
+    // All members become current again, with the same records, and nothing that was acknowledged is lost.
+    let same = || {
+        let first = stores[0].at();
+        stores.iter().all(|store| store.at() == first) && members.iter().all(Member::is_current)
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while !same() {
+        let why: Vec<_> = members.iter().map(Member::why).collect();
+        assert!(Instant::now() < until, "the members do not become current: {why:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let digests: Vec<u128> = stores.iter().map(|store| store.read(digest).unwrap().unwrap()).collect();
+    assert!(digests.iter().all(|one| *one == digests[0]), "{digests:?}");
+    let (grants, prevented) = (grants.into_inner(), prevented.into_inner());
+    let (changes, acknowledged) = (changes.into_inner(), acknowledged.into_inner());
+    let number = number(&*stores[0]).1;
+    println!(
+        "fleet: {grants} grants, 0 stale; {prevented} stale ones prevented; {changes} changes acknowledged, 0 lost, {} with an unknown outcome; 0 diverged",
+        unknown.into_inner()
+    );
+    assert!(number >= acknowledged && number >= changes, "{number}, {acknowledged}, {changes}");
+    assert!(grants > 0 && prevented > 0 && changes > 0);
+}
