@@ -55,6 +55,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "idle", test: &["-p", "enfilade", "--test", "interop", "say_nothing"], n: 9_500 },
     Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
     Campaign { name: "lending", test: &["-p", "enfilade-testkit", "--test", "lending"], n: 1_000_000 },
+    Campaign { name: "nemesis", test: &["-p", "enfilade-fleet", "--test", "nemesis"], n: 600 },
     Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
     Campaign { name: "page", test: &["-p", "enfilade", "--test", "interop", "page::"], n: 1 },
     Campaign { name: "power-cuts", test: &["-p", "enfilade", "--test", "power_cuts"], n: 100_000 },

@@ -5,6 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     reason = "tests"
 )]
@@ -35,21 +36,21 @@ fn boot_clock() -> u64 {
 /// Passes connections on to etcd. While it is held, it passes nothing on, and closes nothing.
 struct Relay {
     address: String,
-    is_held: Arc<AtomicBool>,
+    /// What it holds: the questions to etcd, and the answers.
+    is_held: [Arc<AtomicBool>; 2],
 }
 
 impl Relay {
     fn to(etcd: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let is_held = Arc::new(AtomicBool::new(false));
-        let (held, etcd) = (Arc::clone(&is_held), etcd.trim_start_matches("http://").to_owned());
+        let is_held = <[Arc<AtomicBool>; 2]>::default();
+        let (held, etcd) = (is_held.clone(), etcd.trim_start_matches("http://").to_owned());
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Ok(server) = TcpStream::connect(&etcd) else { continue };
                 let pairs = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
-                for (from, to) in pairs {
-                    let held = Arc::clone(&held);
+                for ((from, to), held) in pairs.into_iter().zip(held.clone()) {
                     std::thread::spawn(move || pass_on(from, to, &held));
                 }
             }
@@ -159,16 +160,30 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
                 }
             });
         }
-        // Connections stop for up to four seconds, one or two at once.
+        // One or two connections stop for up to four seconds, in one direction or in both. Some go on only for a moment.
         scope.spawn(|| {
             let mut random = Random(seed);
+            let mut first = 0;
             while !is_over() {
-                let first = random.below(MEMBERS as u64) as usize;
+                // Often the same member again: two stops with a moment between them are the hardest case.
+                if random.below(2) == 0 {
+                    first = random.below(MEMBERS as u64) as usize;
+                }
                 let both = [first, (first + random.below(2) as usize) % MEMBERS];
-                both.iter().for_each(|nth| relays[*nth].is_held.store(true, Ordering::Relaxed));
-                std::thread::sleep(Duration::from_millis(random.below(4_000)));
-                both.iter().for_each(|nth| relays[*nth].is_held.store(false, Ordering::Relaxed));
-                std::thread::sleep(Duration::from_millis(random.below(1_500)));
+                let directions = [&[0, 1][..], &[0], &[1]][random.below(3) as usize];
+                let hold = |holds: bool| {
+                    for (nth, direction) in
+                        both.iter().flat_map(|nth| directions.iter().map(move |it| (*nth, *it)))
+                    {
+                        relays[nth].is_held[direction].store(holds, Ordering::Relaxed);
+                    }
+                };
+                hold(true);
+                let most = [900, 4_000][random.below(2) as usize];
+                std::thread::sleep(Duration::from_millis(random.below(most)));
+                hold(false);
+                let most = [50, 1_500][random.below(2) as usize];
+                std::thread::sleep(Duration::from_millis(random.below(most)));
             }
         });
     });
