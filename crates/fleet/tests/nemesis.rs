@@ -210,3 +210,39 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     assert!(number >= acknowledged && number >= changes, "{number}, {acknowledged}, {changes}");
     assert!(grants > 0 && prevented > 0 && changes > 0);
 }
+
+/// Rule 2 of docs/fleet.md: a proof counts from the question, also if its answer was under way for long.
+#[test]
+fn a_late_answer_proves_nothing_later_than_its_question() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let store = Arc::new(Memory::new(STORE));
+    let empty = store.read(digest).unwrap().unwrap();
+    runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
+    let relay = Relay::to(&server.address);
+    let log = Log::new(Etcd::at(std::slice::from_ref(&relay.address)).unwrap(), "/house", STORE);
+    let member = Member::start("late", store, log, boot_clock).unwrap();
+    let [questions, answers] = &relay.is_held;
+    let mut late = 0;
+    for _ in 0..40 {
+        while !member.is_current() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let held_at = boot_clock();
+        answers.store(true, Ordering::Relaxed);
+        // By then the member has asked, and the answer waits at the relay. A later question gets no answer.
+        std::thread::sleep(Duration::from_millis(700));
+        questions.store(true, Ordering::Relaxed);
+        answers.store(false, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(60));
+        let proven = member.proven();
+        questions.store(false, Ordering::Relaxed);
+        // The member asks every 200 ms.
+        assert!(proven < held_at + 500, "{} ms after the question", proven - held_at);
+        late += u32::from(proven > held_at);
+        if late == 3 {
+            return;
+        }
+    }
+    panic!("no answer was late");
+}
