@@ -20,7 +20,7 @@ pub enum SourceError {
     Unavailable(String),
 }
 
-/// A change failed, and no part of the change was made.
+/// A change failed. No part of it was made, except perhaps with [`CommitError::Unknown`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// Another change was committed before this change, and a record no longer has the state that this change expects. The caller must read the facts
@@ -63,7 +63,8 @@ pub enum CommitError {
         /// The largest allowed size, in bytes.
         limit: usize,
     },
-    /// The change was sent to the log of the fleet, and no answer came. It may be made, or will be made yet. No other variant leaves this open.
+    /// The change was sent to the log of the fleet, and no answer came. The change was made, was not made, or may still be made later. With every other
+    /// variant it was not made.
     #[error("{0}")]
     Unknown(String),
     /// The store could not be read or written.

@@ -16,19 +16,22 @@ use tonic_prost::ProstCodec;
 /// How long etcd may take for one call.
 const CALL: Duration = Duration::from_secs(1);
 
-/// A call failed. It is not known whether etcd carried it out.
+/// The largest answer, in bytes: ten entries of the log.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// A call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EtcdError {
-    /// No machine of etcd answered, or no majority of them works.
+    /// No machine of etcd answered, or no majority of them works. It is not known whether the call was carried out.
     #[error(
         "etcd does not answer: {0}; check the addresses in `[fleet] etcd`, and `etcdctl endpoint health`"
     )]
     Unavailable(String),
     /// etcd refused the call.
-    #[error("etcd refused the call: {0}")]
+    #[error("etcd refused the call: {0}; look at the log of etcd")]
     Refused(String),
     /// An address is not a URL.
-    #[error("`{0}` is not the URL of a machine of etcd: expected for example http://127.0.0.1:2379")]
+    #[error("`{0}` is not the URL of a machine of etcd: write it like http://127.0.0.1:2379")]
     BadAddress(String),
 }
 
@@ -102,7 +105,7 @@ impl Etcd {
         A: prost::Message + Default + Send + Sync + 'static,
     {
         let channel = self.channel.get_or_init(|| Channel::balance_list(self.endpoints.clone().into_iter()));
-        let mut grpc = Grpc::new(channel.clone());
+        let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
         let called = async {
             grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
             let codec = ProstCodec::<Q, A>::default();

@@ -6,7 +6,7 @@
 //! node/<id>, beat/<id>, applied/<id>   a member (`registration.rs`)
 //! ```
 //!
-//! etcd keeps the log and not the records. A change is checked on a member's own store. Then one transaction puts the entry and the new head, if the head is
+//! etcd keeps the changes, with the contents of the records that they write, until they are trimmed. A change is checked on a member's own store. Then one transaction puts the entry and the new head, if the head is
 //! still the one that the member knew. So the changes of all members have one order, and no number is given twice.
 
 mod entry;

@@ -7,12 +7,12 @@ use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
 use enfilade_facts::{At, Change, Revision, StoreId};
 
-/// The largest entry, in bytes. etcd refuses requests of more than 1.5 MiB, if it is not set otherwise.
+/// The largest entry, in bytes. etcd refuses requests of more than 1.5 MiB by default.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
-/// How often a transaction with an unknown outcome is sent.
+/// How many times a transaction with an unknown outcome is sent.
 const TRIES: u32 = 5;
 /// How many entries are read at once.
-const ENTRIES_AT_ONCE: i64 = 100;
+const ENTRIES_AT_ONCE: i64 = 10;
 
 /// Why the log was not read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum LogError {
     Conflict,
     /// It is not known whether the changes are in the log: etcd stopped answering while they were added.
     #[error(
-        "it is not known whether the change was made: {0}; look at `enfilade facts log` when etcd answers again"
+        "it is not known whether the change was made ({0}). Make it again: this does no harm if it was made"
     )]
     Unknown(EtcdError),
     /// etcd does not answer, or refuses. Nothing was changed.
@@ -30,21 +30,29 @@ pub enum LogError {
     Etcd(#[from] EtcdError),
     /// The next entry is not in the log any more. The member must copy the store of another member.
     #[error(
-        "the log begins after change {after}: copy the store of another member (`enfilade fleet recover`)"
+        "the log does not have the change after {after} any more. This member refuses requests: copy the store of another member"
     )]
     Trimmed {
         /// The last change that the reader has.
         after: Revision,
     },
-    /// The log ends before the newest change of the store: etcd was restored from an old backup.
+    /// The log ends before the newest change of the store: etcd was restored from an old backup, or the store was changed without the log.
     #[error(
-        "the log ends with change {log}, but this member has change {store}: etcd lost changes; run `enfilade fleet recover`"
+        "the log ends with change {log}, but this member has change {store}: etcd lost changes, or this store was changed alone. This member refuses requests"
     )]
     Older {
         /// The last change of the log.
         log: Revision,
         /// The last change of the store.
         store: Revision,
+    },
+    /// Another process is registered under the id of this member.
+    #[error(
+        "another process is registered as the member `{id}`: give each member its own id; after a restart, wait for 2 s"
+    )]
+    Taken {
+        /// The id.
+        id: String,
     },
     /// The log under this prefix belongs to another store, or there is none.
     #[error("`{prefix}` in etcd is not the log of this store: {why}; check `[fleet] prefix`")]
@@ -56,7 +64,7 @@ pub enum LogError {
     },
     /// An entry or the head cannot be read. It is never skipped.
     #[error(
-        "`{key}` in etcd cannot be used: {why}; no member applies it. Restore etcd, or run `enfilade fleet recover`"
+        "`{key}` in etcd cannot be used: {why}. All members stop before it and refuse requests. Do not restore an old backup of etcd: revocations would be lost"
     )]
     Damaged {
         /// The key.
@@ -142,7 +150,8 @@ impl Log {
     /// Reads the record of the head.
     pub(crate) fn head_of(&self, found: Option<&KeyValue>) -> Result<Head, LogError> {
         let found = found.ok_or_else(|| self.not_ours("there is no log".to_owned()))?;
-        let head = Head::read(&found.value).ok_or_else(|| damaged(&found.key, "it is no head"))?;
+        let head = Head::read(&found.value)
+            .ok_or_else(|| damaged(&found.key, "it does not have the form of a head"))?;
         if head.at.store != self.store {
             return Err(self.not_ours(format!("it is the log of the store {}", head.at.store)));
         }
@@ -170,7 +179,7 @@ impl Log {
         if changes.is_empty() || sealed.len() > ENTRY_BYTES_MAX {
             return Err(LogError::TooLarge { bytes: sealed.len() });
         }
-        let next = Head { at: At { revision: last, ..head.at }, state, ..head };
+        let next = Head { at: At { revision: last, ..head.at }, state, format: FORMAT.max(head.format) };
         let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
         for tried in 0..TRIES {
             let conditions = vec![has_value(self.head_key(), head.bytes())];
@@ -181,6 +190,8 @@ impl Log {
                 // An earlier try may have been carried out, although its answer was lost.
                 Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => return Ok(next),
                 Ok(None) => return Err(LogError::Conflict),
+                // No try before may have been carried out, and this one was not.
+                Err(why @ EtcdError::Refused(_)) if tried == 0 => return Err(why.into()),
                 Err(_) => {}
             }
         }
@@ -207,7 +218,7 @@ impl Log {
         for found in found {
             let entry = Entry::open(&found.key, &found.value).map_err(|why| damaged(&found.key, why))?;
             if self.entry_key(entry.last()) != found.key {
-                return Err(damaged(&found.key, "it has another number"));
+                return Err(damaged(&found.key, "its number is not that of its key"));
             }
             // The reader may have applied the first changes of the first entry.
             let follows = entry.first == next || entries.is_empty() && entry.first < next;
@@ -251,7 +262,7 @@ impl Log {
         format!("{}/head", self.prefix).into_bytes()
     }
 
-    /// Numbers of one length, so that the order of the keys is the order of the changes.
+    /// The numbers have the same length, so the order of the keys is the order of the changes.
     fn entry_key(&self, revision: Revision) -> Vec<u8> {
         format!("{}/log/{:020}", self.prefix, revision.0).into_bytes()
     }

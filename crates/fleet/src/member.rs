@@ -16,15 +16,16 @@ pub const BEAT: Duration = Duration::from_millis(200);
 /// How long a proof counts (Δ).
 pub const DELTA: Duration = Duration::from_secs(1);
 const DELTA_MILLIS: u64 = 1_000;
-/// The clocks of two machines differ by at most one part in this many.
-const DRIFT: u64 = 1_000;
+/// The clocks of two machines run at speeds that differ by at most one part in this many.
+const DRIFT: u32 = 1_000;
 /// How often a beat is renewed, and how often members without a beat are looked for, in ticks of [`BEAT`].
 const RENEW_TICKS: u32 = 3;
 const REAP_TICKS: u32 = 5;
 /// The pause before the reports of the members are read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME).
+/// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
+/// still; docs/fleet.md says what follows.
 pub type BootClock = fn() -> u64;
 
 /// A change, and the channel for its result.
@@ -33,7 +34,7 @@ struct Order {
     told: mpsc::Sender<Result<At, CommitError>>,
 }
 
-/// What the thread of a member says of the copy.
+/// What the thread of a member says about the copy.
 #[derive(Default)]
 struct State {
     /// When the member asked for the newest end of the log that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time.
@@ -66,6 +67,8 @@ impl Member {
             state: Arc::clone(&state),
             clock,
             registration: None,
+            incarnation: None,
+            reported: Revision(0),
             silent: Vec::new(),
             ticks: 0,
         };
@@ -84,7 +87,7 @@ impl Member {
     /// Whether the member may grant a request now. A request must ask before it reads facts (rule 4).
     pub fn is_current(&self) -> bool {
         let proven = self.proven();
-        proven != 0 && (self.clock)().saturating_sub(proven) <= DELTA_MILLIS
+        proven != 0 && (self.clock)().saturating_sub(proven) < DELTA_MILLIS
     }
 
     /// Why the copy is not current; `None` if the last look at the log succeeded.
@@ -100,7 +103,11 @@ struct Follower {
     state: Arc<State>,
     clock: BootClock,
     registration: Option<Registration>,
-    /// Registered members without a beat, and since when, in milliseconds of the clock.
+    /// The last incarnation of this member.
+    incarnation: Option<[u8; 16]>,
+    /// The last change that this member has reported as applied.
+    reported: Revision,
+    /// Registered members without a beat, and when they were first seen without one, in milliseconds of the clock.
     silent: Vec<(Silent, u64)>,
     ticks: u32,
 }
@@ -129,18 +136,14 @@ impl Follower {
     }
 
     /// Makes a change. It is acknowledged by a task of its own, so that this member can go on to prove that it is current.
-    async fn make(&self, Order { change, told }: Order) {
-        let before = self.replica.applied();
+    async fn make(&mut self, Order { change, told }: Order) {
         let made = self.replica.commit(&change).await;
-        if let (Ok(at), Some(registration)) = (&made, &self.registration) {
-            // Without a report, the acknowledgement takes longer.
-            let _ = self.replica.log().report(&self.id, registration, at.revision).await;
-        }
+        // Without a report, the acknowledgement takes longer.
+        let _ = self.report().await;
         let replica = Arc::clone(&self.replica);
         tokio::spawn(async move {
-            if let Ok(at) = &made
-                && at.revision > before
-            {
+            // A change that writes nothing waits, too: an earlier change may have done the same, and may not be acknowledged yet.
+            if let Ok(at) = &made {
                 acknowledged(&replica, at.revision).await;
             }
             // The caller may have gone away.
@@ -154,7 +157,12 @@ impl Follower {
         let log = self.replica.log();
         let registration = match self.registration {
             Some(registration) => registration,
-            None => log.register(&self.id, self.replica.applied()).await?,
+            None => {
+                let applied = self.replica.applied();
+                let registration = log.register(&self.id, self.incarnation, applied).await?;
+                (self.incarnation, self.reported) = (Some(registration.incarnation), applied);
+                registration
+            }
         };
         self.registration = Some(registration);
         if self.ticks.is_multiple_of(RENEW_TICKS) {
@@ -165,29 +173,41 @@ impl Follower {
         let Some(head) = log.prove(&self.id, &registration).await? else {
             // The beat vanished. A new registration has another incarnation.
             self.registration = None;
-            return Ok(());
+            return Err(ReplicaError::NoBeat);
         };
-        let before = self.replica.applied();
         self.replica.catch_up_to(head).await?;
         self.state.proven.store(asked, Ordering::Release);
-        if self.replica.applied() > before {
-            log.report(&self.id, &registration, self.replica.applied()).await?;
-        }
+        self.report().await?;
         if self.ticks.is_multiple_of(REAP_TICKS) {
             self.reap().await?;
         }
         Ok(())
     }
 
+    /// Says in etcd what this member has applied, if it has not said so.
+    async fn report(&mut self) -> Result<(), ReplicaError> {
+        let applied = self.replica.applied();
+        if let Some(registration) = &self.registration
+            && applied > self.reported
+        {
+            self.replica.log().report(&self.id, registration, applied).await?;
+            self.reported = applied;
+        }
+        Ok(())
+    }
+
     /// Deletes the registrations of members that have had no beat for 2Δ (rules 7 and 8).
     async fn reap(&mut self) -> Result<(), ReplicaError> {
-        let now = (self.clock)();
         let found = self.replica.log().silent().await?;
+        // After the answer: a beat that is missing in it vanished before this time.
+        let now = (self.clock)();
         self.silent.retain(|(silent, _)| found.contains(silent));
         for silent in found {
             match self.silent.iter().find(|(known, _)| *known == silent) {
                 None => self.silent.push((silent, now)),
-                Some((_, since)) if now.saturating_sub(*since) > 2 * DELTA_MILLIS + DELTA_MILLIS / DRIFT => {
+                Some((_, since))
+                    if now.saturating_sub(*since) > 2 * DELTA_MILLIS + DELTA_MILLIS / u64::from(DRIFT) =>
+                {
                     self.replica.log().reap(&silent).await?;
                 }
                 Some(_) => {}
@@ -205,7 +225,7 @@ async fn acknowledged(replica: &Replica, change: Revision) {
         }
     };
     // After Δ, no member that lacks the change has a proof.
-    let _ = tokio::time::timeout(DELTA + DELTA / 1_000, everybody).await;
+    let _ = tokio::time::timeout(DELTA + DELTA / DRIFT, everybody).await;
 }
 
 impl Source for Member {
@@ -218,13 +238,14 @@ impl Source for Member {
     }
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
-        let ended = || CommitError::from(SourceError::Unavailable("the server is stopping".to_owned()));
+        let ended =
+            || CommitError::from(SourceError::Unavailable("the thread of the fleet has ended".to_owned()));
         let (told, answer) = mpsc::channel();
         let orders = self.orders.as_ref().ok_or_else(ended)?;
         orders.send(Order { change: change.clone(), told }).map_err(|_| ended())?;
-        answer
-            .recv()
-            .map_err(|_| CommitError::Unknown("the server stopped while the change was made".to_owned()))?
+        answer.recv().map_err(|_| {
+            CommitError::Unknown("the thread of the fleet ended while the change was made".to_owned())
+        })?
     }
 }
 

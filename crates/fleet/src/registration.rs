@@ -17,7 +17,7 @@ const LEASE_SECONDS: i64 = 2;
 /// The registration of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Registration {
-    incarnation: [u8; 16],
+    pub(crate) incarnation: [u8; 16],
     lease: i64,
 }
 
@@ -29,8 +29,16 @@ pub(crate) struct Silent {
 }
 
 impl Log {
-    /// Registers a member whose store has this revision, with a new incarnation.
-    pub(crate) async fn register(&self, id: &str, applied: Revision) -> Result<Registration, LogError> {
+    /// Registers a member whose store has this revision, with a new incarnation. `before` is the last incarnation of this process.
+    ///
+    /// # Errors
+    /// [`LogError::Taken`] if another process has a beat under this id.
+    pub(crate) async fn register(
+        &self,
+        id: &str,
+        before: Option<[u8; 16]>,
+        applied: Revision,
+    ) -> Result<Registration, LogError> {
         let mut incarnation = [0; 16];
         getrandom::fill(&mut incarnation)
             .map_err(|why| EtcdError::Refused(format!("no random bytes: {why}")))?;
@@ -40,8 +48,14 @@ impl Log {
             put_leased(self.key("beat", id), incarnation.to_vec(), lease),
             put_leased(self.key("applied", id), applied.0.to_be_bytes().to_vec(), lease),
         ];
-        self.etcd().transact(Vec::new(), operations).await?;
-        Ok(Registration { incarnation, lease })
+        let beat = self.key("beat", id);
+        let own = before.map(|before| has_value(beat.clone(), before.to_vec()));
+        for condition in [Some(is_absent(beat)), own].into_iter().flatten() {
+            if self.etcd().transact(vec![condition], operations.clone()).await?.is_some() {
+                return Ok(Registration { incarnation, lease });
+            }
+        }
+        Err(LogError::Taken { id: id.to_owned() })
     }
 
     /// Renews the beat of a member. If the beat has vanished, the next proof finds it out.

@@ -4,7 +4,6 @@ use crate::entry::Entry;
 use crate::log::{Head, Log, LogError};
 use enfilade_facts::journal::{digest, would_write};
 use enfilade_facts::{After, At, Change, CommitError, Read, Revision, Source, SourceError, View};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Why a member's copy is not current.
@@ -13,22 +12,25 @@ pub enum ReplicaError {
     /// The log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The store of this member has other records than the member that made the change. Nothing was applied.
+    /// The store of this member has other records than the member that made the change.
     #[error(
-        "the store of this member differs from the others before change {change}: copy the store of another member (`enfilade fleet recover`)"
+        "the records of this member differ from those of the other members, and this was found before change {change}. This member refuses requests: copy the store of another member"
     )]
     Differs {
-        /// The change that was not applied.
+        /// The number before which the difference was found.
         change: Revision,
     },
     /// The store of this member refused a change of the log.
-    #[error("change {change} of the log cannot be applied: {why}")]
+    #[error("this member cannot apply change {change} of the log, and refuses requests until it can: {why}")]
     NotApplied {
         /// The change.
         change: Revision,
         /// The error of the store.
         why: CommitError,
     },
+    /// The registration or the beat of this member in etcd has ended. It registers again.
+    #[error("this member was not heard by etcd for too long, and registers again")]
+    NoBeat,
     /// The store of this member cannot be read.
     #[error(transparent)]
     Store(#[from] SourceError),
@@ -54,46 +56,36 @@ impl Replica {
         self.store.at().revision
     }
 
-    /// Applies the changes up to the end of the log. Returns the end; it was read after the call began.
+    /// Applies the changes up to the end of the log. Returns this end, which is read during this call.
     pub(crate) async fn catch_up(&self) -> Result<Head, ReplicaError> {
         let head = self.log.head().await?;
         self.catch_up_to(head).await
     }
 
-    /// Applies the changes up to this end of the log, or to a later one.
+    /// Applies the changes up to this end of the log, and no later ones.
     pub(crate) async fn catch_up_to(&self, head: Head) -> Result<Head, ReplicaError> {
         while self.store.at().revision < head.at.revision {
             for entry in self.log.after(self.store.at().revision).await? {
-                self.apply(&entry)?;
+                self.apply(&entry, head.at.revision)?;
             }
         }
-        let head = match self.store.at().revision == head.at.revision {
-            true => head,
-            false => self.later_head().await?,
-        };
+        // This member changes its store only behind the log.
+        let at = self.store.at().revision;
+        if at > head.at.revision {
+            return Err(LogError::Older { log: head.at.revision, store: at }.into());
+        }
         match self.store.read(digest)?? == head.state {
             true => Ok(head),
             false => Err(ReplicaError::Differs { change: head.at.next().revision }),
         }
     }
 
-    /// The end of the log, which has the store's revision: other changes were added after the first look. If the log ends earlier, etcd lost changes.
-    async fn later_head(&self) -> Result<Head, ReplicaError> {
-        let (head, at) = (self.log.head().await?, self.store.at().revision);
-        match head.at.revision.cmp(&at) {
-            Ordering::Equal => Ok(head),
-            Ordering::Less => Err(LogError::Older { log: head.at.revision, store: at }.into()),
-            // The next look catches up.
-            Ordering::Greater => Err(LogError::Conflict.into()),
-        }
-    }
-
-    /// Applies the changes of an entry that the store does not have yet.
-    fn apply(&self, entry: &Entry) -> Result<(), ReplicaError> {
+    /// Applies the changes of an entry that the store does not have yet, up to the change `last`.
+    fn apply(&self, entry: &Entry, last: Revision) -> Result<(), ReplicaError> {
         let numbered = (entry.first.0..).map(Revision).zip(&entry.changes);
         for (number, change) in numbered {
             let at = self.store.at().revision;
-            if number <= at {
+            if number <= at || number > last {
                 continue;
             }
             if number == entry.first && self.store.read(digest)?? != entry.state {
@@ -109,13 +101,10 @@ impl Replica {
         Ok(())
     }
 
-    /// Makes a change, of which all members then get the same number.
+    /// Makes a change. It has the same number on all members.
     pub(crate) async fn commit(&self, change: &Change) -> Result<At, CommitError> {
         loop {
-            let head = match self.catch_up().await {
-                Err(ReplicaError::Log(LogError::Conflict)) => continue,
-                caught_up => caught_up.map_err(refused)?,
-            };
+            let head = self.catch_up().await.map_err(refused)?;
             // The digest after the change; `None` if the change writes nothing.
             let look = |view: &View<'_>| match would_write(view, change)? {
                 true => Ok::<_, CommitError>(Some(digest(&After::of(view, change)?.view())?)),
@@ -134,7 +123,7 @@ impl Replica {
                     let applied = self.catch_up_to(next).await;
                     return applied.map(|_| next.at).map_err(|why| {
                         CommitError::Unknown(format!(
-                            "the change was made, but this member is not current: {why}"
+                            "the change is in the log, but it may take 1 s until all members obey it, and this member refuses requests: {why}"
                         ))
                     });
                 }

@@ -16,7 +16,7 @@ use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{AuditRecord, Change, CommitError, Read as _, Revision, Source, StoreId};
-use enfilade_fleet::{Etcd, Log, Member};
+use enfilade_fleet::{Etcd, Log, LogError, Member, ReplicaError};
 use enfilade_sources::memory::Memory;
 use etcd::Server;
 use std::io::{Read, Write};
@@ -245,4 +245,66 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
         }
     }
     panic!("no answer was late");
+}
+
+/// A change that was made already, by an author who does not know it, is acknowledged as late as the first one.
+#[test]
+fn a_repeated_change_waits_for_the_members_that_lack_it() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let stores = [Arc::new(Memory::new(STORE)), Arc::new(Memory::new(STORE))];
+    let empty = stores[0].read(digest).unwrap().unwrap();
+    let log = server.log("/house", STORE);
+    runtime.block_on(log.begin(Revision(0), empty)).unwrap();
+    let relay = Relay::to(&server.address);
+    let through = Log::new(Etcd::at(std::slice::from_ref(&relay.address)).unwrap(), "/house", STORE);
+    let direct = server.log("/house", STORE);
+    let author = Member::start("author", stores[0].clone(), direct, boot_clock).unwrap();
+    let cut_off = Member::start("cut-off", stores[1].clone(), through, boot_clock).unwrap();
+    while !(author.is_current() && cut_off.is_current()) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let audit = AuditRecord { who: "a test".into(), what: "once".into(), unix_seconds: 7, request: None };
+    add_one(&author).unwrap();
+    let mut change = Change::new(audit);
+    change.delete::<Domain>(&id());
+    relay.is_held.iter().for_each(|held| held.store(true, Ordering::Relaxed));
+    // The change gets into the log, and nobody learns that it did.
+    let after = stores[0].read(|view| digest(&enfilade_facts::After::of(view, &change).unwrap().view()));
+    let head = runtime.block_on(log.head()).unwrap();
+    runtime.block_on(log.append(head, std::slice::from_ref(&change), after.unwrap().unwrap())).unwrap();
+    while author.at().revision != Revision(2) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(author.commit(&change).unwrap().revision, Revision(2), "it writes nothing");
+    assert!(!cut_off.is_current() || cut_off.at().revision == Revision(2));
+    relay.is_held.iter().for_each(|held| held.store(false, Ordering::Relaxed));
+}
+
+/// Two machines with the configuration of one member.
+#[test]
+fn an_id_is_for_one_member() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let store = || Arc::new(Memory::new(STORE));
+    let empty = store().read(digest).unwrap().unwrap();
+    runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
+    let start = || Member::start("twin", store(), server.log("/house", STORE), boot_clock).unwrap();
+    let first = start();
+    while !first.is_current() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let second = start();
+    let taken = ReplicaError::Log(LogError::Taken { id: "twin".to_owned() });
+    while second.why() != Some(taken.clone()) {
+        assert!(!second.is_current());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(first.is_current());
+    drop(first);
+    let until = Instant::now() + Duration::from_secs(30);
+    while !second.is_current() {
+        assert!(Instant::now() < until, "{:?}", second.why());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
