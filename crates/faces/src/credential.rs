@@ -57,14 +57,12 @@ pub fn of_visitor<'h, E: From<Refusal>>(
     counts_if_both: impl FnOnce() -> Result<Option<CountsIfBoth>, E>,
 ) -> Result<Carried<'h>, E> {
     let browser = browser(headers, APPLICATION_COOKIE, || Audience::Application(application.clone()))?;
-    let counts = match (header_alone(headers), &browser) {
-        ((Some(_), _), Some(_)) => counts_if_both()?,
-        _ => None,
-    };
-    match (header_alone(headers), browser, counts) {
-        ((None, _), Some(ask), _) | (_, Some(ask), Some(CountsIfBoth::Cookie)) => Ok(Carried::Browser(ask)),
-        ((Some(found), true), None, _) | ((Some(found), true), _, Some(CountsIfBoth::Header)) => Ok(found),
-        ((None, _), None, _) => Err(Refusal::NoCredential.into()),
+    let (header, is_one) = header_alone(headers);
+    let counts = if header.is_some() && browser.is_some() { counts_if_both()? } else { None };
+    match (header, browser, counts) {
+        (None, Some(ask), _) | (_, Some(ask), Some(CountsIfBoth::Cookie)) => Ok(Carried::Browser(ask)),
+        (Some(found), None, _) | (Some(found), _, Some(CountsIfBoth::Header)) if is_one => Ok(found),
+        (None, None, _) => Err(Refusal::NoCredential.into()),
         _ => Err(malformed(MORE_THAN_ONE).into()),
     }
 }

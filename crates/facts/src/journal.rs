@@ -73,15 +73,6 @@ pub fn write_down(
     Ok(writes)
 }
 
-/// Whether a change would write anything to the store that the view shows.
-///
-/// # Errors
-/// When a record is not in the expected state, a key or value is too large, or an existing record is damaged.
-pub fn would_write(view: &View<'_>, change: &Change) -> Result<bool, CommitError> {
-    let writes = write_down(view.snapshot(), change, 0, Revision(0))?;
-    Ok(!writes.is_empty())
-}
-
 /// The digest of all facts. Two stores have the same digest if they have the same records, each written at the same revision.
 ///
 /// # Errors

@@ -102,11 +102,6 @@ impl Snapshot for View<'_> {
 }
 
 impl<'a> View<'a> {
-    /// The snapshot that the view shows.
-    pub(crate) fn snapshot(&self) -> &dyn Snapshot {
-        self.snapshot
-    }
-
     /// A view of a source's snapshot.
     pub fn new(snapshot: &'a dyn Snapshot) -> Self {
         View { snapshot, head: OnceCell::new() }

@@ -20,5 +20,5 @@ mod replica;
 pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError};
 pub use log::{Head, Log, LogError};
-pub use member::{BEAT, BootClock, DELTA, Member};
+pub use member::{ASK_EVERY, BootClock, DELTA, Member};
 pub use replica::ReplicaError;

@@ -11,15 +11,16 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How often a member asks etcd for the end of the log.
-pub const BEAT: Duration = Duration::from_millis(200);
+pub const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// How long a proof counts (Δ).
 pub const DELTA: Duration = Duration::from_secs(1);
 const DELTA_MILLIS: u64 = 1_000;
 /// The clocks of two machines run at speeds that differ by at most one part in this many.
 const DRIFT: u32 = 1_000;
-/// How often a beat is renewed, and how often members without a beat are looked for, in ticks of [`BEAT`].
+/// How often a beat is renewed, in ticks of [`ASK_EVERY`].
 const RENEW_TICKS: u32 = 3;
+/// How often members without a beat are looked for, in ticks of [`ASK_EVERY`].
 const REAP_TICKS: u32 = 5;
 /// The pause before the reports of the members are read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -37,7 +38,7 @@ struct Order {
 /// What the thread of a member says about the copy.
 #[derive(Default)]
 struct State {
-    /// When the member asked for the newest end of the log that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time.
+    /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time.
     proven: AtomicU64,
     /// Why the copy is not current.
     why: Mutex<Option<ReplicaError>>,
@@ -78,8 +79,8 @@ impl Member {
         Ok(Member { store, orders: Some(orders), state, clock, thread: Some(thread) })
     }
 
-    /// When the member last asked for the end of the log that it has applied, in milliseconds of its clock. Until then, no other member had made a change
-    /// that this member does not have. 0 if the member was never current.
+    /// When the member asked for the head that it has applied, in milliseconds of its clock. No change that was committed before this time is missing. 0 if
+    /// the member was never current.
     pub fn proven(&self) -> u64 {
         self.state.proven.load(Ordering::Acquire)
     }
@@ -115,7 +116,7 @@ struct Follower {
 impl Follower {
     /// Follows the log, and makes the changes of this member, one after the other.
     async fn run(mut self, mut inbox: UnboundedReceiver<Order>) {
-        let mut ticks = tokio::time::interval(BEAT);
+        let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let order = tokio::select! {

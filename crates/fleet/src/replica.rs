@@ -2,7 +2,7 @@
 
 use crate::entry::Entry;
 use crate::log::{Head, Log, LogError};
-use enfilade_facts::journal::{digest, would_write};
+use enfilade_facts::journal::digest;
 use enfilade_facts::{After, At, Change, CommitError, Read, Revision, Source, SourceError, View};
 use std::sync::Arc;
 
@@ -106,9 +106,10 @@ impl Replica {
         loop {
             let head = self.catch_up().await.map_err(refused)?;
             // The digest after the change; `None` if the change writes nothing.
-            let look = |view: &View<'_>| match would_write(view, change)? {
-                true => Ok::<_, CommitError>(Some(digest(&After::of(view, change)?.view())?)),
-                false => Ok(None),
+            let look = |view: &View<'_>| {
+                let after = After::of(view, change)?;
+                let writes = after.view().at() != view.at();
+                Ok::<_, CommitError>(writes.then(|| digest(&after.view())).transpose()?)
             };
             let Some(state) = self.store.read(look)?? else { return Ok(self.store.at()) };
             match self.log.append(head, std::slice::from_ref(change), state).await {

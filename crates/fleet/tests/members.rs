@@ -13,23 +13,16 @@ mod etcd;
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{AuditRecord, Change, CommitError, Read, Revision, Source, StoreId};
-use enfilade_fleet::{BEAT, Log, LogError, Member, ReplicaError};
+use enfilade_facts::{CommitError, Read, Revision, Source, StoreId};
+use enfilade_fleet::{ASK_EVERY, Log, LogError, Member, ReplicaError};
 use enfilade_sources::conformance;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
 use etcd::Server;
+use etcd::counter::{STORE, add_one, boot_clock, change, number};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-const STORE: StoreId = StoreId(7);
-const DOMAIN: [u8; 16] = [1; 16];
-
-fn boot_clock() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    u64::try_from(now.tv_sec).unwrap() * 1_000 + u64::try_from(now.tv_nsec).unwrap() / 1_000_000
-}
 
 fn member(store: Arc<dyn Source>, log: Log) -> Member {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -46,29 +39,6 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(50));
     }
     panic!("not within a minute: {what}");
-}
-
-fn change() -> Change {
-    Change::new(AuditRecord { who: "alice".into(), what: "x".into(), unix_seconds: 7, request: None })
-}
-
-fn id() -> DomainId {
-    DomainId::from_bytes(DOMAIN)
-}
-
-/// The number in the description of the domain.
-fn count(source: &dyn Source) -> (Option<Domain>, u32) {
-    let row = source.read(|view| view.get::<Domain>(&id())).unwrap().unwrap();
-    let count = row.as_ref().and_then(|row| row.description.as_ref()?.parse().ok()).unwrap_or(0);
-    (row, count)
-}
-
-/// Adds one to the number, if nobody changed it meanwhile.
-fn add_one(source: &dyn Source) -> Result<(), CommitError> {
-    let (before, count) = count(source);
-    let mut next = Domain::new("local".parse().unwrap());
-    next.description = Some((count + 1).to_string());
-    source.commit(change().expect_unchanged(&id(), before.as_ref()).put(&id(), &next)).map(drop)
 }
 
 fn digest_of(source: &dyn Source) -> u128 {
@@ -114,7 +84,7 @@ fn members_agree_and_no_change_is_lost() {
                 let mut added = 0;
                 while added < ADDITIONS {
                     match add_one(member) {
-                        Ok(()) => added += 1,
+                        Ok(_) => added += 1,
                         Err(CommitError::Conflict { .. }) => {
                             conflicts.fetch_add(1, Ordering::Relaxed);
                         }
@@ -130,7 +100,7 @@ fn members_agree_and_no_change_is_lost() {
         stores.iter().all(|store| store.at().revision == Revision(total))
     });
     for store in &stores {
-        assert_eq!((count(&**store).1, digest_of(&**store)), (3 * ADDITIONS, digest_of(&*stores[0])));
+        assert_eq!((number(&**store).1, digest_of(&**store)), (total, digest_of(&*stores[0])));
     }
     let asked = boot_clock();
     wait_until("each member proves that it is current", || {
@@ -152,15 +122,15 @@ fn a_member_without_etcd_is_not_current_and_changes_nothing() {
     // What was asked before may still be answered.
     wait_until("it says why", || matches!(member.why(), Some(ReplicaError::Log(LogError::Etcd(_)))));
     let proven = member.proven();
-    std::thread::sleep(3 * BEAT);
+    std::thread::sleep(3 * ASK_EVERY);
     assert_eq!(member.proven(), proven);
     let refused = add_one(&member);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
-    assert_eq!(count(&*store).1, 1);
+    assert_eq!(number(&*store).1, 1);
     server.signal("-CONT");
     wait_until("it is current again", || member.proven() > proven && member.why().is_none());
     add_one(&member).unwrap();
-    assert_eq!(count(&*store).1, 2);
+    assert_eq!(number(&*store).1, 2);
 }
 
 #[test]
@@ -183,7 +153,7 @@ fn a_member_with_other_records_applies_nothing() {
     let refused = add_one(&second);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
     add_one(&first).unwrap();
-    std::thread::sleep(3 * BEAT);
+    std::thread::sleep(3 * ASK_EVERY);
     assert_eq!((bad.at().revision, second.proven()), (Revision(2), 0));
     assert!(differs());
 }

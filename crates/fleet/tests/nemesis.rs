@@ -14,24 +14,18 @@ mod etcd;
 
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
-use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{AuditRecord, Change, CommitError, Read as _, Revision, Source, StoreId};
+use enfilade_facts::{After, CommitError, Read as _, Revision, Source as _};
 use enfilade_fleet::{Etcd, Log, LogError, Member, ReplicaError};
 use enfilade_sources::memory::Memory;
 use etcd::Server;
+use etcd::counter::{STORE, add_one, boot_clock, change, id, number};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const STORE: StoreId = StoreId(7);
 const MEMBERS: usize = 3;
-
-fn boot_clock() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    u64::try_from(now.tv_sec).unwrap() * 1_000 + u64::try_from(now.tv_nsec).unwrap() / 1_000_000
-}
 
 /// Passes connections on to etcd. While it is held, it passes nothing on, and closes nothing.
 struct Relay {
@@ -82,27 +76,6 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0 % end
     }
-}
-
-fn id() -> DomainId {
-    DomainId::from_bytes([1; 16])
-}
-
-fn number(source: &dyn Source) -> (Option<Domain>, u64) {
-    let row = source.read(|view| view.get::<Domain>(&id())).unwrap().unwrap();
-    let number = row.as_ref().and_then(|row| row.description.as_ref()?.parse().ok()).unwrap_or(0);
-    (row, number)
-}
-
-/// Adds one to the number. Returns the new number if the change was acknowledged.
-fn add_one(member: &Member) -> Result<u64, CommitError> {
-    let (before, number) = number(member);
-    let mut next = Domain::new("local".parse().unwrap());
-    next.description = Some((number + 1).to_string());
-    let audit = AuditRecord { who: "a test".into(), what: "add one".into(), unix_seconds: 7, request: None };
-    let mut change = Change::new(audit);
-    change.expect_unchanged(&id(), before.as_ref()).put(&id(), &next);
-    member.commit(&change).map(|_| number + 1)
 }
 
 #[test]
@@ -264,13 +237,12 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     while !(author.is_current() && cut_off.is_current()) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let audit = AuditRecord { who: "a test".into(), what: "once".into(), unix_seconds: 7, request: None };
     add_one(&author).unwrap();
-    let mut change = Change::new(audit);
+    let mut change = change();
     change.delete::<Domain>(&id());
     relay.is_held.iter().for_each(|held| held.store(true, Ordering::Relaxed));
     // The change gets into the log, and nobody learns that it did.
-    let after = stores[0].read(|view| digest(&enfilade_facts::After::of(view, &change).unwrap().view()));
+    let after = stores[0].read(|view| digest(&After::of(view, &change).unwrap().view()));
     let head = runtime.block_on(log.head()).unwrap();
     runtime.block_on(log.append(head, std::slice::from_ref(&change), after.unwrap().unwrap())).unwrap();
     while author.at().revision != Revision(2) {

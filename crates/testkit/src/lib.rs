@@ -26,6 +26,7 @@ mod delegated;
 mod house;
 mod ports;
 mod samba;
+pub mod search;
 pub mod second_reader;
 mod world;
 

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
-use std::collections::HashSet;
+use enfilade_testkit::search::explore;
 
 /// A rule of the protocol that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -416,38 +416,8 @@ impl Model {
         });
     }
 
-    /// Explores all reachable states, breadth first. Returns their number, or the steps to a wrong state.
     fn explore(&self) -> Result<usize, Vec<String>> {
-        let start = World::start(self.scenario);
-        let mut seen = HashSet::from([start]);
-        // Each state, with the index of the state that it was reached from.
-        let mut states = vec![(start, 0)];
-        let mut at = 0;
-        while let Some((world, _)) = states.get(at).copied() {
-            if let Some(wrong) = world.wrong() {
-                return Err(self.way(&states, at, wrong));
-            }
-            for (_, next) in self.next(&world) {
-                if seen.insert(next) {
-                    states.push((next, at));
-                }
-            }
-            at += 1;
-        }
-        Ok(states.len())
-    }
-
-    /// The steps that lead to a state.
-    fn way(&self, states: &[(World, usize)], mut at: usize, wrong: &str) -> Vec<String> {
-        let mut way = vec![format!("=> {wrong}")];
-        while at != 0 {
-            let (world, from) = states[at];
-            let (what, _) = self.next(&states[from].0).into_iter().find(|(_, next)| *next == world).unwrap();
-            way.push(what.to_owned());
-            at = from;
-        }
-        way.reverse();
-        way
+        explore(World::start(self.scenario), |world| self.next(world), str::to_owned, World::wrong)
     }
 }
 

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
-use std::collections::HashSet;
+use enfilade_testkit::search::explore;
 
 /// A rule of the protocol that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -416,38 +416,13 @@ impl Model {
         }
     }
 
-    /// Explores all reachable states, breadth first. Returns their number, or the path to a wrong state.
     fn explore(&self) -> Result<usize, Vec<String>> {
-        let mut seen = HashSet::from([World::start()]);
-        // Each state, with the index of the state that it was reached from.
-        let mut states = vec![(World::start(), 0)];
-        let mut at = 0;
-        while let Some((world, _)) = states.get(at).copied() {
-            if let Some(wrong) = world.wrong() {
-                return Err(self.way(&states, at, wrong));
-            }
-            for (_, next) in self.next(&world) {
-                if seen.insert(next) {
-                    states.push((next, at as u32));
-                }
-            }
-            at += 1;
-        }
-        Ok(states.len())
-    }
-
-    /// The steps that lead to a state.
-    fn way(&self, states: &[(World, u32)], mut at: usize, wrong: &str) -> Vec<String> {
-        let mut way = vec![format!("=> {wrong}")];
-        while at != 0 {
-            let (world, from) = states[at];
-            let before = states[from as usize].0;
-            let ((who, what), _) = self.next(&before).into_iter().find(|(_, next)| *next == world).unwrap();
-            way.push(who.map_or_else(|| what.to_owned(), |number| format!("process {number} {what}")));
-            at = from as usize;
-        }
-        way.reverse();
-        way
+        explore(
+            World::start(),
+            |world| self.next(world),
+            |(who, what)| who.map_or_else(|| what.to_owned(), |number| format!("process {number} {what}")),
+            World::wrong,
+        )
     }
 }
 

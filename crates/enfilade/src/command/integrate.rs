@@ -152,7 +152,7 @@ fn values(
         ));
     }
     let (port, own) = (listen.port(), application.port.unwrap_or(443));
-    if home.config.decisions.sign_in.is_some() && port != own {
+    if home.config.decisions.sign_in.is_some() && port != own && *product != Product::Traefik {
         output::note(&format!(
             "warning: the proxy listens on port {port}, but after a sign-in Enfilade redirects browsers to port {own}. Unless port {own} is forwarded to the \
              proxy, run `enfilade application set {name} --port {port}`"

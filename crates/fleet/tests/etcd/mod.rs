@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod counter;
+
 use enfilade_facts::StoreId;
 use enfilade_fleet::{Etcd, Log, LogError};
 use std::net::TcpListener;

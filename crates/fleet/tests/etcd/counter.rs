@@ -1,0 +1,37 @@
+//! A number in the facts, to which members add one.
+
+use enfilade_facts::tables::Domain;
+use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::{AuditRecord, Change, CommitError, Read as _, Source, StoreId};
+
+pub(crate) const STORE: StoreId = StoreId(7);
+
+/// The clock of proofs.
+pub(crate) fn boot_clock() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap() * 1_000 + u64::try_from(now.tv_nsec).unwrap() / 1_000_000
+}
+
+pub(crate) fn change() -> Change {
+    Change::new(AuditRecord { who: "a test".into(), what: "x".into(), unix_seconds: 7, request: None })
+}
+
+/// The domain whose description is the number.
+pub(crate) fn id() -> DomainId {
+    DomainId::from_bytes([1; 16])
+}
+
+/// The domain, and the number.
+pub(crate) fn number(source: &dyn Source) -> (Option<Domain>, u64) {
+    let row = source.read(|view| view.get::<Domain>(&id())).unwrap().unwrap();
+    let number = row.as_ref().and_then(|row| row.description.as_ref()?.parse().ok()).unwrap_or(0);
+    (row, number)
+}
+
+/// Adds one to the number, if nobody changed it meanwhile. Returns the new number.
+pub(crate) fn add_one(source: &dyn Source) -> Result<u64, CommitError> {
+    let (before, number) = number(source);
+    let mut next = Domain::new("local".parse().unwrap());
+    next.description = Some((number + 1).to_string());
+    source.commit(change().expect_unchanged(&id(), before.as_ref()).put(&id(), &next)).map(|_| number + 1)
+}
