@@ -7,7 +7,7 @@ use enfilade_identity::Principal;
 
 /// Every right the ACL grants this principal.
 pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) -> AccessMask {
-    // A security descriptor without a DACL grants every right. A DACL without entries is another case.
+    // A security descriptor without a DACL grants every right. A DACL without entries grants only the rights that `implied` gives.
     let Some(entries) = &descriptor.dacl else { return AccessMask::ALL };
     let owns = owns(descriptor, principal);
     let mut granted = implied(entries, owns);

@@ -50,7 +50,7 @@ pub const START_COOKIE: &str = "__Host-enfilade-start";
 /// `X-Subject-Token`, belong to the application, so they are not credentials here. `counts_if_both` is called only if the request has a cookie and a header.
 ///
 /// # Errors
-/// When there is no credential, or more than one, or `counts_if_both` fails.
+/// When there is no credential, when there are several and none of them counts, or when `counts_if_both` fails.
 pub fn of_visitor<'h, E: From<Refusal>>(
     headers: &'h HeaderMap,
     application: &ApplicationName,
@@ -600,7 +600,7 @@ mod tests {
         ] {
             assert!(matches!(of(two), Err(Refusal::Malformed(_))), "{two:?}");
         }
-        // The application can say which one counts. Several of the other kind then do not matter; several of this kind do.
+        // The application can say which one counts. If the cookie counts, several headers do not matter. Several cookies are always refused.
         let (cookie, header) = (Some(CountsIfBoth::Cookie), Some(CountsIfBoth::Header));
         let both = [("cookie", good), ("authorization", basic)];
         let headers = [both[0], both[1], ("x-auth-token", "t")];

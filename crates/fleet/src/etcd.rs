@@ -23,9 +23,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EtcdError {
     /// No machine of etcd answered, or no majority of them works. It is not known whether the call was carried out.
-    #[error(
-        "etcd does not answer: {0}; check the addresses in `[fleet] etcd`, and `etcdctl endpoint health`"
-    )]
+    #[error("etcd does not answer: {0}; check its addresses, and `etcdctl endpoint health`")]
     Unavailable(String),
     /// etcd refused the call.
     #[error("etcd refused the call: {0}; look at the log of etcd")]

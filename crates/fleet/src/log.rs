@@ -1,4 +1,4 @@
-//! The log: adding an entry behind the head, reading entries, and deleting old ones.
+//! The log: adding an entry after the head, reading entries, and deleting old ones.
 
 use crate::entry::{Entry, EntryId};
 use crate::etcd::{Etcd, EtcdError, delete, has_value, is_absent, put};
@@ -22,10 +22,10 @@ pub enum LogError {
     Conflict,
     /// It is not known whether the changes are in the log: etcd stopped answering while they were added.
     #[error(
-        "it is not known whether the change was made ({0}). Make it again: this does no harm if it was made"
+        "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, look whether it was made before you make it again"
     )]
     Unknown(EtcdError),
-    /// etcd does not answer, or refuses. Nothing was changed.
+    /// A call to etcd failed. [`Log::append`] returns this only if nothing was changed. After other calls it is not known.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
     /// The next entry is not in the log any more. The member must copy the store of another member.
@@ -46,16 +46,16 @@ pub enum LogError {
         /// The last change of the store.
         store: Revision,
     },
-    /// Another process is registered under the id of this member.
+    /// The id of this member has a beat already.
     #[error(
-        "another process is registered as the member `{id}`: give each member its own id; after a restart, wait for 2 s"
+        "`{id}` is registered already. If this member has just started or had no connection to etcd, it registers by itself in about 2 s. Otherwise another process has this id: give each member its own id"
     )]
     Taken {
         /// The id.
         id: String,
     },
     /// The log under this prefix belongs to another store, or there is none.
-    #[error("`{prefix}` in etcd is not the log of this store: {why}; check `[fleet] prefix`")]
+    #[error("the log `{prefix}` in etcd cannot be used: {why}")]
     NotOurs {
         /// The prefix.
         prefix: String,
@@ -64,7 +64,7 @@ pub enum LogError {
     },
     /// An entry or the head cannot be read. It is never skipped.
     #[error(
-        "`{key}` in etcd cannot be used: {why}. All members stop before it and refuse requests. Do not restore an old backup of etcd: revocations would be lost"
+        "`{key}` in etcd is damaged: {why}. Every member that reaches it refuses requests. Do not restore an old backup of etcd: revocations would be lost"
     )]
     Damaged {
         /// The key.
@@ -72,6 +72,14 @@ pub enum LogError {
         /// The reason.
         why: &'static str,
     },
+    /// A newer program wrote to the log.
+    #[error(
+        "a newer version of Enfilade writes the log: this member refuses requests until it has the version of the other members"
+    )]
+    Newer,
+    /// This machine gives no random bytes.
+    #[error("this machine gives no random bytes: {0}")]
+    NoRandom(String),
     /// The changes are larger than an entry may be.
     #[error(
         "the change has {bytes} bytes, and an entry of the log has at most {ENTRY_BYTES_MAX}: make it in parts"
@@ -125,7 +133,7 @@ impl Log {
         Log { etcd, prefix: prefix.to_owned(), store }
     }
 
-    /// Begins an empty log behind a change of the store. `state` is the digest of all records after this change.
+    /// Begins an empty log after a change of the store. `state` is the digest of all records after this change.
     ///
     /// # Errors
     /// When there is a log under the prefix already, or etcd does not answer.
@@ -156,21 +164,18 @@ impl Log {
             return Err(self.not_ours(format!("it is the log of the store {}", head.at.store)));
         }
         if head.format > FORMAT {
-            return Err(damaged(
-                &found.key,
-                "its format is newer than this program: install the version of the other members",
-            ));
+            return Err(LogError::Newer);
         }
         Ok(head)
     }
 
-    /// Adds changes behind `head`, as one entry. `state` is the digest of all records after the changes. Returns the new end of the log.
+    /// Adds changes after `head`, as one entry. `state` is the digest of all records after the changes. Returns the new end of the log.
     ///
     /// # Errors
     /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
     pub async fn append(&self, head: Head, changes: &[Change], state: u128) -> Result<Head, LogError> {
         let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|why| EtcdError::Refused(format!("no random bytes: {why}")))?;
+        getrandom::fill(&mut id).map_err(|why| LogError::NoRandom(why.to_string()))?;
         let first = head.at.next().revision;
         let entry = Entry { id: EntryId(id), first, state: head.state, changes: changes.to_vec() };
         let last = entry.last();
@@ -190,7 +195,7 @@ impl Log {
                 // An earlier try may have been carried out, although its answer was lost.
                 Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => return Ok(next),
                 Ok(None) => return Err(LogError::Conflict),
-                // No try before may have been carried out, and this one was not.
+                // This was the first try, and etcd refused it, so nothing was changed.
                 Err(why @ EtcdError::Refused(_)) if tried == 0 => return Err(why.into()),
                 Err(_) => {}
             }

@@ -6,7 +6,7 @@
 //! applied/<id>   the number of the last change that the member has applied, with the same lease
 //! ```
 
-use crate::etcd::{EtcdError, delete, has_value, is_absent, put, put_leased, read};
+use crate::etcd::{delete, has_value, is_absent, put, put_leased, read};
 use crate::log::{Head, Log, LogError};
 use crate::messages::KeyValue;
 use enfilade_facts::Revision;
@@ -40,8 +40,7 @@ impl Log {
         applied: Revision,
     ) -> Result<Registration, LogError> {
         let mut incarnation = [0; 16];
-        getrandom::fill(&mut incarnation)
-            .map_err(|why| EtcdError::Refused(format!("no random bytes: {why}")))?;
+        getrandom::fill(&mut incarnation).map_err(|why| LogError::NoRandom(why.to_string()))?;
         let lease = self.etcd().lease(LEASE_SECONDS).await?;
         let operations = vec![
             put(self.key("node", id), incarnation.to_vec()),

@@ -69,7 +69,7 @@ impl Replica {
                 self.apply(&entry, head.at.revision)?;
             }
         }
-        // This member changes its store only behind the log.
+        // This member applies a change only after the change is in the log, so a store with a later change is an error.
         let at = self.store.at().revision;
         if at > head.at.revision {
             return Err(LogError::Older { log: head.at.revision, store: at }.into());

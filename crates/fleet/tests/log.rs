@@ -55,7 +55,7 @@ async fn changes_get_numbers_in_one_order() {
     assert_eq!(all_after(&log, Revision(43)).await, texts(44, &["c"]));
     // Change 43 is in an entry that begins with change 42.
     assert_eq!(all_after(&log, Revision(42)).await, texts(42, &["a", "b", "c"]));
-    // What is trimmed is no gap that a reader passes over.
+    // A reader does not skip trimmed changes.
     log.trim(Revision(43)).await.unwrap();
     assert_eq!(log.after(Revision(41)).await, Err(LogError::Trimmed { after: Revision(41) }));
     assert_eq!(all_after(&log, Revision(43)).await, texts(44, &["c"]));
@@ -101,7 +101,7 @@ async fn members_that_write_at_once_get_different_numbers() {
     assert!(conflicts > 0, "nobody wrote at the same time");
 }
 
-/// etcd stops while a change is added, and goes on later: the change is in the log once, or its author learns that nothing is known.
+/// etcd stops while a change is added, and goes on later: the change is in the log once, or its author learns that the outcome is unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_answer_was_lost_is_made_once() {
     let server = Server::start().await;

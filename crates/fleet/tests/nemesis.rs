@@ -220,7 +220,7 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
     panic!("no answer was late");
 }
 
-/// A change that was made already, by an author who does not know it, is acknowledged as late as the first one.
+/// If an author repeats a change that is in the log already, the acknowledgement still waits for the members that lack it.
 #[test]
 fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

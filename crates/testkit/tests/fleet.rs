@@ -1,5 +1,6 @@
 //! The protocol of a fleet (`docs/fleet.md`), as a model that is checked in every order of its steps. It has etcd, a member that changes facts, a member
-//! that serves, a reaper, and a clock. If any one rule is left out, the search finds a sequence of steps to a wrong grant, and prints this sequence.
+//! that serves, a reaper, and a clock. If any one rule is left out, the search finds a sequence of steps to a wrong grant, or to a deleted user who is
+//! back, and prints this sequence.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 

@@ -85,9 +85,9 @@ pub(crate) struct Properties {
     /// The port of the application's URLs, for signing in with a browser [initially: 443]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Which credential counts if a request has the cookie of a sign-in and `Authorization` or `X-Auth-Token`: cookie, header, or `none`: such a request is
-    /// refused [initially: none]
-    #[arg(long, value_name = "COOKIE|HEADER|none")]
+    /// Which credential counts if a request has the cookie of a sign-in and also `Authorization` or `X-Auth-Token`. With `none`, such a request is refused
+    /// [initially: none]
+    #[arg(long, value_name = "cookie|header|none")]
     pub(crate) if_both: Option<IfBoth>,
     /// A comment; an empty value removes it
     #[arg(long)]

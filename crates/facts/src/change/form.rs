@@ -1,4 +1,4 @@
-//! The form of a change as bytes, in which another machine gets it. Applied to the same records, the read change makes the same writes as the written one.
+//! The bytes in which a change is sent to another machine. A change that was read from them makes the same writes on the same records.
 //!
 //! ```text
 //! who | what | unix seconds | request | requester | expectations | writes | marks | horizon
