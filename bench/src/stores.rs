@@ -147,6 +147,7 @@ fn house_of(
         source,
         clock,
         clock_sets: Arc::new(|| 0),
+        datastores_at: None,
         reserved: Arc::default(),
         watch: None,
         hash_key: hash_key(),

@@ -143,6 +143,7 @@ impl Cloud {
             source,
             clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             clock_sets: clock::sets(),
+            datastores_at: None,
             reserved: Arc::default(),
             watch: None,
             hash_key: hash_key(),

@@ -52,6 +52,9 @@ pub enum Refusal {
         "the operation ledger is full: this server has served {0} datastores since its start; restart the server"
     )]
     LedgerFull(usize),
+    /// Another member of the fleet serves the datastores.
+    #[error("the datastores of this fleet are served by member `{0}`")]
+    Elsewhere(String),
     /// The stored facts could not be read.
     #[error(transparent)]
     Facts(#[from] SourceError),
@@ -67,7 +70,7 @@ fn at_line(line: u32) -> String {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 7] = [
+pub const CODES: [RefusalRow; 8] = [
     RefusalRow::new("DS01", Fault::Client, "no such datastore", "check the name: `enfilade datastore list`"),
     RefusalRow::new("DS02", Fault::Operator, "the datastore's maintenance mode forbids this kind of operation", "open the datastore with `enfilade datastore maintenance NAME none`"),
     RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode: `enfilade datastore maintenance`"),
@@ -75,6 +78,7 @@ pub const CODES: [RefusalRow; 7] = [
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` shows the line; correct the line"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
     RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
+    RefusalRow::new("DS08", Fault::Client, "another member of the fleet serves the datastores", "send requests for files to that member (docs/fleet.md); `enfilade fleet status` shows it"),
 ];
 
 impl Refuse for Refusal {
@@ -91,6 +95,7 @@ impl Refuse for Refusal {
             Refusal::Broken { .. } => "DS05",
             Refusal::LedgerFull(_) => "DS06",
             Refusal::Facts(_) => "DS07",
+            Refusal::Elsewhere(_) => "DS08",
         }
     }
 

@@ -18,8 +18,8 @@ use crate::{clock, output, self_made};
 use anyhow::Context;
 use enfilade_admin::CertificatePlace;
 use enfilade_faces::{AcmeState, Faces};
+use enfilade_facts::Source;
 use enfilade_sources::files::lock::FileLock;
-use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::Leaf;
 use https::Https;
 use instant_acme::{Account, AccountCredentials, NewAccount};
@@ -44,7 +44,7 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(300);
 /// Obtains and renews the certificate.
 struct Client {
     data: PathBuf,
-    source: Arc<Lmdb>,
+    source: Arc<dyn Source>,
     /// The path of the bundle: certificate, intermediates and key.
     place: PathBuf,
     names: Vec<String>,
@@ -89,7 +89,7 @@ pub(crate) fn follow(
     let http = tls.http_listen.is_some().then_some(Challenge::Http);
     let client = Client {
         data: home.data.clone(),
-        source: Arc::clone(&home.source),
+        source: Arc::clone(&home.facts.source),
         place: bundle,
         names: tls.acme_names().to_vec(),
         directory: tls.acme_directory.url().to_owned(),

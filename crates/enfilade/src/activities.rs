@@ -4,10 +4,10 @@ use crate::home::{Home, server_change_context};
 use crate::{clock, output};
 use enfilade_admin::{ChangeContext, PasswordRules, lock_user, note_logins, settle_activities};
 use enfilade_facts::Clocks;
+use enfilade_facts::Source;
 use enfilade_facts::vocabulary::UserId;
 use enfilade_passage::{Accounts, ReservedPaths};
 use enfilade_sources::files::file_set::FileSet;
-use enfilade_sources::lmdb::Lmdb;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -21,7 +21,7 @@ const QUEUE: usize = 1_024;
 /// The facts and the rules for passwords, with which users are locked and logins are recorded.
 #[derive(Clone)]
 struct Activities {
-    source: Arc<Lmdb>,
+    source: Arc<dyn Source>,
     files: FileSet,
     reserved: Arc<ReservedPaths>,
     rules: PasswordRules,
@@ -30,7 +30,7 @@ struct Activities {
 /// Starts the thread that records logins. Returns the part of the house that counts failures and reports logins to the thread.
 pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
     let activities = Activities {
-        source: Arc::clone(&home.source),
+        source: Arc::clone(&home.facts.source),
         files: home.files.clone(),
         reserved: Arc::clone(&home.reserved),
         rules: home.passwords.clone(),

@@ -129,6 +129,12 @@ fn try_to_make(
     Ok(Made { manifest, bytes, left_out })
 }
 
+/// The files of all keys.
+pub(crate) fn key_files(installation: &Installation) -> Result<Vec<Item>, BackupError> {
+    let Parts { items, .. } = Parts::of(installation)?;
+    Ok(items.into_iter().filter(|item| item.entry.path.starts_with("keys/")).collect())
+}
+
 /// The files that people edit and of which the facts have records. A backup must contain each of them.
 pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
     let rows = source.read(|view| view.list::<MirroredFile>(&[]))??;

@@ -7,6 +7,7 @@ pub(crate) mod certs;
 mod config;
 mod datastores;
 mod facts;
+mod fleet;
 mod import;
 mod quantity;
 mod reference;
@@ -19,6 +20,7 @@ pub(crate) use backup::{Backup, Restore};
 pub(crate) use config::Config;
 pub(crate) use datastores::Datastore;
 pub(crate) use facts::Facts;
+pub(crate) use fleet::Fleet;
 pub(crate) use import::Import;
 pub(crate) use quantity::Quantity;
 pub(crate) use reference::Subject;
@@ -134,6 +136,9 @@ pub(crate) enum Command {
     /// The store with all records of the server (the facts): status, check, backup, restore, log of changes
     #[command(subcommand)]
     Facts(Facts),
+    /// Several machines with the same facts, through a log in etcd
+    #[command(subcommand)]
+    Fleet(Fleet),
     /// Import the current users, roles, datastores and other records of another server
     #[command(subcommand)]
     Import(Import),

@@ -15,6 +15,7 @@ mod manual;
 mod penalties;
 mod reference;
 mod facts;
+mod fleet;
 mod groups;
 mod imports;
 mod integrate;
@@ -27,8 +28,9 @@ mod sessions;
 mod tokens;
 mod users;
 
-use crate::cli::{Cli, Command, Facts, Subject};
+use crate::cli::{Cli, Command, Facts, Fleet, Subject};
 use crate::config::{distance, refuse_lost};
+use crate::fleet::Use;
 use crate::home::{self, Home, IfMissing, Installation};
 use crate::{clock, example, first_start, notes, output, serve, start};
 use anyhow::bail;
@@ -66,6 +68,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bootstrap(new) => {
             return keystone::bootstrap(new.clone(), cli.data, cli.config.as_deref(), json);
         }
+        // The data directory of a new member is made from an invitation.
+        Command::Fleet(Fleet::Join { file }) => {
+            return fleet::join(cli.data, cli.config.as_deref(), file, json).map(|()| ExitCode::SUCCESS);
+        }
         // An import reads its source before it creates a data directory.
         Command::Import(command) => return imports::run(command, cli.data, cli.config.as_deref(), json),
         _ => {}
@@ -84,13 +90,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backup(command) => {
             return backup::run(&installation, &command, json).map(|()| ExitCode::SUCCESS);
         }
+        Command::Fleet(command) => {
+            return fleet::run(&installation, command, json).map(|()| ExitCode::SUCCESS);
+        }
         Command::Doctor => return doctor::run(&installation, json),
         Command::Certs(command) => return certs::run(&installation, command, json),
         command => command,
     };
     let home = match &command {
         Command::Serve(_) => start::open_home(&installation)?,
-        _ => Home::open(installation)?,
+        _ => Home::open(installation, Use::Command)?,
     };
     match command {
         Command::Serve(arguments) => serve::run(home, &arguments, json),
@@ -104,6 +113,7 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Serve(_)
         | Command::Facts(_)
         | Command::Backup(_)
+        | Command::Fleet(_)
         | Command::Restore(_)
         | Command::Doctor
         | Command::Bootstrap(_)

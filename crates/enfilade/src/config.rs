@@ -6,11 +6,11 @@ mod shown;
 mod url_origin;
 mod values;
 
-pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
+pub(crate) use keys::{Facts, Fleet, Identity, KEYS, Key, Tls};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use url_origin::UrlOrigin;
-pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
+pub(crate) use values::{Check, MailAddress, MapSize, MemberName, TransportSecurity};
 
 use crate::owner::uid_of;
 use anyhow::{Context, bail};
@@ -38,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) decisions: Decisions,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
+    pub(crate) fleet: Fleet,
     pub(crate) backup: Backup,
     pub(crate) limits: Bounds,
 }
@@ -184,7 +185,7 @@ impl Config {
 
     /// Makes relative paths absolute: they begin at the directory of the configuration file, not at the working directory.
     fn begin_paths_at(&mut self, directory: &Path) {
-        let Config { tls, identity, facts, .. } = self;
+        let Config { tls, identity, facts, fleet, .. } = self;
         let paths = [
             &mut tls.acme_challenges,
             &mut tls.acme_roots,
@@ -193,6 +194,9 @@ impl Config {
             &mut tls.issuers,
             &mut identity.fernet_keys,
             &mut facts.files,
+            &mut fleet.ca,
+            &mut fleet.certificate,
+            &mut fleet.key,
         ];
         for path in paths.into_iter().flatten() {
             let joined = directory.join(&path);

@@ -5,12 +5,12 @@ use crate::look::look;
 use crate::{clock, example, output, placed};
 use enfilade_admin::{Administers, Administrator};
 use enfilade_faces::{Faces, FileLook};
+use enfilade_facts::Source;
 use enfilade_identity::Refusal;
 use enfilade_passage::PenaltyCounts;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
-use enfilade_sources::lmdb::Lmdb;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use std::time::Duration;
 /// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread never waits
 /// for the program that reads the log.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
-    let source = Arc::clone(&home.source);
+    let (store, source) = (Arc::clone(&home.store), Arc::clone(&home.facts.source));
+    let server = home.facts.server.clone();
     let mut mirror = Mirror::new(home.files.clone());
     let set = home.files.clone();
     let path = home.data.join("attempts");
@@ -38,11 +39,17 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             let began = clock::now();
             let mut problems = Vec::new();
             // Only one of several servers, the mirror leader, reads the files. The other servers read the updated facts from the store.
-            if source.mirror_leader().is_mine(began.tick_millis) {
-                problems.extend(look(&source, &mut mirror).err().map(|why| format!("{why:#}")));
+            // In a fleet, the files of one member are read.
+            if set.is_followed() && store.mirror_leader().is_mine(began.tick_millis) {
+                problems.extend(look(&store, &*source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
-            problems.extend(tell(&source, &set, &faces));
-            problems.extend(source.follow_mark().err().map(|why| {
+            let age = set.is_followed().then(|| store.mirror_leader().age_millis(clock::now().tick_millis));
+            if let (Some(server), Some(age)) = (&server, age) {
+                let limit = u64::try_from(set.stale_limit()).unwrap_or(0).saturating_mul(1_000);
+                server.follow_files(age.is_some_and(|age| age <= limit));
+            }
+            problems.extend(tell(&*source, age, &set, &faces));
+            problems.extend(store.follow_mark().err().map(|why| {
                 format!("`facts/high-water` cannot be opened, or belongs to another store: {why}; changes by other \
                     processes take effect up to one second late; correct the cause before you start a server again")
             }));
@@ -50,7 +57,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
                 problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
                 told = problems;
             }
-            source.clear_stale_readers();
+            store.clear_stale_readers();
             let counts = faces.house().penalties().counts();
             if counts != added {
                 let more =
@@ -101,15 +108,16 @@ fn quoted(name: &impl ToString) -> String {
 }
 
 /// Sets the metrics about the files that people edit, from the stored facts. Returns the problems as text.
-fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
+///
+/// `age` is the time since the last look at the files, in milliseconds: `Some(None)` if there was none, `None` if the files of this machine are not
+/// followed.
+fn tell(source: &dyn Source, age: Option<Option<u64>>, set: &FileSet, faces: &Faces) -> Vec<String> {
     let now = clock::now();
-    let age = source
-        .mirror_leader()
-        .age_millis(now.tick_millis)
-        .map(|age| i64::try_from(age / 1000).unwrap_or(i64::MAX));
+    let is_followed = age.is_some();
+    let age = age.flatten().map(|age| i64::try_from(age / 1000).unwrap_or(i64::MAX));
     let mut problems = Vec::new();
     let limit = set.stale_limit();
-    if age.is_none_or(|age| limit < age) {
+    if is_followed && age.is_none_or(|age| limit < age) {
         problems.push(format!(
             "no server has been able to read the files in `{}` for {limit} s, so users, tokens, roles and datastores that these files define are \
              refused",

@@ -2,6 +2,7 @@
 
 use crate::access_log::NoLog;
 use crate::config::{self, Config};
+use crate::fleet::{Facts, Use};
 use crate::look::look;
 use crate::owner;
 use crate::reserved::{DATASTORES, Roots, data_alone, refuse_exposed, reserved};
@@ -49,7 +50,9 @@ pub(crate) struct Home {
     had_config_file: AtomicBool,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
-    pub(crate) source: Arc<Lmdb>,
+    /// The store of this machine. Only reading it without a proof, and its upkeep, use it directly.
+    pub(crate) store: Arc<Lmdb>,
+    pub(crate) facts: Facts,
     pub(crate) files: FileSet,
     /// The reserved paths, which no datastore may contain.
     pub(crate) reserved: Arc<ReservedPaths>,
@@ -273,15 +276,17 @@ pub(crate) fn caller() -> String {
 impl Home {
     /// Opens the store and the keys of the data directory, and creates them if they are missing. Then reads the files that people edit. Refuses a
     /// data directory whose configuration file is lost.
-    pub(crate) fn open(installation: Installation) -> anyhow::Result<Home> {
+    pub(crate) fn open(installation: Installation, usage: Use) -> anyhow::Result<Home> {
         config::refuse_lost(&installation.data, installation.config_file.as_deref())?;
-        let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;
+        let store = Arc::new(Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?);
+        let facts = Facts::open(&store, &installation.config.fleet, usage)?;
         make_directory(&installation.data.join("keys"), installation.config.facts.group)?;
-        let hash_key = token_key::find(&installation.data, installation.config.facts.group, &source)?;
+        let hash_key = token_key::find(&installation.data, installation.config.facts.group, &*store)?;
         let Installation { data, config, config_file, had_config_file } = installation;
         let who = caller();
         let written = config.clone();
-        let (files, passwords) = (file_set(&data, &config), config.password_rules());
+        let files = file_set(&data, &config).not_followed(facts.no_files.clone());
+        let passwords = config.password_rules();
         let reserved = ReservedPaths::new(reserved(&data, &config, config_file.as_deref()));
         let home = Home {
             files,
@@ -291,7 +296,8 @@ impl Home {
             config,
             config_file,
             written,
-            source: Arc::new(source),
+            store,
+            facts,
             hash_key,
             passwords,
             who,
@@ -353,7 +359,7 @@ impl Home {
     }
 
     pub(crate) fn source(&self) -> &dyn Source {
-        &*self.source
+        &*self.facts.source
     }
 
     /// The data directory and its configuration.
@@ -459,9 +465,22 @@ impl Home {
 
     /// Updates the facts from the files that people edit. Problems in the files are printed as warnings, and the command continues.
     pub(crate) fn look_at_files(&self) -> anyhow::Result<()> {
-        let problems = look(&self.source, &mut Mirror::new(self.files.clone()))?;
+        if !self.files.is_followed() {
+            return Ok(());
+        }
+        let problems = look(&self.store, self.source(), &mut Mirror::new(self.files.clone()))?;
         problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
         Ok(())
+    }
+
+    /// Whether another member of the fleet follows its edited files, for a member that does not follow its own.
+    fn files_are_followed(&self) -> Option<Box<dyn Fn() -> bool + Send + Sync>> {
+        if self.files.is_followed() {
+            return None;
+        }
+        let server = self.facts.server.clone();
+        // A command cannot know it, and shows what the servers decide while the files are followed.
+        Some(Box::new(move || server.as_ref().is_none_or(|server| server.files_are_followed())))
     }
 
     /// The server state (house) for commands that only need decisions of the doors. The house serves no request and writes nothing.
@@ -482,10 +501,15 @@ impl Home {
         (ledger, locks): (Ledger, Arc<dyn LockStore>),
         watch: Option<Watch>,
     ) -> anyhow::Result<Arc<House>> {
-        let issuing = Arc::clone(&self.source);
+        let issuing = Arc::clone(&self.facts.source);
         let house = House::new(Parts {
-            source: Arc::clone(&self.source) as Arc<dyn Source>,
-            clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
+            source: Arc::clone(&self.facts.source),
+            clock: clock::of_server(
+                Arc::clone(&self.store),
+                self.files.stale_limit(),
+                self.files_are_followed(),
+            ),
+            datastores_at: self.facts.datastores_at.clone(),
             clock_sets: clock::sets(),
             reserved: Arc::clone(&self.reserved),
             watch,

@@ -35,7 +35,7 @@ fn ring(found: &Found) -> anyhow::Result<KeyRing> {
 /// Reads the keys now, and then periodically in a separate thread. The thread also rotates the keys when they are due, and deletes old revocations.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (keys, house) = (home.fernet_keys(), Arc::clone(house));
-    let (source, files) = (Arc::clone(&home.source), home.files.clone());
+    let (source, files) = (Arc::clone(&home.facts.source), home.files.clone());
     let terms = house.session_terms();
     let key_terms = key_terms(&home.config);
     let every = home.config.identity.rotate_every.as_ref().map(|every| every.seconds);
@@ -79,7 +79,8 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                 }
             }
             look(&house, &keys, &mut watch, &mut told);
-            if turn % PURGE_EVERY == 0 {
+            // In a fleet one machine purges, because the purge time depends on its clock.
+            if turn % PURGE_EVERY == 0 && files.is_followed() {
                 let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
                 // A failure is harmless: the deletion is tried again 10 minutes later.
                 let _ = purge_revocations(&ctx, terms.expired_seconds + 1_800);

@@ -16,6 +16,7 @@ mod disks;
 mod example;
 mod files;
 mod first_start;
+mod fleet;
 mod home;
 mod identity_endpoints;
 mod issued;

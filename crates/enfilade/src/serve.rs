@@ -20,8 +20,9 @@ use crate::{
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
-use enfilade_faces::{Faces, Redirect, Router};
+use enfilade_faces::{Faces, FleetState, Redirect, Router};
 use enfilade_facts::limits::Limits;
+use enfilade_fleet::Numbers;
 use enfilade_passage::{House, Upgrade, Watch};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
@@ -82,6 +83,8 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     runtime.block_on(serve(&home, connections, json)).inspect_err(|_| notes::write())?;
     // Threads that are blocked in a file system may not end, so this waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    // From here on, no other member waits for this one when it changes facts.
+    home.facts.server.iter().for_each(|server| server.end());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -160,6 +163,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let faces = faces_of(home, &house);
     let Routers { main: router, operations: of_operations, decisions: of_decisions } = Routers::new(&faces);
+    tell_fleet(home, &faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
@@ -250,6 +254,17 @@ fn decide(
                 tokio::spawn(listen::decisions(listener, router, users.to_vec(), door));
             }
         }
+    }
+}
+
+/// The metrics of a member of a fleet.
+fn tell_fleet(home: &Home, faces: &Faces) {
+    if let Some(server) = home.facts.server.clone() {
+        faces.metrics().set_fleet(move || {
+            let Numbers { proof_millis, behind, refused, acknowledged, acknowledged_millis } =
+                server.numbers();
+            FleetState { proof_millis, behind, refused, acknowledged, acknowledged_millis }
+        });
     }
 }
 
@@ -372,7 +387,7 @@ impl Listeners {
 /// Starts the threads that watch for changes outside this process, and the threads that clean up.
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces, bound: &Bound) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
-    audit_log::follow(&home.source)?;
+    audit_log::follow(&home.store)?;
     let addresses = bound.tls.iter().map(|address| example::reachable(*address)).collect();
     control::follow(&home.data, home.config.facts.group, house, addresses)?;
     follow_mounts(house)?;
@@ -383,14 +398,18 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces, bound: &Bou
     disks::follow(home, faces)?;
     schedule::follow(home, faces)?;
     self_made::follow(home)?;
-    sweeping::follow(home, house)
+    // In a fleet one machine is enough, and the purge time depends on its clock.
+    if home.files.is_followed() {
+        sweeping::follow(home, house)?;
+    }
+    Ok(())
 }
 
 /// Starts a thread that replaces the slow hashes of queued tokens by fast hashes. So a request with the secret of a token does not wait for the
 /// replacement.
 fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (source, files, reserved) =
-        (Arc::clone(&home.source), home.files.clone(), Arc::clone(&home.reserved));
+        (Arc::clone(&home.facts.source), home.files.clone(), Arc::clone(&home.reserved));
     let (upgrades, queue) = sync_channel(64);
     std::thread::Builder::new().name("upgrades".into()).spawn(move || {
         for upgrade in queue {
@@ -410,7 +429,7 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
 /// Logs some of the API tokens with an unusable hash, once; `enfilade doctor` shows all.
 fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     const TOLD_MAX: usize = 20;
-    let source = Arc::clone(&home.source);
+    let source = Arc::clone(&home.facts.source);
     // This runs in a thread, because to check a million tokens takes a while.
     std::thread::Builder::new().name("hashes".into()).spawn(move || {
         let Ok(bad) = enfilade_admin::list_bad_hashes(&*source) else { return };

@@ -1,6 +1,7 @@
 //! Opens the store of facts for a server. An older store is upgraded first, and a store with much free space is compacted. If another process restores,
 //! upgrades or compacts the store, the server waits for a limited time.
 
+use crate::fleet::Use;
 use crate::home::{Home, Installation};
 use crate::output;
 use crate::upkeep::{compact, older, open, shorter, told, upgrade};
@@ -47,7 +48,7 @@ pub(crate) fn open_home(installation: &Installation) -> anyhow::Result<Home> {
 fn try_to_open(installation: &Installation, is_first: bool) -> anyhow::Result<Home> {
     upgrade_to_serve(installation, is_first)?;
     compact_to_serve(installation)?;
-    Home::open(installation.clone())
+    Home::open(installation.clone(), Use::Serve)
 }
 
 /// The error from opening the store, if the start failed for that reason.
@@ -80,6 +81,10 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
 /// Compacts the store if that saves enough space and takes less than a minute. The server starts even if the compaction fails.
 fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
+    // The records of a member have the numbers of the log, which a compaction would change.
+    if lmdb.is_replica() {
+        return Ok(());
+    }
     let records = lmdb.read(|view| {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
         counts.sum::<Result<u64, _>>()

@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Starts the thread that deletes the dependents of removed records.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
-    let (source, files, house) = (Arc::clone(&home.source), home.files.clone(), Arc::clone(house));
+    let (source, files, house) = (Arc::clone(&home.facts.source), home.files.clone(), Arc::clone(house));
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
             let ctx = server_change_context(&*source, &files, house.reserved(), house.now());

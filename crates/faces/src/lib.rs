@@ -34,8 +34,8 @@ pub use faces::{Faces, Reload, Takes};
 pub use head::{Flaw, accepts_html, list};
 pub use methods::METHODS;
 pub use metrics::{
-    AcmeState, DATASTORES_SHOWN_MAX, Disk, FileLook, HandshakeEnd, METRICS, Metric, Metrics, ProcessUse,
-    TimedDoor,
+    AcmeState, DATASTORES_SHOWN_MAX, Disk, FileLook, FleetState, HandshakeEnd, METRICS, Metric, Metrics,
+    ProcessUse, TimedDoor,
 };
 pub use received::{BoxError, Incoming, collect_form, collect_json, collect_message, collect_xml};
 pub use redirect::{Challenge, PLAIN_HTTP, Redirect};

@@ -1,12 +1,18 @@
 //! Counters, in Prometheus' text form. Labels contain no names of people or tokens, and no paths.
 
+mod acme;
+mod fleet;
+
+pub use acme::AcmeState;
+pub use fleet::FleetState;
+
 use crate::methods::METHODS;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_passage::{DatastoreState, Entered, Event, House};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 /// A metric.
@@ -68,6 +74,11 @@ metrics! {
     BACKUP = gauge "enfilade_backup_timestamp_seconds" [] "time of the last complete scheduled backup; absent if there is none";
     BACKUP_FAILED = gauge "enfilade_backup_failed" [] "1 if the last scheduled backup failed; absent if none are scheduled";
     REVISION = gauge "enfilade_facts_revision" [] "newest revision of the facts";
+    FLEET_PROOF_AGE = gauge "enfilade_fleet_proof_age_seconds" [] "time since the question to etcd that proves that the facts are current; from 1 s on this server refuses requests; absent without a proof and without a fleet";
+    FLEET_BEHIND = gauge "enfilade_fleet_changes_behind" [] "changes of the fleet that this server had not applied at its last question to etcd";
+    FLEET_REFUSED = counter "enfilade_fleet_refused_total" [] "reads of facts that were refused because this server had no proof that they are current";
+    FLEET_ACKNOWLEDGED = counter "enfilade_fleet_acknowledged_total" [] "changes by this server that all members obey";
+    FLEET_ACKNOWLEDGED_TIME = counter "enfilade_fleet_acknowledged_seconds_total" [] "time that these changes took, until all members obeyed them";
     ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations active in a datastore";
     LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations on a datastore, including operations that door 3 refused";
     DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
@@ -178,7 +189,7 @@ pub struct ProcessUse {
 }
 
 /// The values of the metrics since the start of the process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Metrics {
     permitted: AtomicU64,
     refused: Mutex<BTreeMap<(&'static str, &'static str, &'static str), u64>>,
@@ -208,6 +219,7 @@ pub struct Metrics {
     connections: AtomicU64,
     backup: Mutex<Option<Backup>>,
     acme: Mutex<Option<AcmeState>>,
+    fleet: OnceLock<fleet::Ask>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
     lost_lines: Mutex<Vec<(&'static str, u64)>>,
 }
@@ -218,17 +230,6 @@ struct Backup {
     /// The time of the last backup, in seconds since the epoch.
     last: Option<i64>,
     has_failed: bool,
-}
-
-/// The state of the certificate that an ACME authority issues. Times are in seconds since the epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AcmeState {
-    /// When the certificate was last obtained.
-    pub obtained: Option<i64>,
-    /// Whether the certificate is due, and the last attempt to obtain it failed.
-    pub has_failed: bool,
-    /// When the next attempt after a failure is made.
-    pub next: Option<i64>,
 }
 
 /// What the server found when it last read a file that people edit.
@@ -331,11 +332,6 @@ impl Metrics {
         *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backup { last, has_failed });
     }
 
-    /// Sets the state of the certificate that an ACME authority issues.
-    pub fn set_acme(&self, state: AcmeState) {
-        *self.acme.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
-    }
-
     /// Sets the number of lines that are not in the log, by cause.
     pub fn set_lost_lines(&self, lost: Vec<(&'static str, u64)>) {
         *self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner) = lost;
@@ -414,17 +410,10 @@ impl Metrics {
         BACKUP.write(&mut text, last.map(alone));
         BACKUP_FAILED.write(&mut text, backup.map(|backup| alone(u64::from(backup.has_failed))));
         REVISION.write(&mut text, [alone(at.revision.0)]);
+        self.render_fleet(&mut text);
         self.render_datastores(&mut text, house);
         self.render_process(&mut text);
         text
-    }
-
-    fn render_acme(&self, text: &mut String) {
-        let acme = *self.acme.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = |time: Option<i64>| time.and_then(|time| u64::try_from(time).ok()).map(alone);
-        ACME_OBTAINED.write(text, at(acme.and_then(|acme| acme.obtained)));
-        ACME_FAILED.write(text, acme.map(|acme| alone(u64::from(acme.has_failed))));
-        ACME_NEXT.write(text, at(acme.and_then(|acme| acme.next)));
     }
 
     fn render_answers(&self, text: &mut String) {

@@ -208,7 +208,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
     (StatusCode::URI_TOO_LONG, &["CT13", "HT04"]),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, &["HT11"]),
     (StatusCode::RANGE_NOT_SATISFIABLE, &["HT13"]),
-    (StatusCode::MISDIRECTED_REQUEST, &["HT17"]),
+    (StatusCode::MISDIRECTED_REQUEST, &["HT17", "DS08"]),
     (StatusCode::LOCKED, &["CT18"]),
     (StatusCode::TOO_MANY_REQUESTS, &["ID13", "ID32"]),
     (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &["HT05"]),

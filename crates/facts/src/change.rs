@@ -64,6 +64,7 @@ pub struct Change {
     writes: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
     marks: BTreeMap<Revoked, Ending>,
     horizon: Option<i64>,
+    after: Option<Revision>,
 }
 
 /// Values to put (`Some`) and records to delete (`None`), by table and key.
@@ -89,7 +90,7 @@ impl Change {
     /// An empty change of this requester.
     pub fn requested_by(requester: Requester, audit: AuditRecord) -> Self {
         let (expects, writes, marks) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Change { audit, requester, expects, writes, marks, horizon: None }
+        Change { audit, requester, expects, writes, marks, horizon: None, after: None }
     }
 
     /// The author and the description of the change.
@@ -134,6 +135,18 @@ impl Change {
             Some(row) => self.expect_same(key, row),
             None => self.expect_absent::<R>(key),
         }
+    }
+
+    /// Commits only if this is the newest revision of the store. A member of a fleet applies the changes of the log in this way. Not part of the bytes of
+    /// the change.
+    pub fn only_after(&mut self, revision: Revision) -> &mut Self {
+        self.after = Some(revision);
+        self
+    }
+
+    /// The revision after which alone the change is committed, if there is one.
+    pub fn after(&self) -> Option<Revision> {
+        self.after
     }
 
     fn expect<R: Row>(&mut self, key: &R::Key, expected: Expected) -> &mut Self {

@@ -35,6 +35,10 @@ pub const FORMAT: u32 = 13;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
+/// Added to the format of a store that is a member of a fleet. Programs that do not know this number refuse the store as one of a newer format, so they
+/// cannot change it without the log of the fleet.
+pub const REPLICA: u32 = 1 << 16;
+
 /// A key and a value.
 pub type Record = (Vec<u8>, Vec<u8>);
 

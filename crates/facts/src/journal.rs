@@ -42,6 +42,10 @@ pub fn write_down(
     check_sizes(change)?;
     let view = View::new(before);
     view.head()?;
+    if change.after().is_some_and(|after| after != before.at().revision) {
+        let (table, key) = (Table::Head, codec::printable(Head::KEY));
+        return Err(CommitError::Conflict { table, key });
+    }
     for expect in change.expects() {
         check_expected(&view, expect.table, &expect.key, &expect.expected)?;
     }

@@ -9,7 +9,7 @@ use http::uri::PathAndQuery;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tonic::client::Grpc;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
@@ -28,9 +28,25 @@ pub enum EtcdError {
     /// etcd refused the call.
     #[error("etcd refused the call: {0}; look at the log of etcd")]
     Refused(String),
+    /// A certificate or key cannot be used.
+    #[error(
+        "TLS to etcd cannot be used: {0}; look at `fleet.ca`, `fleet.certificate` and `fleet.key` in enfilade.toml"
+    )]
+    BadTls(String),
     /// An address is not a URL.
     #[error("`{0}` is not the URL of a machine of etcd: write it like http://127.0.0.1:2379")]
     BadAddress(String),
+}
+
+/// Mutual TLS with etcd: the certificate authority of etcd, and the certificate and key with which this machine proves itself. All in PEM.
+#[derive(Clone)]
+pub struct Tls {
+    /// The certificates of the authority.
+    pub ca: Vec<u8>,
+    /// The certificate of this machine, with its chain.
+    pub certificate: Vec<u8>,
+    /// The private key of this machine.
+    pub key: Vec<u8>,
 }
 
 /// etcd, at the addresses of its machines.
@@ -45,11 +61,17 @@ impl Etcd {
     /// etcd at these addresses. The connection is made with the first call, and again after it was lost.
     ///
     /// # Errors
-    /// When an address is not a URL.
-    pub fn at(addresses: &[String]) -> Result<Self, EtcdError> {
+    /// When an address is not a URL, or a certificate cannot be used.
+    pub fn at(addresses: &[String], tls: Option<&Tls>) -> Result<Self, EtcdError> {
         let endpoint = |address: &String| {
             let found = Endpoint::from_shared(address.clone());
-            let found = found.map_err(|_| EtcdError::BadAddress(address.clone()))?;
+            let mut found = found.map_err(|_| EtcdError::BadAddress(address.clone()))?;
+            if let Some(tls) = tls {
+                let config = ClientTlsConfig::new()
+                    .ca_certificate(Certificate::from_pem(&tls.ca))
+                    .identity(Identity::from_pem(&tls.certificate, &tls.key));
+                found = found.tls_config(config).map_err(|why| EtcdError::BadTls(why.to_string()))?;
+            }
             Ok(found.connect_timeout(CALL).timeout(CALL))
         };
         let endpoints = addresses.iter().map(endpoint).collect::<Result<Vec<_>, EtcdError>>()?;
@@ -137,6 +159,11 @@ pub(crate) fn has_value(key: Vec<u8>, value: Vec<u8>) -> Compare {
 /// The condition that a key does not exist.
 pub(crate) fn is_absent(key: Vec<u8>) -> Compare {
     Compare { result: 0, target: 1, key, compared: Some(Compared::CreateRevision(0)) }
+}
+
+/// The condition that a key exists.
+pub(crate) fn exists(key: Vec<u8>) -> Compare {
+    Compare { result: 1, target: 1, key, compared: Some(Compared::CreateRevision(0)) }
 }
 
 /// Puts a value.

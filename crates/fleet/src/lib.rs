@@ -1,24 +1,31 @@
-//! What the machines of a fleet share: the log of changes, in etcd. docs/fleet.md describes the protocol. Nothing uses this crate yet.
+//! What the machines of a fleet share: the log of changes, in etcd. docs/fleet.md describes the protocol.
 //!
 //! ```text
 //! head       the number of the newest change, and the id of the store
 //! log/<n>    an entry: the changes up to number n
-//! node/<id>, beat/<id>, applied/<id>   a member (`registration.rs`)
+//! member/<name>, invitation/<id>, files/member   the members (`membership.rs`)
+//! node/<id>, beat/<id>, applied/<id>   their running processes (`registration.rs`)
 //! ```
 //!
-//! etcd keeps the changes, with the contents of the records that they write, until they are trimmed. A change is checked on a member's own store. Then one transaction puts the entry and the new head, if the head is
-//! still the one that the member knew. So the changes of all members have one order, and no number is given twice.
+//! etcd keeps the changes, with the contents of the records that they write, until they are trimmed. A change is checked on a member's own store. Then one
+//! transaction puts the entry and the new head, if the head is still the one that the member knew. So the changes of all members have one order, and no
+//! number is given twice.
 
 mod entry;
 mod etcd;
 mod log;
-mod member;
+mod membership;
 mod messages;
 mod registration;
 mod replica;
+mod server;
+mod writer;
 
 pub use entry::{Entry, EntryId};
-pub use etcd::{Etcd, EtcdError};
+pub use etcd::{Etcd, EtcdError, Tls};
 pub use log::{Head, Log, LogError};
-pub use member::{ASK_EVERY, BootClock, DELTA, Member};
-pub use replica::ReplicaError;
+pub use membership::{INVITATION_SECONDS, Member, Running};
+pub use registration::About;
+pub use replica::{DELTA, ReplicaError};
+pub use server::{ASK_EVERY, BootClock, Numbers, Server};
+pub use writer::Writer;

@@ -5,7 +5,7 @@ use crate::etcd::{Etcd, EtcdError, delete, has_value, is_absent, put};
 use crate::messages::KeyValue;
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
-use enfilade_facts::{At, Change, Revision, StoreId};
+use enfilade_facts::{At, Change, Requester, Revision, StoreId};
 
 /// The largest entry, in bytes. etcd refuses requests of more than 1.5 MiB by default.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -46,6 +46,24 @@ pub enum LogError {
         /// The last change of the store.
         store: Revision,
     },
+    /// The member left the fleet, or was expelled.
+    #[error(
+        "`{name}` is not a member of this fleet: it never joined, it left, or it was expelled. This machine refuses requests. To join again, run `enfilade fleet invite {name} FILE` on a member, and `enfilade fleet join FILE` on this machine with a new data directory"
+    )]
+    NotMember {
+        /// The name.
+        name: String,
+    },
+    /// The edited files of another member are followed.
+    #[error(
+        "the edited files of this machine are not followed any more, so their changes were not made; restart this server"
+    )]
+    NotFollowed,
+    /// The invitation was used, or is older than a day.
+    #[error(
+        "the invitation was used already, or is older than 24 h; make a new one on a member with `enfilade fleet invite`"
+    )]
+    InvitationUsed,
     /// The id of this member has a beat already.
     #[error(
         "`{id}` is registered already. If this member has just started or had no connection to etcd, it registers by itself in about 2 s. Otherwise another process has this id: give each member its own id"
@@ -99,13 +117,17 @@ pub struct Head {
     pub state: u128,
     /// The format of the records in the log.
     pub format: u32,
+    /// The number of the first change in the log.
+    pub first: Revision,
+    /// The size of all entries in the log, in bytes. Trimming makes it an estimate.
+    pub log_bytes: u64,
 }
 
 impl Head {
     fn bytes(self) -> Vec<u8> {
         let mut to = Writer::default();
         to.u32(self.format).fixed(&self.at.store.0.to_be_bytes()).u64(self.at.revision.0);
-        to.fixed(&self.state.to_be_bytes());
+        to.fixed(&self.state.to_be_bytes()).u64(self.first.0).u64(self.log_bytes);
         to.into_bytes()
     }
 
@@ -115,7 +137,8 @@ impl Head {
         let store = StoreId(u128::from_be_bytes(from.fixed()?));
         let at = At { store, revision: Revision(from.u64()?) };
         let state = u128::from_be_bytes(from.fixed()?);
-        from.is_empty().then_some(Head { at, state, format })
+        let (first, log_bytes) = (Revision(from.u64()?), from.u64()?);
+        from.is_empty().then_some(Head { at, state, format, first, log_bytes })
     }
 }
 
@@ -125,12 +148,20 @@ pub struct Log {
     etcd: Etcd,
     prefix: String,
     store: StoreId,
+    /// The member of this machine, if it is one.
+    member: Option<String>,
 }
 
 impl Log {
     /// The log of a store under this prefix.
     pub fn new(etcd: Etcd, prefix: &str, store: StoreId) -> Self {
-        Log { etcd, prefix: prefix.to_owned(), store }
+        Log { etcd, prefix: prefix.to_owned(), store, member: None }
+    }
+
+    /// The log, for the machine of this member.
+    #[must_use]
+    pub fn of_member(self, name: &str) -> Self {
+        Log { member: Some(name.to_owned()), ..self }
     }
 
     /// Begins an empty log after a change of the store. `state` is the digest of all records after this change.
@@ -138,7 +169,8 @@ impl Log {
     /// # Errors
     /// When there is a log under the prefix already, or etcd does not answer.
     pub async fn begin(&self, revision: Revision, state: u128) -> Result<Head, LogError> {
-        let head = Head { at: At { store: self.store, revision }, state, format: FORMAT };
+        let at = At { store: self.store, revision };
+        let head = Head { at, state, format: FORMAT, first: at.next().revision, log_bytes: 0 };
         let operations = vec![put(self.head_key(), head.bytes())];
         match self.etcd.transact(vec![is_absent(self.head_key())], operations).await? {
             Some(_) => Ok(head),
@@ -184,16 +216,29 @@ impl Log {
         if changes.is_empty() || sealed.len() > ENTRY_BYTES_MAX {
             return Err(LogError::TooLarge { bytes: sealed.len() });
         }
-        let next = Head { at: At { revision: last, ..head.at }, state, format: FORMAT.max(head.format) };
+        let next = Head {
+            at: At { revision: last, ..head.at },
+            state,
+            format: FORMAT.max(head.format),
+            first: head.first,
+            log_bytes: head.log_bytes.saturating_add(sealed.len() as u64),
+        };
+        let mut conditions = vec![has_value(self.head_key(), head.bytes())];
+        let member = self.member.as_ref().filter(|_| changes.iter().any(is_from_file));
+        // Rule 11: a member whose files are not followed any more may have read an old version.
+        conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
         let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
         for tried in 0..TRIES {
-            let conditions = vec![has_value(self.head_key(), head.bytes())];
+            let conditions = conditions.clone();
             let operations = vec![put(key.clone(), sealed.clone()), put(self.head_key(), next.bytes())];
             outcome = self.etcd.transact(conditions, operations).await;
             match outcome {
                 Ok(Some(_)) => return Ok(next),
                 // An earlier try may have been carried out, although its answer was lost.
                 Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => return Ok(next),
+                Ok(None) if member.is_some() && self.files_member().await? != self.member => {
+                    return Err(LogError::NotFollowed);
+                }
                 Ok(None) => return Err(LogError::Conflict),
                 // This was the first try, and etcd refused it, so nothing was changed.
                 Err(why @ EtcdError::Refused(_)) if tried == 0 => return Err(why.into()),
@@ -239,14 +284,23 @@ impl Log {
         }
     }
 
-    /// Deletes the entries up to a change.
+    /// Deletes the entries up to a change, if `head` is still the end of the log. Returns whether it was.
     ///
     /// # Errors
     /// When etcd does not answer.
-    pub async fn trim(&self, revision: Revision) -> Result<(), LogError> {
-        let end = self.entry_key(Revision(revision.0 + 1));
-        self.etcd.transact(Vec::new(), vec![delete(self.entry_key(Revision(0)), end)]).await?;
-        Ok(())
+    pub async fn trim(&self, head: Head, revision: Revision) -> Result<bool, LogError> {
+        let next = Revision(revision.0 + 1);
+        let (all, rest) =
+            (head.at.revision.0 + 1 - head.first.0, head.at.revision.0.saturating_sub(revision.0));
+        // The entries are taken to have equal sizes, so that they need not be read.
+        let log_bytes = u128::from(head.log_bytes) * u128::from(rest) / u128::from(all.max(1));
+        let trimmed = Head { first: next, log_bytes: u64::try_from(log_bytes).unwrap_or(u64::MAX), ..head };
+        let operations = vec![
+            delete(self.entry_key(Revision(0)), self.entry_key(next)),
+            put(self.head_key(), trimmed.bytes()),
+        ];
+        let done = self.etcd.transact(vec![has_value(self.head_key(), head.bytes())], operations).await?;
+        Ok(done.is_some())
     }
 
     pub(crate) fn etcd(&self) -> &Etcd {
@@ -275,6 +329,10 @@ impl Log {
     fn not_ours(&self, why: String) -> LogError {
         LogError::NotOurs { prefix: self.prefix.clone(), why }
     }
+}
+
+fn is_from_file(change: &Change) -> bool {
+    change.requester() == Requester::File
 }
 
 fn damaged(key: &[u8], why: &'static str) -> LogError {

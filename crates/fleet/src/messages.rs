@@ -45,7 +45,7 @@ pub(crate) struct DeleteRangeRequest {
     pub(crate) range_end: Vec<u8>,
 }
 
-/// A condition of a transaction. `result` 0 means "equal".
+/// A condition of a transaction. `result` 0 means "equal", 1 "greater".
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Compare {
     #[prost(int32, tag = "1")]

@@ -1,81 +1,154 @@
-//! The members that are registered in etcd, their beats, and what each has applied (rules 5 to 8 of docs/fleet.md).
+//! The processes of members that are registered in etcd, their beats, and what each has applied (rules 5 to 8 of docs/fleet.md).
 //!
 //! ```text
-//! node/<id>      the incarnation of the member
-//! beat/<id>      the same, with a lease: etcd deletes it when the member does not renew the lease
-//! applied/<id>   the number of the last change that the member has applied, with the same lease
+//! member/<name>   a member, from its joining to its leaving (`membership.rs`)
+//! node/<id>       the incarnation of a process of a member; the id is the name of the member, a dot, and a number
+//! beat/<id>       the same, with a lease: etcd deletes it when the process does not renew the lease
+//! applied/<id>    the number of the last change that the process has applied, with the same lease
+//! about/<id>      version, host and process number, for people, with the same lease
+//! following       the id of the process that follows the edited files, with its lease
 //! ```
 
-use crate::etcd::{delete, has_value, is_absent, put, put_leased, read};
+use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased, read};
 use crate::log::{Head, Log, LogError};
 use crate::messages::KeyValue;
 use enfilade_facts::Revision;
+use enfilade_facts::codec::{Reader, Writer};
 
 /// How long etcd keeps a beat that is not renewed, in seconds.
 const LEASE_SECONDS: i64 = 2;
 
-/// The registration of a member.
+/// A process of a member, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The version of the program.
+    pub version: String,
+    /// The name of the machine.
+    pub host: String,
+    /// The number of the process on the machine.
+    pub pid: u32,
+}
+
+impl About {
+    fn bytes(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.text(&self.version).text(&self.host).u32(self.pid);
+        to.into_bytes()
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes);
+        Some(About { version: from.text()?, host: from.text()?, pid: from.u32()? })
+    }
+}
+
+/// A process of a member.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) member: String,
+    pub(crate) id: String,
+    pub(crate) about: About,
+}
+
+impl Process {
+    /// A process that no earlier process has the id of.
+    pub(crate) fn new(member: &str, about: About) -> Result<Self, LogError> {
+        let number = u64::from_be_bytes(random()?);
+        Ok(Process { member: member.to_owned(), id: format!("{member}.{number:016x}"), about })
+    }
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|why| LogError::NoRandom(why.to_string()))?;
+    Ok(bytes)
+}
+
+/// The registration of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Registration {
     pub(crate) incarnation: [u8; 16],
     lease: i64,
 }
 
-/// A member without a beat.
+/// A process without a beat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Silent {
     pub(crate) id: String,
     pub(crate) incarnation: Vec<u8>,
 }
 
+/// What etcd says to a registered process at one moment.
+pub(crate) struct Proof {
+    pub(crate) head: Head,
+    /// Whether a process follows the edited files.
+    pub(crate) files_followed: bool,
+}
+
 impl Log {
-    /// Registers a member whose store has this revision, with a new incarnation. `before` is the last incarnation of this process.
+    /// Registers a process whose store has this revision, with a new incarnation. `before` is its last incarnation.
     ///
     /// # Errors
-    /// [`LogError::Taken`] if another process has a beat under this id.
+    /// [`LogError::NotMember`] if its member is not one of the fleet, [`LogError::Taken`] if another process has a beat under this id.
     pub(crate) async fn register(
         &self,
-        id: &str,
+        process: &Process,
         before: Option<[u8; 16]>,
         applied: Revision,
     ) -> Result<Registration, LogError> {
-        let mut incarnation = [0; 16];
-        getrandom::fill(&mut incarnation).map_err(|why| LogError::NoRandom(why.to_string()))?;
+        let Process { member, id, about } = process;
+        let incarnation = random()?;
         let lease = self.etcd().lease(LEASE_SECONDS).await?;
         let operations = vec![
             put(self.key("node", id), incarnation.to_vec()),
             put_leased(self.key("beat", id), incarnation.to_vec(), lease),
             put_leased(self.key("applied", id), applied.0.to_be_bytes().to_vec(), lease),
+            put_leased(self.key("about", id), about.bytes(), lease),
         ];
         let beat = self.key("beat", id);
         let own = before.map(|before| has_value(beat.clone(), before.to_vec()));
         for condition in [Some(is_absent(beat)), own].into_iter().flatten() {
-            if self.etcd().transact(vec![condition], operations.clone()).await?.is_some() {
+            let conditions = vec![exists(self.key("member", member)), condition];
+            if self.etcd().transact(conditions, operations.clone()).await?.is_some() {
                 return Ok(Registration { incarnation, lease });
             }
         }
-        Err(LogError::Taken { id: id.to_owned() })
+        match self.is_member(member).await? {
+            true => Err(LogError::Taken { id: id.clone() }),
+            false => Err(LogError::NotMember { name: member.clone() }),
+        }
     }
 
-    /// Renews the beat of a member. If the beat has vanished, the next proof finds it out.
+    /// Ends the registration of a process that grants nothing any more.
+    pub(crate) async fn deregister(&self, id: &str, registration: &Registration) -> Result<(), LogError> {
+        let keys = ["node", "beat", "applied", "about"];
+        let operations = keys.map(|table| delete(self.key(table, id), Vec::new())).to_vec();
+        let is_own = has_value(self.key("node", id), registration.incarnation.to_vec());
+        self.etcd().transact(vec![is_own], operations).await?;
+        Ok(())
+    }
+
+    /// Renews the beat of a process. If the beat has vanished, the next proof finds it out.
     pub(crate) async fn renew(&self, registration: &Registration) -> Result<(), LogError> {
         self.etcd().renew(registration.lease).await?;
         Ok(())
     }
 
-    /// Reads head, registration and beat of a member at one moment. Returns the head if the member is registered and has a beat.
+    /// Reads head, registration and beat of a process at one moment. `None` if the process is not registered or has no beat.
     pub(crate) async fn prove(
         &self,
         id: &str,
         registration: &Registration,
-    ) -> Result<Option<Head>, LogError> {
+    ) -> Result<Option<Proof>, LogError> {
         let own = [self.key("node", id), self.key("beat", id)];
         let is_own = own.map(|key| has_value(key, registration.incarnation.to_vec())).to_vec();
-        let found = self.etcd().transact(is_own, vec![read(self.head_key(), Vec::new())]).await?;
-        found.map(|found| self.head_of(found.first().and_then(|found| found.first()))).transpose()
+        let reads = vec![read(self.head_key(), Vec::new()), read(self.following_key(), Vec::new())];
+        let Some(found) = self.etcd().transact(is_own, reads).await? else { return Ok(None) };
+        let of = |index: usize| found.get(index).and_then(|found: &Vec<KeyValue>| found.first());
+        Ok(Some(Proof { head: self.head_of(of(0))?, files_followed: of(1).is_some() }))
     }
 
-    /// Says that a member has applied a change.
+    /// Says that a process has applied a change.
     pub(crate) async fn report(
         &self,
         id: &str,
@@ -83,34 +156,66 @@ impl Log {
         applied: Revision,
     ) -> Result<(), LogError> {
         let key = self.key("applied", id);
-        let operations = vec![put_leased(key, applied.0.to_be_bytes().to_vec(), registration.lease)];
-        // A member without a beat reports nothing: its lease has ended.
-        let is_own = vec![has_value(self.key("beat", id), registration.incarnation.to_vec())];
-        self.etcd().transact(is_own, operations).await?;
+        let operation = put_leased(key, applied.0.to_be_bytes().to_vec(), registration.lease);
+        self.say(id, registration, operation).await
+    }
+
+    /// Says that a process follows the edited files, or does not follow them any more.
+    pub(crate) async fn follow_files(
+        &self,
+        id: &str,
+        registration: &Registration,
+        follows: bool,
+    ) -> Result<(), LogError> {
+        let key = self.following_key();
+        let operation = match follows {
+            true => put_leased(key, id.as_bytes().to_vec(), registration.lease),
+            false => delete(key, Vec::new()),
+        };
+        self.say(id, registration, operation).await
+    }
+
+    /// Carries out an operation of a process that has a beat. A process without a beat says nothing: its lease has ended.
+    async fn say(
+        &self,
+        id: &str,
+        registration: &Registration,
+        operation: crate::messages::Operation,
+    ) -> Result<(), LogError> {
+        let is_own = has_value(self.key("beat", id), registration.incarnation.to_vec());
+        self.etcd().transact(vec![is_own], vec![operation]).await?;
         Ok(())
     }
 
-    /// Whether every registered member has applied a change that is in the log. A member that registers after this call gets the change before its first
-    /// proof. A member that is not registered any more has no proof any more.
-    pub(crate) async fn all_have(&self, change: Revision) -> Result<bool, LogError> {
-        let [nodes, applied] = self.read_all(["node", "applied"]).await?;
-        Ok(nodes.iter().all(|(id, _)| {
-            let has = applied
-                .iter()
-                .find(|(of, _)| of == id)
-                .and_then(|(_, bytes)| bytes.as_slice().try_into().ok());
-            has.is_some_and(|number| u64::from_be_bytes(number) >= change.0)
-        }))
+    fn following_key(&self) -> Vec<u8> {
+        self.key("files", "following")
     }
 
-    /// The members that are registered and have no beat.
+    /// The last change that every registered process has applied; `None` if a process has not said so. No process is registered: the largest number.
+    pub(crate) async fn applied_by_all(&self) -> Result<Option<Revision>, LogError> {
+        let [nodes, applied] = self.read_all(["node", "applied"]).await?;
+        let of = |(id, _): &(String, Vec<u8>)| {
+            let (_, bytes) = applied.iter().find(|(of, _)| of == id)?;
+            Some(u64::from_be_bytes(bytes.as_slice().try_into().ok()?))
+        };
+        let numbers = nodes.iter().map(of).collect::<Option<Vec<_>>>();
+        Ok(numbers.map(|numbers| Revision(numbers.into_iter().min().unwrap_or(u64::MAX))))
+    }
+
+    /// Whether every registered process has applied a change that is in the log. A process that registers after this call gets the change before its
+    /// first proof. A process that is not registered any more has no proof any more.
+    pub(crate) async fn all_have(&self, change: Revision) -> Result<bool, LogError> {
+        Ok(self.applied_by_all().await?.is_some_and(|applied| change <= applied))
+    }
+
+    /// The processes that are registered and have no beat.
     pub(crate) async fn silent(&self) -> Result<Vec<Silent>, LogError> {
         let [nodes, beats] = self.read_all(["node", "beat"]).await?;
         let is_silent = |(id, _): &(String, Vec<u8>)| !beats.iter().any(|(of, _)| of == id);
         Ok(nodes.into_iter().filter(is_silent).map(|(id, incarnation)| Silent { id, incarnation }).collect())
     }
 
-    /// Deletes the registration of a member that still has this incarnation and no beat.
+    /// Deletes the registration of a process that still has this incarnation and no beat.
     pub(crate) async fn reap(&self, silent: &Silent) -> Result<(), LogError> {
         let node = self.key("node", &silent.id);
         let conditions = vec![
@@ -121,8 +226,8 @@ impl Log {
         Ok(())
     }
 
-    /// The ids and values of all members in these tables, read at one moment.
-    async fn read_all<const N: usize>(
+    /// The ids and values of all rows in these tables, read at one moment.
+    pub(crate) async fn read_all<const N: usize>(
         &self,
         tables: [&str; N],
     ) -> Result<[Vec<(String, Vec<u8>)>; N], LogError> {

@@ -3,8 +3,16 @@
 use crate::entry::Entry;
 use crate::log::{Head, Log, LogError};
 use enfilade_facts::journal::digest;
-use enfilade_facts::{After, At, Change, CommitError, Read, Revision, Source, SourceError, View};
+use enfilade_facts::{After, At, Change, CommitError, Effect, Read, Revision, Source, SourceError, View};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a proof counts (Δ).
+pub const DELTA: Duration = Duration::from_secs(1);
+/// The clocks of two machines run at speeds that differ by at most one part in this many.
+pub(crate) const DRIFT: u32 = 1_000;
+/// The pause before the reports of the members are read again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why a member's copy is not current.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +44,7 @@ pub enum ReplicaError {
     Store(#[from] SourceError),
 }
 
-/// A store that follows a log. Nothing else may change the store.
+/// A store that follows a log. Only processes that follow the same log may change the store.
 pub(crate) struct Replica {
     log: Log,
     store: Arc<dyn Source>,
@@ -62,40 +70,53 @@ impl Replica {
         self.catch_up_to(head).await
     }
 
-    /// Applies the changes up to this end of the log, and no later ones.
-    pub(crate) async fn catch_up_to(&self, head: Head) -> Result<Head, ReplicaError> {
-        while self.store.at().revision < head.at.revision {
-            for entry in self.log.after(self.store.at().revision).await? {
-                self.apply(&entry, head.at.revision)?;
+    /// Applies the changes up to this end of the log. Another process of this machine may apply changes at the same time, and later ones.
+    pub(crate) async fn catch_up_to(&self, mut head: Head) -> Result<Head, ReplicaError> {
+        loop {
+            let (at, state) = self.now()?;
+            if at.revision < head.at.revision {
+                for entry in self.log.after(at.revision).await? {
+                    self.apply(&entry, head.at.revision)?;
+                }
+            } else if at.revision > head.at.revision {
+                // A change is applied only after it is in the log. So the log has this change now, unless it lost changes.
+                head = self.log.head().await?;
+                if at.revision > head.at.revision {
+                    return Err(LogError::Older { log: head.at.revision, store: at.revision }.into());
+                }
+            } else if state == head.state {
+                return Ok(head);
+            } else {
+                return Err(ReplicaError::Differs { change: head.at.next().revision });
             }
         }
-        // This member applies a change only after the change is in the log, so a store with a later change is an error.
-        let at = self.store.at().revision;
-        if at > head.at.revision {
-            return Err(LogError::Older { log: head.at.revision, store: at }.into());
-        }
-        match self.store.read(digest)?? == head.state {
-            true => Ok(head),
-            false => Err(ReplicaError::Differs { change: head.at.next().revision }),
-        }
+    }
+
+    /// The last change that the store has, and the digest of its records.
+    fn now(&self) -> Result<(At, u128), SourceError> {
+        self.store.read(|view| Ok((view.at(), digest(view)?)))?
     }
 
     /// Applies the changes of an entry that the store does not have yet, up to the change `last`.
     fn apply(&self, entry: &Entry, last: Revision) -> Result<(), ReplicaError> {
         let numbered = (entry.first.0..).map(Revision).zip(&entry.changes);
         for (number, change) in numbered {
-            let at = self.store.at().revision;
-            if number <= at || number > last {
+            let (at, state) = self.now()?;
+            if number <= at.revision || number > last {
                 continue;
             }
-            if number == entry.first && self.store.read(digest)?? != entry.state {
+            if number == entry.first && state != entry.state {
                 return Err(ReplicaError::Differs { change: number });
             }
-            let failed = |why| ReplicaError::NotApplied { change: number, why };
-            let done = self.store.commit(change).map_err(failed)?;
-            // On equal records, a change writes the same on every member. So a change that got another number was applied to other records.
-            if done.revision != number {
-                return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
+            match self.store.commit(change.clone().only_after(at.revision)) {
+                // On equal records, a change writes the same on every member. So a change that got another number was applied to other records.
+                Ok(done) if done.revision != number => {
+                    return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
+                }
+                Ok(_) => {}
+                // Another process of this machine applied it first.
+                Err(CommitError::Conflict { .. }) if number <= self.applied() => {}
+                Err(why) => return Err(ReplicaError::NotApplied { change: number, why }),
             }
         }
         Ok(())
@@ -105,13 +126,21 @@ impl Replica {
     pub(crate) async fn commit(&self, change: &Change) -> Result<At, CommitError> {
         loop {
             let head = self.catch_up().await.map_err(refused)?;
+            // A change that does not fit here would stop this member when it is applied.
+            let takes = change.writes().all(|(_, _, value)| value.is_none());
+            let effect = if takes { Effect::Takes } else { Effect::Gives };
+            self.store.has_room_for(change.requester(), effect)?;
             // The digest after the change; `None` if the change writes nothing.
             let look = |view: &View<'_>| {
                 let after = After::of(view, change)?;
                 let writes = after.view().at() != view.at();
-                Ok::<_, CommitError>(writes.then(|| digest(&after.view())).transpose()?)
+                Ok::<_, CommitError>((view.at(), writes.then(|| digest(&after.view())).transpose()?))
             };
-            let Some(state) = self.store.read(look)?? else { return Ok(self.store.at()) };
+            let (at, state) = self.store.read(look)??;
+            let Some(state) = state else { return Ok(at) };
+            if at != head.at {
+                continue;
+            }
             match self.log.append(head, std::slice::from_ref(change), state).await {
                 // Another member was faster. Its change is applied, and the expectations are checked again.
                 Err(LogError::Conflict) => {}
@@ -130,6 +159,17 @@ impl Replica {
                 }
             }
         }
+    }
+
+    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5).
+    pub(crate) async fn acknowledged(&self, change: Revision) {
+        let everybody = async {
+            while !matches!(self.log.all_have(change).await, Ok(true)) {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        // After Δ, no member that lacks the change has a proof.
+        let _ = tokio::time::timeout(DELTA + DELTA / DRIFT, everybody).await;
     }
 }
 

@@ -17,7 +17,7 @@ fn change(what: &str) -> Change {
 
 fn head(revision: u64, state: u128) -> Head {
     let at = At { store: STORE, revision: Revision(revision) };
-    Head { at, state, format: enfilade_facts::format::FORMAT }
+    Head { at, state, format: enfilade_facts::format::FORMAT, first: Revision(42), log_bytes: 0 }
 }
 
 /// The numbers and texts of all entries after a change.
@@ -44,10 +44,13 @@ async fn changes_get_numbers_in_one_order() {
     assert!(matches!(log.begin(Revision(0), 0).await, Err(LogError::NotOurs { .. })), "a log is begun once");
     assert_eq!(log.after(Revision(41)).await, Ok(Vec::new()));
     let two = [change("a"), change("b")];
-    assert_eq!(log.append(head(41, 4), &two, 5).await, Ok(head(43, 5)));
+    let first = log.append(head(41, 4), &two, 5).await.unwrap();
+    assert_eq!(Head { log_bytes: 0, ..first }, head(43, 5));
     assert_eq!(log.append(head(41, 4), &[change("c")], 5).await, Err(LogError::Conflict));
-    assert_eq!(log.append(head(43, 5), &[change("c")], 6).await, Ok(head(44, 6)));
-    assert_eq!(log.head().await, Ok(head(44, 6)));
+    let second = log.append(first, &[change("c")], 6).await.unwrap();
+    assert_eq!(Head { log_bytes: 0, ..second }, head(44, 6));
+    assert!(0 < first.log_bytes && first.log_bytes < second.log_bytes);
+    assert_eq!(log.head().await, Ok(second));
     let texts = |from: u64, texts: &[&str]| -> Vec<_> {
         (from..).zip(texts.iter().map(ToString::to_string)).collect()
     };
@@ -56,10 +59,14 @@ async fn changes_get_numbers_in_one_order() {
     // Change 43 is in an entry that begins with change 42.
     assert_eq!(all_after(&log, Revision(42)).await, texts(42, &["a", "b", "c"]));
     // A reader does not skip trimmed changes.
-    log.trim(Revision(43)).await.unwrap();
+    assert_eq!(log.trim(first, Revision(43)).await, Ok(false), "`first` is not the end any more");
+    assert_eq!(log.trim(second, Revision(43)).await, Ok(true));
+    let trimmed = log.head().await.unwrap();
+    assert_eq!((trimmed.first, trimmed.log_bytes), (Revision(44), second.log_bytes / 3));
     assert_eq!(log.after(Revision(41)).await, Err(LogError::Trimmed { after: Revision(41) }));
     assert_eq!(all_after(&log, Revision(43)).await, texts(44, &["c"]));
-    log.trim(Revision(44)).await.unwrap();
+    assert_eq!(log.trim(trimmed, Revision(44)).await, Ok(true));
+    assert_eq!(log.head().await.unwrap().log_bytes, 0);
     assert_eq!(log.after(Revision(43)).await, Err(LogError::Trimmed { after: Revision(43) }));
     assert_eq!(log.after(Revision(44)).await, Ok(Vec::new()));
 }
@@ -130,9 +137,10 @@ async fn a_change_whose_answer_was_lost_is_made_once() {
 async fn what_another_wrote_is_refused_and_never_skipped() {
     let server = Server::start().await;
     let log = server.log("/house", STORE);
-    log.begin(Revision(0), 0).await.unwrap();
-    log.append(head(0, 0), &[change("a")], 0).await.unwrap();
-    let other = Log::new(Etcd::at(std::slice::from_ref(&server.address)).unwrap(), "/house", StoreId(8));
+    let begun = log.begin(Revision(0), 0).await.unwrap();
+    log.append(begun, &[change("a")], 0).await.unwrap();
+    let other =
+        Log::new(Etcd::at(std::slice::from_ref(&server.address), None).unwrap(), "/house", StoreId(8));
     assert!(matches!(other.head().await, Err(LogError::NotOurs { .. })), "the log of another store");
     server.put("/house/log/00000000000000000001", "damaged");
     let found = log.after(Revision(0)).await;
@@ -140,7 +148,7 @@ async fn what_another_wrote_is_refused_and_never_skipped() {
     server.put("/house/head", "damaged");
     assert!(matches!(log.head().await, Err(LogError::Damaged { .. })));
     assert!(matches!(log.after(Revision(1)).await, Err(LogError::Damaged { .. })));
-    let large = log.append(head(0, 0), &[change(&"x".repeat(2 << 20))], 0).await;
+    let large = log.append(begun, &[change(&"x".repeat(2 << 20))], 0).await;
     assert!(matches!(large, Err(LogError::TooLarge { .. })), "{large:?}");
-    assert!(Etcd::at(&["not a url".to_owned()]).is_err());
+    assert!(Etcd::at(&["not a url".to_owned()], None).is_err());
 }

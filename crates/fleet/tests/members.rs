@@ -13,21 +13,31 @@ mod etcd;
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{CommitError, Read, Revision, Source, StoreId};
-use enfilade_fleet::{ASK_EVERY, Log, LogError, Member, ReplicaError};
+use enfilade_facts::{CommitError, Read, Revision, Source};
+use enfilade_fleet::{ASK_EVERY, LogError, ReplicaError, Server as Member, Writer};
 use enfilade_sources::conformance;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
-use etcd::Server;
 use etcd::counter::{STORE, add_one, boot_clock, change, number};
+use etcd::{Server, process};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-fn member(store: Arc<dyn Source>, log: Log) -> Member {
+/// A new member of the log `/house`. It is current.
+fn member(server: &Server, store: Arc<dyn Source>) -> Member {
+    let member = member_of(server, "/house", store);
+    wait_until("the member is current", || member.is_current());
+    member
+}
+
+/// A new member, which need not become current.
+fn member_of(server: &Server, prefix: &str, store: Arc<dyn Source>) -> Member {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let id = format!("m{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    Member::start(&id, store, log, boot_clock).unwrap()
+    let name = format!("m{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let id = store.at().store;
+    server.admit(prefix, id, &name);
+    process(&name, store, server.log(prefix, id))
 }
 
 /// Waits until it is so, for at most a minute.
@@ -50,12 +60,13 @@ fn a_fleet_of_one_is_a_source_as_every_other() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(Server::start());
     let number = AtomicU32::new(0);
-    let log =
-        |store: StoreId| server.log(&format!("/house/{}", number.fetch_add(1, Ordering::Relaxed)), store);
     let begun = |store: Arc<dyn Source>| {
-        let log = log(store.at().store);
+        let prefix = format!("/house/{}", number.fetch_add(1, Ordering::Relaxed));
+        let log = server.log(&prefix, store.at().store);
         runtime.block_on(log.begin(store.at().revision, digest_of(&*store))).unwrap();
-        Box::new(member(store, log)) as Box<dyn Source>
+        let member = member_of(&server, &prefix, store);
+        wait_until("the member is current", || member.is_current());
+        Box::new(member) as Box<dyn Source>
     };
     conformance::all(|| begun(Arc::new(Memory::new(STORE))));
     let directory = std::env::temp_dir().join(format!("enfilade-fleet-{}", std::process::id()));
@@ -75,8 +86,7 @@ fn members_agree_and_no_change_is_lost() {
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let stores: Vec<Arc<dyn Source>> =
         (0..3).map(|_| Arc::new(Memory::new(STORE)) as Arc<dyn Source>).collect();
-    let members: Vec<Member> =
-        stores.iter().map(|store| member(Arc::clone(store), server.log("/house", STORE))).collect();
+    let members: Vec<Member> = stores.iter().map(|store| member(&server, Arc::clone(store))).collect();
     let conflicts = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for member in &members {
@@ -115,7 +125,7 @@ fn a_member_without_etcd_is_not_current_and_changes_nothing() {
     let server = runtime.block_on(Server::start());
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let store = Arc::new(Memory::new(STORE));
-    let member = member(store.clone(), server.log("/house", STORE));
+    let member = member(&server, store.clone());
     add_one(&member).unwrap();
     wait_until("it is current", || member.proven() > 0);
     server.signal("-STOP");
@@ -139,15 +149,15 @@ fn a_member_with_other_records_applies_nothing() {
     let server = runtime.block_on(Server::start());
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let (good, bad) = (Arc::new(Memory::new(STORE)), Arc::new(Memory::new(STORE)));
-    let first = member(good.clone(), server.log("/house", STORE));
-    let second = member(bad.clone(), server.log("/house", STORE));
+    let first = member(&server, good.clone());
+    let second = member_of(&server, "/house", bad.clone());
     add_one(&first).unwrap();
     wait_until("the second member has the change", || bad.at().revision == Revision(1));
     // Another store made a change of its own. The records differ, although the numbers are the same afterwards.
     drop(second);
     bad.commit(change().put(&DomainId::from_bytes([9; 16]), &Domain::new("other".parse().unwrap()))).unwrap();
     add_one(&first).unwrap();
-    let second = member(bad.clone(), server.log("/house", STORE));
+    let second = member_of(&server, "/house", bad.clone());
     let differs = || second.why() == Some(ReplicaError::Differs { change: Revision(3) });
     wait_until("the second member finds the difference", differs);
     let refused = add_one(&second);
@@ -165,23 +175,114 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let store = Arc::new(Memory::new(STORE));
-    let writer = member(store.clone(), log.clone());
+    let writer = member(&server, store.clone());
     for _ in 0..3 {
         add_one(&writer).unwrap();
     }
-    runtime.block_on(log.trim(Revision(2))).unwrap();
-    let late = member(Arc::new(Memory::new(STORE)), log.clone());
+    let head = runtime.block_on(log.head()).unwrap();
+    assert!(runtime.block_on(log.trim(head, Revision(2))).unwrap());
+    let late = member_of(&server, "/house", Arc::new(Memory::new(STORE)));
     let trimmed = ReplicaError::Log(LogError::Trimmed { after: Revision(0) });
     wait_until("the late member finds no next change", || late.why() == Some(trimmed.clone()));
-    assert_eq!((late.at().revision, late.proven()), (Revision(0), 0));
+    assert_eq!(late.proven(), 0);
     // etcd lost changes.
     drop(writer);
     let old = server.log("/old", STORE);
     runtime.block_on(old.begin(Revision(1), 0)).unwrap();
-    let ahead = member(store, old);
+    let ahead = member_of(&server, "/old", store);
     let older = ReplicaError::Log(LogError::Older { log: Revision(1), store: Revision(3) });
     wait_until("the member is ahead of the log", || ahead.why() == Some(older.clone()));
     assert_eq!(ahead.proven(), 0);
     let refused = add_one(&ahead);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
+}
+
+/// A server and commands on one machine share a store, and each applies changes of the log.
+#[test]
+fn processes_of_one_machine_share_a_store() {
+    const ADDITIONS: u64 = 20;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let directory = std::env::temp_dir().join(format!("enfilade-fleet-shared-{}", std::process::id()));
+    let store: Arc<dyn Source> = Arc::new(Lmdb::open(&directory).unwrap());
+    let id = store.at().store;
+    let log = || server.log("/house", id);
+    runtime.block_on(log().begin(Revision(0), digest_of(&*store))).unwrap();
+    let servers = [(); 2].map(|()| member_of(&server, "/house", Arc::clone(&store)));
+    servers.iter().for_each(|one| wait_until("it is current", || one.is_current()));
+    let writers = [(); 2].map(|()| Writer::new(Arc::clone(&store), log()).unwrap());
+    let all: Vec<&dyn Source> =
+        servers.iter().map(|one| one as &dyn Source).chain(writers.iter().map(|one| one as _)).collect();
+    std::thread::scope(|scope| {
+        for source in &all {
+            scope.spawn(|| {
+                let mut added = 0;
+                while added < ADDITIONS {
+                    match add_one(*source) {
+                        Ok(_) => added += 1,
+                        Err(CommitError::Conflict { .. }) => {}
+                        Err(why) => panic!("{why}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((number(&*store).1, store.at().revision.0), (4 * ADDITIONS, 4 * ADDITIONS));
+    writers.iter().for_each(|writer| writer.catch_up().unwrap());
+    wait_until("both are current", || servers.iter().all(Member::is_current));
+    drop((servers, writers));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let log = server.log("/house", STORE);
+    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.admit("/house", STORE, "good");
+    server.admit("/house", STORE, "bad");
+    let store = || Arc::new(Memory::new(STORE));
+    let [good, bad] = ["good", "bad"].map(|name| process(name, store(), server.log("/house", STORE)));
+    wait_until("both are current", || good.is_current() && bad.is_current());
+    let (_, members) = runtime.block_on(log.status()).unwrap();
+    let seen: Vec<_> = members.iter().map(|one| (one.name.as_str(), one.processes.len())).collect();
+    assert_eq!(seen, [("bad", 1), ("good", 1)]);
+    runtime.block_on(log.expel("bad")).unwrap();
+    let not_member = ReplicaError::Log(LogError::NotMember { name: "bad".to_owned() });
+    wait_until("it is no member", || bad.why() == Some(not_member.clone()));
+    wait_until("its proof has ended", || !bad.is_current());
+    let refused = bad.read(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("`bad` is not a member of this fleet"), "{refused}");
+    assert_eq!(bad.at().revision, Revision(0));
+    add_one(&good).unwrap();
+    // An invitation is used once.
+    let invitation = runtime.block_on(log.invite("bad")).unwrap();
+    let accept = |name: &str| runtime.block_on(log.accept(&invitation, name, 7));
+    assert_eq!(accept("other"), Err(LogError::InvitationUsed));
+    assert_eq!(accept("bad"), Ok(()));
+    assert_eq!(accept("bad"), Err(LogError::InvitationUsed));
+    wait_until("it is a member again", || bad.is_current());
+    assert_eq!(number(&bad).1, 1);
+}
+
+/// Nobody waits for a server that has ended.
+#[test]
+fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let log = server.log("/house", STORE);
+    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    let first = member(&server, Arc::new(Memory::new(STORE)));
+    let second = member(&server, Arc::new(Memory::new(STORE)));
+    first.follow_files(true);
+    wait_until("the files are followed", || second.files_are_followed());
+    first.end();
+    assert!(!first.is_current());
+    assert!(matches!(add_one(&first), Err(CommitError::Source(_))));
+    let (_, members) = runtime.block_on(log.status()).unwrap();
+    assert_eq!(members.iter().map(|one| one.processes.len()).collect::<Vec<_>>(), [0, 1]);
+    wait_until("the files are not followed", || !second.files_are_followed());
+    add_one(&second).unwrap();
+    assert_eq!(second.numbers().acknowledged, 1);
 }

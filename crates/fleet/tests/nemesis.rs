@@ -15,10 +15,11 @@ mod etcd;
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::{After, CommitError, Read as _, Revision, Source as _};
-use enfilade_fleet::{Etcd, Log, LogError, Member, ReplicaError};
+use enfilade_fleet::{Etcd, Log, Server as Member};
 use enfilade_sources::memory::Memory;
 use etcd::Server;
-use etcd::counter::{STORE, add_one, boot_clock, change, id, number};
+use etcd::counter::{STORE, add_one, boot_clock, change, granted, id, number};
+use etcd::process;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -66,6 +67,12 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, is_held: &AtomicBool) {
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
+/// A member that joins directly, and follows the log through this connection.
+fn admit(server: &Server, name: &str, store: Arc<Memory>, log: Log) -> Member {
+    server.admit("/house", STORE, name);
+    process(name, store, log)
+}
+
 /// Xorshift (Marsaglia 2003).
 struct Random(u64);
 
@@ -90,9 +97,9 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     let relays: Vec<Relay> = (0..MEMBERS).map(|_| Relay::to(&server.address)).collect();
     let stores: Vec<Arc<Memory>> = (0..MEMBERS).map(|_| Arc::new(Memory::new(STORE))).collect();
     let start = |nth: usize| {
-        let etcd = Etcd::at(std::slice::from_ref(&relays[nth].address)).unwrap();
+        let etcd = Etcd::at(std::slice::from_ref(&relays[nth].address), None).unwrap();
         let log = Log::new(etcd, "/house", STORE);
-        Member::start(&format!("m{nth}"), stores[nth].clone(), log, boot_clock).unwrap()
+        admit(&server, &format!("m{nth}"), stores[nth].clone(), log)
     };
     let members: Vec<Member> = (0..MEMBERS).map(start).collect();
     let ends = Instant::now() + Duration::from_secs(seconds);
@@ -101,19 +108,20 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     let acknowledged = AtomicU64::new(0);
     let [grants, prevented, changes, unknown] = [const { AtomicU64::new(0) }; 4];
     std::thread::scope(|scope| {
-        for member in &members {
+        for (member, store) in members.iter().zip(&stores) {
             // Requests.
             scope.spawn(|| {
                 while !is_over() {
                     let known = acknowledged.load(Ordering::SeqCst);
-                    let is_current = member.is_current();
-                    let number = number(member).1;
-                    match is_current {
-                        true => {
+                    match granted(member) {
+                        Ok((_, number)) => {
                             assert!(number >= known, "{number} was granted after {known} was acknowledged");
                             grants.fetch_add(1, Ordering::Relaxed);
                         }
-                        false => drop(prevented.fetch_add(u64::from(number < known), Ordering::Relaxed)),
+                        Err(_) => {
+                            let is_stale = number(&**store).1 < known;
+                            prevented.fetch_add(u64::from(is_stale), Ordering::Relaxed);
+                        }
                     }
                     std::thread::sleep(Duration::from_micros(200));
                 }
@@ -193,8 +201,8 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
     let empty = store.read(digest).unwrap().unwrap();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
     let relay = Relay::to(&server.address);
-    let log = Log::new(Etcd::at(std::slice::from_ref(&relay.address)).unwrap(), "/house", STORE);
-    let member = Member::start("late", store, log, boot_clock).unwrap();
+    let log = Log::new(Etcd::at(std::slice::from_ref(&relay.address), None).unwrap(), "/house", STORE);
+    let member = admit(&server, "late", store, log);
     let [questions, answers] = &relay.is_held;
     let mut late = 0;
     for _ in 0..40 {
@@ -230,10 +238,10 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), empty)).unwrap();
     let relay = Relay::to(&server.address);
-    let through = Log::new(Etcd::at(std::slice::from_ref(&relay.address)).unwrap(), "/house", STORE);
+    let through = Log::new(Etcd::at(std::slice::from_ref(&relay.address), None).unwrap(), "/house", STORE);
     let direct = server.log("/house", STORE);
-    let author = Member::start("author", stores[0].clone(), direct, boot_clock).unwrap();
-    let cut_off = Member::start("cut-off", stores[1].clone(), through, boot_clock).unwrap();
+    let author = admit(&server, "author", stores[0].clone(), direct);
+    let cut_off = admit(&server, "cut-off", stores[1].clone(), through);
     while !(author.is_current() && cut_off.is_current()) {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -245,38 +253,10 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let after = stores[0].read(|view| digest(&After::of(view, &change).unwrap().view()));
     let head = runtime.block_on(log.head()).unwrap();
     runtime.block_on(log.append(head, std::slice::from_ref(&change), after.unwrap().unwrap())).unwrap();
-    while author.at().revision != Revision(2) {
+    while stores[0].at().revision != Revision(2) {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(author.commit(&change).unwrap().revision, Revision(2), "it writes nothing");
-    assert!(!cut_off.is_current() || cut_off.at().revision == Revision(2));
+    assert!(!cut_off.is_current() || stores[1].at().revision == Revision(2));
     relay.is_held.iter().for_each(|held| held.store(false, Ordering::Relaxed));
-}
-
-/// Two machines with the configuration of one member.
-#[test]
-fn an_id_is_for_one_member() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
-    let store = || Arc::new(Memory::new(STORE));
-    let empty = store().read(digest).unwrap().unwrap();
-    runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
-    let start = || Member::start("twin", store(), server.log("/house", STORE), boot_clock).unwrap();
-    let first = start();
-    while !first.is_current() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let second = start();
-    let taken = ReplicaError::Log(LogError::Taken { id: "twin".to_owned() });
-    while second.why() != Some(taken.clone()) {
-        assert!(!second.is_current());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(first.is_current());
-    drop(first);
-    let until = Instant::now() + Duration::from_secs(30);
-    while !second.is_current() {
-        assert!(Instant::now() < until, "{:?}", second.why());
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

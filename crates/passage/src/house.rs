@@ -56,6 +56,8 @@ pub struct Parts {
     pub clock: Clock,
     /// How often the wall clock was set.
     pub clock_sets: ClockSets,
+    /// The member of the fleet that serves the datastores, if it is another machine.
+    pub datastores_at: Option<String>,
     /// The paths that no datastore may reach.
     pub reserved: Arc<ReservedPaths>,
     /// The watch of changes of files, if the kernel reports them.

@@ -143,6 +143,9 @@ impl House {
         name: &DatastoreName,
         kind: OperationKind,
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
+        if let Some(member) = &self.parts.datastores_at {
+            return Err(enfilade_datastore::Refusal::Elsewhere(member.clone()).into());
+        }
         let now = self.now();
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
         // If the datastore is created after `count` returned and before door 3 decides, the next iteration finds the datastore.

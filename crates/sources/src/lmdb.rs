@@ -23,6 +23,7 @@ mod reading;
 mod restore;
 mod removal;
 mod restore_error;
+mod replica;
 mod rewrite;
 
 mod shipping;
@@ -263,6 +264,7 @@ impl Source for Lmdb {
         if change.is_empty() && change.expects().is_empty() {
             return Ok(self.at());
         }
+        self.refuse_outside_log(change)?;
         self.environment
             .writers
             .commit(change, |changes| within(self.environment.store, || self.write_all(changes)))

@@ -109,6 +109,7 @@ pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
         source,
         clock: Arc::new(move || now),
         clock_sets: Arc::new(|| 0),
+        datastores_at: None,
         reserved: Arc::default(),
         watch: None,
         hash_key: hash_key(),

@@ -118,7 +118,7 @@ pub(crate) fn every(installation: &Installation) -> Option<i64> {
 pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     let installation = home.installation();
     let Some(every) = every(&installation) else { return Ok(()) };
-    let (source, faces) = (Arc::clone(&home.source), faces.clone());
+    let (source, faces) = (Arc::clone(&home.store), faces.clone());
     std::thread::Builder::new().name("backups".into()).spawn(move || {
         let mut told = String::new();
         loop {

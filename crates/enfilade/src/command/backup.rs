@@ -7,6 +7,7 @@ mod restored;
 use super::facts::refuse_existing;
 use crate::backup::{Made, Target, make};
 use crate::cli::Backup;
+use crate::fleet::Use;
 use crate::home::{Home, Installation};
 use crate::progress::Progress;
 use crate::reserved::refuse_backup_place;
@@ -28,9 +29,9 @@ pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> 
     // To read the ACLs of files, the command needs the datastores, so it opens a `Home`. Without ACLs, the command opens only the store (LMDB).
     let made = match command.acls {
         true => {
-            let home = Home::open(installation.clone())?;
+            let home = Home::open(installation.clone(), Use::Command)?;
             refuse_backup_place(&home.data, home.source(), &command.target)?;
-            make_shown(installation, &home.source, &target, &|| acls(&home))?
+            make_shown(installation, &home.store, &target, &|| acls(&home))?
         }
         false => {
             let lmdb = open(installation)?;

@@ -2,6 +2,7 @@
 
 mod cloud;
 mod datastores;
+mod fleet;
 mod log;
 mod names;
 
@@ -72,6 +73,7 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
     match Lmdb::open_for(&installation.facts(), installation.config.facts.terms()) {
         Ok(lmdb) => {
             findings.extend(store(&installation.data, &lmdb));
+            findings.extend(fleet::check(installation, &lmdb));
             findings.extend(files(installation, &lmdb));
             findings.push(token_key(installation, &lmdb));
             findings.push(session_keys(installation, &lmdb));
@@ -398,7 +400,10 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         Some(millis) => format!("last checked {}.{} s ago", millis / 1000, millis % 1000 / 100),
         None => "not checked by a server since the machine started".to_owned(),
     };
-    if let Err(why) = crate::look::look(lmdb, &mut Mirror::new(set.clone())) {
+    // The files of a member are read by its server, whose changes go through the log.
+    if !lmdb.is_replica()
+        && let Err(why) = crate::look::look(lmdb, lmdb, &mut Mirror::new(set.clone()))
+    {
         return vec![error("files", why.to_string())];
     }
     let files = match enfilade_admin::list_files(lmdb) {

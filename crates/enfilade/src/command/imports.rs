@@ -11,11 +11,12 @@ use self::report::Report;
 use self::undo::Before;
 pub(super) use self::undo::FIRST_REVISION;
 use crate::cli::Import;
+use crate::fleet::Use;
 use crate::home::{self, Home, IfMissing, Installation, data_directory, is_house, seed};
 use crate::{config, placed};
 use anyhow::Context as _;
 use enfilade_admin::{ProxmoxFiles, ProxmoxTerms};
-use enfilade_facts::{MemoSeed, Source as _};
+use enfilade_facts::MemoSeed;
 use enfilade_sources::files::file_set::FileSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -43,7 +44,7 @@ pub(super) fn run(
     if is_new && !pretend {
         report = Some(import_new(&records, data, config_file)?);
     } else if !is_new {
-        let home = Home::open(Installation::find(Some(data), config_file, IfMissing::Create)?)?;
+        let home = Home::open(Installation::find(Some(data), config_file, IfMissing::Create)?, Use::Command)?;
         report = Some(records.import(&home, pretend)?);
     }
     report.iter().for_each(|report| report.tell(json));
@@ -53,9 +54,10 @@ pub(super) fn run(
 /// Imports into a new data directory. If nothing could be imported, for example because the disk is full, what was created is removed again.
 fn import_new(records: &Records<'_>, data: PathBuf, config_file: Option<&Path>) -> anyhow::Result<Report> {
     let before = Before::look(&data);
-    let opened = Installation::find(Some(data), config_file, IfMissing::Create).and_then(Home::open);
+    let opened = Installation::find(Some(data), config_file, IfMissing::Create)
+        .and_then(|installation| Home::open(installation, Use::Command));
     let home = opened.inspect_err(|_| before.restore(FIRST_REVISION))?;
-    let opened_at = home.source.at().revision;
+    let opened_at = home.source().at().revision;
     let imported = records.import(&home, false);
     // The store can be removed only when it is closed.
     drop(home);
@@ -111,7 +113,7 @@ fn rehearse(records: &Records<'_>, data: &Path, config_file: Option<&Path>) -> a
         // The data directory may contain the files that people edit before it has facts.
         installation.config.facts.files.get_or_insert_with(|| data.to_path_buf());
     }
-    let mut home = Home::open(installation)?;
+    let mut home = Home::open(installation, Use::Command)?;
     // A real import would create the directory `data`, so the commands in the report contain its path.
     home.data = data.to_path_buf();
     records.import(&home, true)

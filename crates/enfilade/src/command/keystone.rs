@@ -4,6 +4,7 @@ use super::{changes, enabled, keeping_administrators, or_dash, set_or_removed, s
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
 use crate::clock;
 use crate::example;
+use crate::fleet::Use;
 use crate::home::{Home, IfMissing, Installation, config_of};
 use crate::{identity_endpoints, output, prompt};
 use anyhow::{bail, ensure};
@@ -36,7 +37,7 @@ pub(super) fn bootstrap(
     rules.check_form(&password)?;
     let wanted = wanted(&new, password);
     wanted.check()?;
-    let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
+    let home = &Home::open(Installation::find(data, config, IfMissing::Create)?, Use::Command)?;
     wanted.check_user(home.source(), clock::now().unix_seconds)?;
     let (kept, of_region) = urls_of(home, &new)?;
     let address = home.config.tls.listen.for_client();

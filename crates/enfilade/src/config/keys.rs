@@ -3,8 +3,9 @@
 
 use super::url_origin::UrlOrigin;
 use super::values::{
-    AbsolutePath, AcmeDirectory, AtMost, Check, Duration, Expression, MailAddress, MapSize, Matching, Names,
-    Positive, PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Users, Value,
+    AbsolutePath, AcmeDirectory, AtMost, Check, Duration, EtcdUrls, Expression, LogPrefix, MailAddress,
+    MapSize, Matching, MemberName, Names, Positive, PublicNames, Recipients, Roots, TransportSecurity,
+    UseOfIndex, UseOfLimits, Users, Value,
 };
 use crate::listen::{Addresses, Networks, PlainAddresses, Trusted};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -234,6 +235,21 @@ keys! {
         stale_limit: i64 = STALE_LIMIT_SECONDS, Restart;
         /// The largest size of the store of facts, in MiB. All processes that share the data directory must have the same value.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
+    }
+    /// The fleet of which this machine is a member (`enfilade fleet`).
+    fleet: Fleet, "fleet.md" {
+        /// The machines of the etcd that holds the log of changes.
+        etcd: Option<EtcdUrls>, "this machine is no member of a fleet", Restart;
+        /// The name of this machine in the fleet.
+        name: Option<MemberName>, "this machine is no member of a fleet", Restart;
+        /// The prefix of the keys in etcd. Each fleet has its own.
+        prefix: LogPrefix, Restart;
+        /// A PEM file with the CA certificates that verify the certificate of etcd.
+        ca: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;
+        /// A PEM file with the certificate of this machine for etcd.
+        certificate: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;
+        /// A PEM file with the private key of `certificate`.
+        key: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;
     }
     /// Backups that the server makes by itself, of everything except the content of datastores.
     backup: Backup, "backup.md#on-a-schedule" {

@@ -302,7 +302,7 @@ fn what_waits_for_a_restart_is_named() {
 /// A key that is missing from `KEYS` would be refused as unknown, and a reload could not report that its change needs a restart.
 #[test]
 fn every_key_that_can_be_set_is_in_the_table() {
-    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[decisions]\nlisten='unix:/d'\nusers='a'\nsign_in='https://a.example'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\nlockout_duration='1h'\n[passwords]\nregex='a'\nregex_description='a'\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16", &[]).unwrap();
+    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[decisions]\nlisten='unix:/d'\nusers='a'\nsign_in='https://a.example'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\nlockout_duration='1h'\n[passwords]\nregex='a'\nregex_description='a'\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16\n[fleet]\netcd='http://127.0.0.1:2379'\nname='a'\nca='/ca'\ncertificate='/c'\nkey='/k'", &[]).unwrap();
     let table = toml::Table::try_from(config).unwrap();
     let keys = table.iter().flat_map(|(section, value)| {
         value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -103,6 +103,7 @@ impl Change {
             writes: in_order(writes)?,
             marks: in_order(marks)?,
             horizon,
+            after: None,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{AuditRecord, Change, CommitError, Read as _, Source, StoreId};
+use enfilade_facts::{AuditRecord, Change, CommitError, Read as _, Source, SourceError, StoreId};
 
 pub(crate) const STORE: StoreId = StoreId(7);
 
@@ -23,14 +23,19 @@ pub(crate) fn id() -> DomainId {
 
 /// The domain, and the number.
 pub(crate) fn number(source: &dyn Source) -> (Option<Domain>, u64) {
-    let row = source.read(|view| view.get::<Domain>(&id())).unwrap().unwrap();
+    granted(source).unwrap()
+}
+
+/// The domain, and the number, if the source shows facts.
+pub(crate) fn granted(source: &dyn Source) -> Result<(Option<Domain>, u64), SourceError> {
+    let row = source.read(|view| view.get::<Domain>(&id()))??;
     let number = row.as_ref().and_then(|row| row.description.as_ref()?.parse().ok()).unwrap_or(0);
-    (row, number)
+    Ok((row, number))
 }
 
 /// Adds one to the number, if nobody changed it meanwhile. Returns the new number.
 pub(crate) fn add_one(source: &dyn Source) -> Result<u64, CommitError> {
-    let (before, number) = number(source);
+    let (before, number) = granted(source)?;
     let mut next = Domain::new("local".parse().unwrap());
     next.description = Some((number + 1).to_string());
     source.commit(change().expect_unchanged(&id(), before.as_ref()).put(&id(), &next)).map(|_| number + 1)

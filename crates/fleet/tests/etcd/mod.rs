@@ -4,11 +4,13 @@
 
 pub(crate) mod counter;
 
-use enfilade_facts::StoreId;
-use enfilade_fleet::{Etcd, Log, LogError};
+use counter::boot_clock;
+use enfilade_facts::{Source, StoreId};
+use enfilade_fleet::{About, Etcd, Log, LogError, Server as Member};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -47,7 +49,18 @@ impl Server {
     }
 
     pub(crate) fn log(&self, prefix: &str, store: StoreId) -> Log {
-        Log::new(Etcd::at(std::slice::from_ref(&self.address)).unwrap(), prefix, store)
+        Log::new(Etcd::at(std::slice::from_ref(&self.address), None).unwrap(), prefix, store)
+    }
+
+    /// Makes a machine of this name a member of a log.
+    pub(crate) fn admit(&self, prefix: &str, store: StoreId, name: &str) {
+        // A connection belongs to the runtime of its first call.
+        let log = self.log(prefix, store);
+        let admitted = async {
+            let invitation = log.invite(name).await?;
+            log.accept(&invitation, name, 7).await
+        };
+        tokio::runtime::Runtime::new().unwrap().block_on(admitted).unwrap();
     }
 
     pub(crate) fn signal(&self, signal: &str) {
@@ -65,6 +78,12 @@ impl Server {
             .status();
         assert!(status.expect("etcdctl is needed (Debian: etcd-client)").success());
     }
+}
+
+/// A process of a member.
+pub(crate) fn process(name: &str, store: Arc<dyn Source>, log: Log) -> Member {
+    let about = About { version: "0".to_owned(), host: "test".to_owned(), pid: std::process::id() };
+    Member::start(name, about, store, log, boot_clock).unwrap()
 }
 
 impl Drop for Server {

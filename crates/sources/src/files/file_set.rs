@@ -23,12 +23,14 @@ pub struct FileSet {
     directory: PathBuf,
     stale_limit: i64,
     group: Option<u32>,
+    /// Why the files are not changed on this machine; `None` if they are.
+    not_here: Option<String>,
 }
 
 impl FileSet {
     /// The files in this directory, with the usual stale limit.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS, group: None }
+        FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS, group: None, not_here: None }
     }
 
     /// If a group is given, its members may use new files and lock files like their owner. Existing files are not changed.
@@ -41,6 +43,17 @@ impl FileSet {
     #[must_use]
     pub fn with_stale_limit(self, stale_limit: i64) -> Self {
         FileSet { stale_limit, ..self }
+    }
+
+    /// The files of this machine are not followed, if there is a reason. Then they are not changed, and the reason is the error of each attempt.
+    #[must_use]
+    pub fn not_followed(self, why: Option<String>) -> Self {
+        FileSet { not_here: why, ..self }
+    }
+
+    /// Whether this machine follows its files.
+    pub fn is_followed(&self) -> bool {
+        self.not_here.is_none()
     }
 
     /// The stale limit, in seconds.
@@ -99,6 +112,9 @@ impl FileSet {
     /// # Errors
     /// When another process holds one of the locks for longer than ten seconds, or a lock file cannot be created.
     pub fn lock(&self, files: &[FileName]) -> io::Result<Locked<'_>> {
+        if let Some(why) = &self.not_here {
+            return Err(io::Error::other(why.clone()));
+        }
         let mut locks = Vec::new();
         for file in FileName::ALL.into_iter().filter(|file| files.contains(file)) {
             let path = self.lock_path(file);

@@ -111,6 +111,11 @@ struct Compared {
     due: Option<i64>,
 }
 
+/// Whether a file with these bytes is the version that the facts were taken from, according to its record.
+pub fn is_version(bytes: &[u8], row: &MirroredFile) -> bool {
+    matches!(Content::of(bytes.to_vec(), None), Content::Read { digest, .. } if digest == row.digest)
+}
+
 impl Mirror {
     /// A mirror of these files. The files need not exist.
     pub fn new(set: FileSet) -> Self {

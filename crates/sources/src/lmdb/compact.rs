@@ -142,6 +142,9 @@ impl Lmdb {
     ) -> Result<(Compaction, At), CompactError> {
         place::prepare(path, terms.group)?;
         let environment = environment::open_anew(path, terms, Trust::Checked)?;
+        if environment.is_replica {
+            return Err(OpenError::OfFleet(path.to_owned()).into());
+        }
         place::keep_others_out(path, &environment.live)?;
         // The lock is held until the directory `aside` is removed, because every compaction creates its new file in this directory.
         let held = environment.live.try_clone()?;

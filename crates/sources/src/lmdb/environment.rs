@@ -13,7 +13,7 @@ use crate::faults::{self, FAULTED, Store, within};
 use crate::files::mirror_leader::MirrorLeader;
 use crate::new_map;
 use crate::structure::{self, Depth};
-use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
+use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, REPLICA};
 use enfilade_facts::journal::{Identity, IdentityKey, Write};
 use enfilade_facts::{At, CommitError, Revision, SourceError, StoreId, Table, View};
 use heed::{Env, EnvFlags, RoTxn, RwTxn, WithTls};
@@ -36,6 +36,8 @@ pub(super) struct Environment {
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     pub(super) disk_reserve: DiskReserve,
+    /// Whether the changes come from the log of a fleet. This is written only while no process has the store open.
+    pub(super) is_replica: bool,
     tables: Tables<'static>,
     /// A number that no other environment of this process has had.
     number: u64,
@@ -353,9 +355,19 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
     let disk_reserve = DiskReserve::open(&env).map_err(lmdb_failed)?;
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let number = NUMBERS.fetch_add(1, atomic::Ordering::Relaxed);
-    let environment =
-        Environment { env, high_water, mirror_leader, writers, disk_reserve, tables, number, live, store };
-    Ok((environment, format))
+    let environment = Environment {
+        env,
+        high_water,
+        mirror_leader,
+        writers,
+        disk_reserve,
+        is_replica: format & REPLICA != 0,
+        tables,
+        number,
+        live,
+        store,
+    };
+    Ok((environment, format & !REPLICA))
 }
 
 /// Checks the newest commit of a store without a high-water mark, and opens the map again if the commit is sound.

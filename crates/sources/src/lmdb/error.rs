@@ -100,6 +100,11 @@ pub enum OpenError {
         /// The format of the store.
         found: u32,
     },
+    /// The store is the copy of a member of a fleet. If one machine replaced or rewrote its records, they would differ from those of the other members.
+    #[error(
+        "facts in `{0}` belong to a member of a fleet, so they cannot be restored, compacted or upgraded on this machine alone; `enfilade fleet --help` lists what a member can do"
+    )]
+    OfFleet(PathBuf),
     /// The directory contains an LMDB environment of another program, which must not be changed.
     #[error(
         "`{0}` holds an LMDB environment that is not a store of facts; choose another directory with --data"

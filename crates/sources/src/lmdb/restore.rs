@@ -35,6 +35,19 @@ impl Lmdb {
         accept_rollback: bool,
         progress: Progress<'_>,
     ) -> Result<At, RestoreError> {
+        match self.is_replica() {
+            true => Err(OpenError::OfFleet(self.environment.env.path().to_owned()).into()),
+            false => self.replace(copy, audit, accept_rollback, progress),
+        }
+    }
+
+    fn replace(
+        &self,
+        copy: Copy<'_>,
+        audit: &AuditRecord,
+        accept_rollback: bool,
+        progress: Progress<'_>,
+    ) -> Result<At, RestoreError> {
         let environment = &*self.environment;
         let Copy { origin, records } = copy;
         let revision = Revision(origin.revision);
@@ -107,11 +120,38 @@ impl Lmdb {
     ) -> Result<At, RestoreError> {
         drop(place::alone(path)?);
         let lmdb = Lmdb { environment: environment::open(path, terms, Trust::AsItIs)? };
-        let environment = &*lmdb.environment;
+        match lmdb.is_replica() {
+            true => Err(OpenError::OfFleet(path.to_owned()).into()),
+            false => lmdb.accept_all(path, audit, progress),
+        }
+    }
+
+    /// Takes a store out of its fleet. The store gets a new id, so it never takes part in that fleet again, and no member of it accepts its facts.
+    ///
+    /// # Errors
+    /// When a process has the store open, or a record cannot be read.
+    pub fn recover(
+        path: &Path,
+        terms: Terms,
+        audit: &AuditRecord,
+        progress: Progress<'_>,
+    ) -> Result<At, RestoreError> {
+        drop(place::alone(path)?);
+        let lmdb = Lmdb { environment: environment::open(path, terms, Trust::Checked)? };
+        lmdb.accept_all(path, audit, progress)
+    }
+
+    fn accept_all(
+        &self,
+        path: &Path,
+        audit: &AuditRecord,
+        progress: Progress<'_>,
+    ) -> Result<At, RestoreError> {
+        let environment = &*self.environment;
         let views: Views<'_> = &|look| environment.reading(|_, view| look(view));
         let mut gathered = Gathered::of(views, path, audit.unix_seconds, progress)?;
         gathered.origin.revision = environment.high_water.revision().0;
-        lmdb.restore(gathered.into_copy()?, audit, true, progress)
+        self.replace(gathered.into_copy()?, audit, true, progress)
     }
 
     /// The id and the newest acknowledged revision of the store in this directory, which need not be open. Creates no file.

@@ -116,6 +116,9 @@ impl Older {
             0..FORMAT_OLDEST => return Err(OpenError::TooOld { path: place, found }),
             _ => return Err(OpenError::Newer { path: place, found }),
         }
+        if environment.is_replica {
+            return Err(OpenError::OfFleet(place));
+        }
         environment.check(path)?;
         let (identity, revision) = environment.introduce(path)?;
         Ok(Some(Older { environment, path: place, identity, revision }))

@@ -1,0 +1,40 @@
+//! `enfilade fleet`.
+
+use crate::config::MemberName;
+use clap::Subcommand;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Fleet {
+    /// Make this machine the first member of a new fleet, with its facts; set `[fleet]` in enfilade.toml first, and stop the server
+    Init,
+    /// Write a file with which one more machine can join the fleet, once, within 24 h; the file contains the facts and the keys, so keep it secret
+    Invite {
+        /// The name of the new member
+        name: MemberName,
+        /// The new file
+        file: PathBuf,
+    },
+    /// Make a new data directory on this machine from an invitation, and become a member of the fleet
+    Join {
+        /// The invitation
+        file: PathBuf,
+    },
+    /// Show the members and their servers: version, changes that are not applied yet, whether etcd hears the server
+    Status,
+    /// Let the fleet follow the edited files of this machine, and serve its datastores; the files must be those of the member that is followed now
+    FollowFiles,
+    /// Take this machine out of the fleet; stop the server first. The last member keeps its facts and works alone
+    Leave,
+    /// Take another member out of the fleet: its servers refuse requests from now on
+    Expel {
+        /// The name of the member
+        name: MemberName,
+    },
+    /// Turn the copy of this machine into a store of its own, for example after all data of etcd was lost; stop every other member first
+    Recover {
+        /// Confirm that no other member goes on: changes that this machine does not have are lost, and what they revoked is valid again
+        #[arg(long)]
+        force: bool,
+    },
+}

@@ -1,0 +1,62 @@
+//! Whether this machine takes part in its fleet.
+
+use super::{Finding, error, warning, well};
+use crate::fleet::{log, name, wait_for};
+use crate::home::Installation;
+use enfilade_facts::Source as _;
+use enfilade_fleet::Running;
+use enfilade_sources::lmdb::Lmdb;
+
+/// Nothing, if this machine has nothing to do with a fleet.
+pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
+    let what = "fleet";
+    let fleet = &installation.config.fleet;
+    match (lmdb.is_replica(), fleet.etcd.is_some()) {
+        (false, false) => Vec::new(),
+        (false, true) => vec![error(
+            what,
+            "enfilade.toml has `fleet.etcd`, but this machine is not a member: run `enfilade fleet init`, or `enfilade fleet join FILE` with a new \
+             data directory; or remove the section [fleet]",
+        )],
+        (true, _) => vec![member(installation, lmdb).unwrap_or_else(|why| error(what, format!("{why:#}")))],
+    }
+}
+
+fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
+    let fleet = &installation.config.fleet;
+    let (here, at) = (name(fleet)?, lmdb.at());
+    let log = log(fleet, at.store)?;
+    let (head, members) = wait_for(async { log.status().await })?;
+    let what = "fleet";
+    let Some(own) = members.iter().find(|member| member.name == here) else {
+        return Ok(error(
+            what,
+            format!(
+                "`{here}` is not a member any more: it left, or was expelled; delete this data directory"
+            ),
+        ));
+    };
+    let behind = head.at.revision.0.saturating_sub(at.revision.0);
+    let text = format!(
+        "`{here}` is one of {} members; {behind} of {} changes are not applied here",
+        members.len(),
+        head.at.revision
+    );
+    let silent = members.iter().flat_map(|member| &member.processes).any(|running| !running.has_beat());
+    Ok(match () {
+        () if silent => warning(
+            what,
+            format!(
+                "{text}; etcd does not hear a server, so changes take 1 s until it is back or forgotten: see `enfilade fleet status`"
+            ),
+        ),
+        () if !members.iter().any(|member| member.has_files) => warning(
+            what,
+            format!("{text}; no member follows its edited files: run `enfilade fleet follow-files` on one"),
+        ),
+        () if !own.processes.iter().any(Running::has_beat) => {
+            warning(what, format!("{text}; no server of this machine runs"))
+        }
+        () => well(what, text),
+    })
+}

@@ -1,0 +1,303 @@
+//! `enfilade fleet`.
+
+mod join;
+
+use crate::cli::Fleet;
+use crate::fleet::{log, name, wait_for};
+use crate::home::Installation;
+use crate::progress::Progress;
+use crate::upkeep::{audit, open};
+use crate::{clock, output};
+use anyhow::{Context, bail, ensure};
+use enfilade_facts::journal::digest;
+use enfilade_facts::tables::MirroredFile;
+use enfilade_facts::{Read as _, Source as _};
+use enfilade_fleet::{Head, Log, LogError, Member};
+use enfilade_sources::files::mirror::is_version;
+use enfilade_sources::lmdb::Lmdb;
+pub(super) use join::join;
+use serde_json::json;
+
+pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> anyhow::Result<()> {
+    match command {
+        Fleet::Init => init(installation, json),
+        Fleet::Invite { name, file } => join::invite(installation, name.as_str(), &file, json),
+        // Before the data directory is looked for, because it is made.
+        Fleet::Join { .. } => Ok(()),
+        Fleet::Status => status(installation, json),
+        Fleet::FollowFiles => follow_files(installation, json),
+        Fleet::Leave => leave(installation, json),
+        Fleet::Expel { name } => expel(installation, name.as_str(), json),
+        Fleet::Recover { force } => recover(installation, force, json),
+    }
+}
+
+/// The store of this machine, which is a member.
+fn member(installation: &Installation) -> anyhow::Result<Lmdb> {
+    let lmdb = open(installation)?;
+    ensure!(
+        lmdb.is_replica(),
+        "this machine is not a member of a fleet: run `enfilade fleet init`, or `enfilade fleet join FILE` with a new data directory"
+    );
+    Ok(lmdb)
+}
+
+fn log_of(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Log> {
+    log(&installation.config.fleet, lmdb.at().store)
+}
+
+/// Refuses if a server uses the store.
+fn refuse_open(installation: &Installation) -> anyhow::Result<()> {
+    Lmdb::keep_closed(&installation.facts()).map(drop).context("stop the server of this machine first")
+}
+
+fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
+    let fleet = &installation.config.fleet;
+    let name = name(fleet)?;
+    refuse_open(installation)?;
+    let lmdb = open(installation)?;
+    ensure!(
+        !lmdb.is_replica(),
+        "this machine is a member of a fleet already: `enfilade fleet status` shows it"
+    );
+    let (at, state) = lmdb.read(|view| Ok::<_, anyhow::Error>((view.at(), digest(view)?)))??;
+    drop(lmdb);
+    let log = log(fleet, at.store)?;
+    let begun = wait_for(async {
+        let begun = match log.begin(at.revision, state).await {
+            // An earlier `init` may have ended here.
+            Err(why @ LogError::NotOurs { .. }) => {
+                let found = log.head().await;
+                match found.is_ok_and(|head| (head.at, head.state) == (at, state)) {
+                    true => false,
+                    false => return Err(why),
+                }
+            }
+            begun => begun.map(|_| true)?,
+        };
+        log.admit_first(name, clock::now().unix_seconds).await?;
+        Ok(begun)
+    })?;
+    let marked = Lmdb::set_replica(&installation.facts(), installation.config.facts.terms(), true);
+    if let Err(why) = marked {
+        if begun {
+            let log = self::log(fleet, at.store)?;
+            wait_for(async { log.end().await })?;
+        }
+        return Err(why.into());
+    }
+    let value = json!({ "member": name, "store": at.store.to_string(), "revision": at.revision.0 });
+    output::done(
+        json,
+        &value,
+        &format!(
+            "`{name}` is the first member of the fleet, with the facts of this machine. Start the server; to add a member, run \
+             `enfilade fleet invite NAME FILE`"
+        ),
+    );
+    Ok(())
+}
+
+fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
+    let lmdb = member(installation)?;
+    let log = log_of(installation, &lmdb)?;
+    let (head, members) = wait_for(async { log.status().await })?;
+    if json {
+        members.iter().for_each(|member| output::json_line(&shown(head, member)));
+        return Ok(());
+    }
+    let here = name(&installation.config.fleet)?;
+    let rows: Vec<Vec<String>> = members.iter().flat_map(|member| rows(head, member, here)).collect();
+    output::table(&["MEMBER", "HOST", "VERSION", "PROCESS", "CHANGE", "BEHIND", "STATE", "FILES"], &rows);
+    output::line(&format!(
+        "\nthe log ends with change {}, and has {} from change {} on",
+        head.at.revision,
+        output::bytes(head.log_bytes),
+        head.first
+    ));
+    Ok(())
+}
+
+/// A line for each server of a member, or one for a member without a server.
+fn rows(head: Head, member: &Member, here: &str) -> Vec<Vec<String>> {
+    let name =
+        if member.name == here { format!("{} (this machine)", member.name) } else { member.name.clone() };
+    let files = if member.has_files { "followed" } else { "-" };
+    let row = |host: &str, version: &str, process: &str, applied: Option<u64>, state: &str| {
+        let behind = applied.map(|applied| head.at.revision.0.saturating_sub(applied));
+        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        vec![
+            name.clone(),
+            host.to_owned(),
+            version.to_owned(),
+            process.to_owned(),
+            number(applied),
+            number(behind),
+            state.to_owned(),
+            files.to_owned(),
+        ]
+    };
+    if member.processes.is_empty() {
+        return vec![row("-", "-", "-", None, "no server")];
+    }
+    let of = |running: &enfilade_fleet::Running| match (&running.about, running.applied) {
+        (Some(about), Some(applied)) => {
+            row(&about.host, &about.version, &about.pid.to_string(), Some(applied.0), "running")
+        }
+        _ => row("-", "-", "-", None, "not heard by etcd"),
+    };
+    member.processes.iter().map(of).collect()
+}
+
+fn shown(head: Head, member: &Member) -> serde_json::Value {
+    let servers: Vec<_> = member
+        .processes
+        .iter()
+        .map(|running| {
+            json!({
+                "host": running.about.as_ref().map(|about| &about.host),
+                "version": running.about.as_ref().map(|about| &about.version),
+                "pid": running.about.as_ref().map(|about| about.pid),
+                "applied": running.applied.map(|applied| applied.0),
+                "is_heard": running.has_beat(),
+            })
+        })
+        .collect();
+    json!({
+        "member": member.name, "joined": member.joined, "files_followed": member.has_files, "servers": servers,
+        "newest_change": head.at.revision.0, "log_bytes": head.log_bytes,
+    })
+}
+
+fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
+    let lmdb = member(installation)?;
+    let here = name(&installation.config.fleet)?;
+    let log = log_of(installation, &lmdb)?;
+    let writer = enfilade_fleet::Writer::new(std::sync::Arc::new(lmdb), log)?;
+    writer.catch_up()?;
+    let files = crate::home::file_set(&installation.data, &installation.config);
+    let known = writer.read(|view| view.list::<MirroredFile>(&[]))??;
+    for (file, row) in known {
+        let bytes =
+            files.read(file).with_context(|| format!("`{}` cannot be read", files.path(file).display()))?;
+        ensure!(
+            bytes.is_some_and(|bytes| is_version(&bytes, &row)),
+            "`{}` is not the version that the facts are of, so this machine does not follow its files: otherwise what was deleted since could come \
+             back. Copy the file from the member that follows its files (`enfilade fleet status`); if that machine is lost, `enfilade import` and \
+             `enfilade facts dump` show what the facts contain",
+            files.path(file).display()
+        );
+    }
+    let log = self::log(&installation.config.fleet, writer.at().store)?;
+    let before = wait_for(async {
+        let before = log.files_member().await?.unwrap_or_default();
+        log.move_files(&before, here).await?;
+        Ok(before)
+    })?;
+    let text = format!(
+        "the edited files and datastores of this fleet are those of `{here}` from now on, no longer those of `{before}`: restart the servers of both"
+    );
+    output::done(json, &json!({ "member": here, "before": before }), &text);
+    Ok(())
+}
+
+fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
+    let name = name(&installation.config.fleet)?;
+    refuse_open(installation)?;
+    let lmdb = member(installation)?;
+    let log = log_of(installation, &lmdb)?;
+    let (head, members) = wait_for(async { log.status().await })?;
+    let here = members.iter().find(|member| member.name == name);
+    let others: Vec<&str> =
+        members.iter().map(|member| member.name.as_str()).filter(|other| *other != name).collect();
+    if let Some(here) = here {
+        ensure!(
+            !here.processes.iter().any(enfilade_fleet::Running::has_beat),
+            "a server of `{name}` is running: stop it first"
+        );
+    }
+    if let Some(other) = others.first() {
+        ensure!(
+            here.is_none_or(|here| !here.has_files),
+            "the edited files and datastores of this fleet are those of `{name}`: run `enfilade fleet follow-files` on another member, such as `{other}`, first"
+        );
+        let log = log_of(installation, &lmdb)?;
+        wait_for(async { log.expel(name).await })?;
+        let text = format!(
+            "`{name}` is no member any more. Its data directory has an old copy of the facts and the keys of the fleet: delete `{}`",
+            installation.data.display()
+        );
+        output::done(json, &json!({ "member": name, "is_alone": false }), &text);
+        return Ok(());
+    }
+    ensure!(
+        lmdb.read(|view| view.at())? == head.at,
+        "this machine does not have all changes of the log: start its server once, so that it applies them, stop it, and run this command again"
+    );
+    let log = log_of(installation, &lmdb)?;
+    drop(lmdb);
+    Lmdb::set_replica(&installation.facts(), installation.config.facts.terms(), false)?;
+    wait_for(async { log.end().await })?;
+    let text = format!(
+        "`{name}` was the last member and works alone from now on; the log in etcd is deleted. Remove the section [fleet] from enfilade.toml, and start the server"
+    );
+    output::done(json, &json!({ "member": name, "is_alone": true }), &text);
+    Ok(())
+}
+
+fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Result<()> {
+    let lmdb = member(installation)?;
+    let here = name(&installation.config.fleet)?;
+    ensure!(
+        expelled != here,
+        "`{here}` is this machine: to take it out of the fleet, run `enfilade fleet leave`"
+    );
+    let log = log_of(installation, &lmdb)?;
+    let (_, members) = wait_for(async { log.status().await })?;
+    let Some(found) = members.iter().find(|member| member.name == expelled) else {
+        let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        bail!("the fleet has no member `{expelled}`; its members are {}", names.join(", "));
+    };
+    let log = log_of(installation, &lmdb)?;
+    wait_for(async { log.expel(expelled).await })?;
+    let mut text = format!(
+        "`{expelled}` is no member any more. Its servers grant nothing later than 1 s from now. It still has a copy of the facts and the keys. If an attacker has \
+         the machine: end its certificate for etcd, and rotate the keys of sessions (`enfilade keys rotate`)"
+    );
+    if found.has_files {
+        text.push_str(
+            "\nits edited files and datastores were those of the fleet: run `enfilade fleet follow-files` on another member",
+        );
+    }
+    output::done(json, &json!({ "member": expelled, "had_files": found.has_files }), &text);
+    Ok(())
+}
+
+fn recover(installation: &Installation, force: bool, json: bool) -> anyhow::Result<()> {
+    let lmdb = member(installation)?;
+    let at = lmdb.read(|view| view.at())?;
+    drop(lmdb);
+    ensure!(
+        force,
+        "this machine has the facts after change {}. Changes that only other members or etcd have are lost, and what they revoked is valid again. Stop \
+         every other member, choose the member with the newest change, and run this command there with --force",
+        at.revision
+    );
+    refuse_open(installation)?;
+    let mut progress = Progress::start("writing the facts");
+    let what = format!("taken out of the fleet after change {}", at.revision);
+    let new = Lmdb::recover(
+        &installation.facts(),
+        installation.config.facts.terms(),
+        &audit(what),
+        &mut |done, all| progress.show(done, all),
+    )?;
+    drop(progress);
+    let text = format!(
+        "the facts after change {} are a store of their own now, at revision {}. No other member can follow it: delete their data directories. To work alone, remove \
+         the section [fleet] from enfilade.toml; to begin a new fleet, set another `fleet.prefix` and run `enfilade fleet init`",
+        at.revision, new.revision
+    );
+    output::done(json, &json!({ "store": new.store.to_string(), "revision": new.revision.0 }), &text);
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! The fleet of which this machine is a member: the connection to its log, and the source of the facts for a command or a server.
+
+use crate::config::Fleet;
+use crate::{clock, output};
+use anyhow::{Context, bail};
+use enfilade_facts::{Source, StoreId};
+use enfilade_fleet::{About, Etcd, Log, LogError, Server, Tls, Writer};
+use enfilade_sources::lmdb::Lmdb;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a process uses the facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A command: it reads the facts as they are on this machine, and says so if they may be old.
+    Command,
+    /// A server: it reads the facts only while it can prove that they are current.
+    Serve,
+}
+
+/// The facts of a process.
+pub(crate) struct Facts {
+    /// The source of the facts. Changes go through the log, if this machine is a member of a fleet.
+    pub(crate) source: Arc<dyn Source>,
+    /// The registration of a server in its fleet.
+    pub(crate) server: Option<Arc<Server>>,
+    /// Why this machine does not follow its edited files; `None` if it does.
+    pub(crate) no_files: Option<String>,
+    /// The member that serves the datastores, if it is another machine.
+    pub(crate) datastores_at: Option<String>,
+}
+
+/// How long a server waits for its first proof before it says again why it waits.
+const SAY_AGAIN: Duration = Duration::from_secs(10);
+/// How often a server that waits looks at its proof.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Facts {
+    /// The facts of a store, for a process of this machine.
+    ///
+    /// # Errors
+    /// When the store is one of a member and `[fleet]` is not set, or the other way round.
+    pub(crate) fn open(store: &Arc<Lmdb>, fleet: &Fleet, usage: Use) -> anyhow::Result<Facts> {
+        match (store.is_replica(), &fleet.etcd) {
+            (false, None) => {
+                let source = Arc::clone(store) as Arc<dyn Source>;
+                Ok(Facts { source, server: None, no_files: None, datastores_at: None })
+            }
+            (false, Some(_)) => bail!(
+                "enfilade.toml has `fleet.etcd`, but this machine is not a member of a fleet: run `enfilade fleet init` to begin a fleet, or \
+                 `enfilade fleet join FILE` with a new data directory to join one; or remove the section [fleet]"
+            ),
+            (true, None) => bail!(
+                "this machine is a member of a fleet, but enfilade.toml does not set `fleet.etcd`: write the section [fleet] again (docs/fleet.md); \
+                 or take the machine out of the fleet with `enfilade fleet recover`"
+            ),
+            (true, Some(_)) => Self::of_member(store, fleet, usage),
+        }
+    }
+
+    fn of_member(store: &Arc<Lmdb>, fleet: &Fleet, usage: Use) -> anyhow::Result<Facts> {
+        let (name, id) = (name(fleet)?, store.at().store);
+        let raw = Arc::clone(store) as Arc<dyn Source>;
+        let (source, server) = match usage {
+            Use::Command => {
+                let writer = Writer::new(raw, log(fleet, id)?)?;
+                if let Err(why) = writer.catch_up() {
+                    output::note(&format!(
+                        "warning: the facts of this command may be old: they are those after change {}, because {why}",
+                        store.at().revision
+                    ));
+                }
+                (Arc::new(writer) as Arc<dyn Source>, None)
+            }
+            Use::Serve => {
+                let about = About {
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+                    pid: std::process::id(),
+                };
+                let server = Arc::new(Server::start(name, about, raw, log(fleet, id)?, clock::boot_millis)?);
+                wait_until_current(&server);
+                (Arc::clone(&server) as Arc<dyn Source>, Some(server))
+            }
+        };
+        let followed = log(fleet, id).and_then(|log| wait_for(async { log.files_member().await }));
+        let (no_files, datastores_at) = match followed {
+            Ok(Some(member)) if member == name => (None, None),
+            Ok(member) => {
+                let member = member.unwrap_or_else(|| "none".to_owned());
+                let why = format!(
+                    "the edited files of this fleet are those of member `{member}`: make this change on that machine"
+                );
+                (Some(why), Some(member))
+            }
+            Err(why) => {
+                let why =
+                    format!("it is not known whether the edited files of this machine are followed: {why:#}");
+                (Some(why), Some("unknown".to_owned()))
+            }
+        };
+        Ok(Facts { source, server, no_files, datastores_at })
+    }
+}
+
+fn wait_until_current(server: &Server) {
+    let mut waited = Duration::ZERO;
+    while !server.is_current() {
+        std::thread::park_timeout(LOOK);
+        waited += LOOK;
+        if waited.as_millis().is_multiple_of(SAY_AGAIN.as_millis()) {
+            let why = server.why().map_or_else(|| "etcd has not answered".to_owned(), |why| why.to_string());
+            output::note(&format!("this server waits until it can prove that its facts are current: {why}"));
+        }
+    }
+}
+
+/// The name of this machine in its fleet.
+///
+/// # Errors
+/// When it is not configured.
+pub(crate) fn name(fleet: &Fleet) -> anyhow::Result<&str> {
+    let name = fleet.name.as_ref().context(
+        "enfilade.toml does not set `fleet.name`, the name of this machine in its fleet: set it, such as name = \"a\"",
+    )?;
+    Ok(name.as_str())
+}
+
+/// The log of a store. A connection belongs to the runtime of its first call, so each runtime needs its own log.
+///
+/// # Errors
+/// When `[fleet]` is not complete, or a certificate cannot be read.
+pub(crate) fn log(fleet: &Fleet, store: StoreId) -> anyhow::Result<Log> {
+    let etcd = fleet.etcd.as_ref().context(
+        "enfilade.toml does not set `fleet.etcd`, the machines of etcd: set it, such as etcd = [\"https://etcd1:2379\"]",
+    )?;
+    let tls = match (&fleet.ca, &fleet.certificate, &fleet.key) {
+        (Some(ca), Some(certificate), Some(key)) => {
+            Some(Tls { ca: read(ca)?, certificate: read(certificate)?, key: read(key)? })
+        }
+        (None, None, None) if etcd.0.iter().all(|url| url.starts_with("http://")) => None,
+        _ => bail!(
+            "TLS to etcd needs three keys in the section [fleet] of enfilade.toml: `ca`, `certificate` and `key`; set all of them"
+        ),
+    };
+    let log = Log::new(Etcd::at(&etcd.0, tls.as_ref())?, fleet.prefix.as_str(), store);
+    Ok(log.of_member(name(fleet)?))
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("`{}` (section [fleet]) cannot be read", path.display()))
+}
+
+/// Runs calls to etcd.
+///
+/// # Errors
+/// The error of the calls.
+pub(crate) fn wait_for<R>(work: impl Future<Output = Result<R, LogError>>) -> anyhow::Result<R> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(work)?)
+}

@@ -1,0 +1,179 @@
+//! The members of a fleet: who may register, how a machine becomes a member, and how it ceases to be one.
+//!
+//! ```text
+//! member/<name>     the second at which the member joined
+//! invitation/<id>   the name of the machine that may join with it, for 24 h
+//! files/member      the name of the member whose edited files are followed
+//! ```
+
+use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased};
+use crate::log::{Head, Log, LogError};
+use crate::registration::{About, random};
+use enfilade_facts::Revision;
+
+/// How long an invitation can be used, in seconds.
+pub const INVITATION_SECONDS: i64 = 24 * 3_600;
+
+/// A member and its running processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The name.
+    pub name: String,
+    /// When it joined, in seconds since the epoch.
+    pub joined: i64,
+    /// Whether its edited files are followed.
+    pub has_files: bool,
+    /// Its registered processes.
+    pub processes: Vec<Running>,
+}
+
+/// A registered process of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// What it says about itself; `None` without a beat.
+    pub about: Option<About>,
+    /// The last change that it has applied; `None` without a beat.
+    pub applied: Option<Revision>,
+}
+
+impl Running {
+    /// Whether etcd heard the process in the last 2 seconds.
+    pub fn has_beat(&self) -> bool {
+        self.applied.is_some()
+    }
+}
+
+impl Log {
+    /// Whether the fleet has a member of this name.
+    pub(crate) async fn is_member(&self, name: &str) -> Result<bool, LogError> {
+        Ok(!self.etcd().read(self.key("member", name), Vec::new(), 1).await?.is_empty())
+    }
+
+    /// Makes the first member of a new log. Its edited files are followed.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or the fleet has another member already.
+    pub async fn admit_first(&self, name: &str, joined: i64) -> Result<(), LogError> {
+        let files = self.files_key();
+        let operations = vec![
+            put(self.key("member", name), joined.to_be_bytes().to_vec()),
+            put(files.clone(), name.as_bytes().to_vec()),
+        ];
+        for condition in [is_absent(files.clone()), has_value(files, name.as_bytes().to_vec())] {
+            if self.etcd().transact(vec![condition], operations.clone()).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(LogError::NotMember { name: name.to_owned() })
+    }
+
+    /// Makes an invitation for a machine of this name. Returns its id, which can be used once.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn invite(&self, name: &str) -> Result<String, LogError> {
+        let id = format!("{:032x}", u128::from_be_bytes(random()?));
+        let lease = self.etcd().lease(INVITATION_SECONDS).await?;
+        let operation = put_leased(self.key("invitation", &id), name.as_bytes().to_vec(), lease);
+        self.etcd().transact(Vec::new(), vec![operation]).await?;
+        Ok(id)
+    }
+
+    /// Makes the invited machine a member, and ends the invitation.
+    ///
+    /// # Errors
+    /// [`LogError::InvitationUsed`], or when etcd does not answer.
+    pub async fn accept(&self, invitation: &str, name: &str, joined: i64) -> Result<(), LogError> {
+        let key = self.key("invitation", invitation);
+        let operations = vec![
+            delete(key.clone(), Vec::new()),
+            put(self.key("member", name), joined.to_be_bytes().to_vec()),
+        ];
+        let done = self.etcd().transact(vec![has_value(key, name.as_bytes().to_vec())], operations).await?;
+        done.map(drop).ok_or(LogError::InvitationUsed)
+    }
+
+    /// The head of the log, and all members in the order of their names.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or there is no log.
+    pub async fn status(&self) -> Result<(Head, Vec<Member>), LogError> {
+        let head = self.head().await?;
+        let [members, nodes, applied, about, files] =
+            self.read_all(["member", "node", "applied", "about", "files"]).await?;
+        let value = |rows: &[(String, Vec<u8>)], id: &str| {
+            rows.iter().find(|(of, _)| of == id).map(|(_, value)| value.clone())
+        };
+        let has_files = value(&files, "member");
+        let member = |(name, joined): (String, Vec<u8>)| {
+            let of_it =
+                |(id, _): &&(String, Vec<u8>)| id.rsplit_once('.').is_some_and(|(member, _)| member == name);
+            let running = |(id, _): &(String, Vec<u8>)| Running {
+                about: value(&about, id).and_then(|bytes| About::read(&bytes)),
+                applied: value(&applied, id)
+                    .and_then(|bytes| Some(Revision(u64::from_be_bytes(bytes.try_into().ok()?)))),
+            };
+            Member {
+                processes: nodes.iter().filter(of_it).map(running).collect(),
+                joined: joined.try_into().map_or(0, i64::from_be_bytes),
+                has_files: has_files.as_deref() == Some(name.as_bytes()),
+                name,
+            }
+        };
+        Ok((head, members.into_iter().map(member).collect()))
+    }
+
+    /// The name of the member whose edited files are followed.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn files_member(&self) -> Result<Option<String>, LogError> {
+        let found = self.etcd().read(self.files_key(), Vec::new(), 1).await?;
+        Ok(found.first().map(|found| String::from_utf8_lossy(&found.value).into_owned()))
+    }
+
+    /// From now on, the edited files of this member are followed, instead of those of the member `before`.
+    ///
+    /// # Errors
+    /// [`LogError::NotMember`], or when etcd does not answer.
+    pub async fn move_files(&self, before: &str, name: &str) -> Result<(), LogError> {
+        let conditions =
+            vec![exists(self.key("member", name)), has_value(self.files_key(), before.as_bytes().to_vec())];
+        let operations = vec![put(self.files_key(), name.as_bytes().to_vec())];
+        let done = self.etcd().transact(conditions, operations).await?;
+        done.map(drop).ok_or_else(|| LogError::NotMember { name: name.to_owned() })
+    }
+
+    /// Takes the right to register from a member. Its processes get no proof from now on. Their registrations are deleted as those of every process
+    /// without a beat (rules 7 and 8), so every change is acknowledged correctly meanwhile.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn expel(&self, name: &str) -> Result<(), LogError> {
+        let beats = self.key("beat", &format!("{name}."));
+        // `/` follows `.` in ASCII.
+        let after = self.key("beat", &format!("{name}/"));
+        let operations = vec![delete(self.key("member", name), Vec::new()), delete(beats, after)];
+        self.etcd().transact(Vec::new(), operations).await?;
+        Ok(())
+    }
+
+    /// Deletes the log and everything about the members.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn end(&self) -> Result<(), LogError> {
+        let all = self.key("", "");
+        let begin = all.strip_suffix(b"/").unwrap_or(&all).to_vec();
+        let mut end = begin.clone();
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        self.etcd().transact(Vec::new(), vec![delete(begin, end)]).await?;
+        Ok(())
+    }
+
+    pub(crate) fn files_key(&self) -> Vec<u8> {
+        self.key("files", "member")
+    }
+}

@@ -1,0 +1,375 @@
+//! The source of a server on the machine of a member. It follows the changes of the other members, and shows facts only while it can prove that they are
+//! current.
+
+use crate::log::{Log, LogError};
+use crate::registration::{About, Process, Registration, Silent};
+use crate::replica::{DRIFT, Replica, ReplicaError};
+use enfilade_facts::{
+    At, Change, CommitError, Effect, Requester, Revision, Source, SourceError, StoreId, View,
+};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// How often a member asks etcd for the end of the log.
+pub const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// Δ in milliseconds.
+const DELTA_MILLIS: u64 = 1_000;
+/// How often a beat is renewed, in ticks of [`ASK_EVERY`].
+const RENEW_TICKS: u32 = 3;
+/// How often members without a beat are looked for, in ticks of [`ASK_EVERY`].
+const REAP_TICKS: u32 = 5;
+/// How often the size of the log is looked at, in ticks of [`ASK_EVERY`].
+const TRIM_TICKS: u32 = 50;
+/// The size of the log above which its older half is deleted, in bytes.
+const LOG_BYTES_MAX: u64 = 32 << 20;
+
+/// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
+/// still; docs/fleet.md says what follows.
+pub type BootClock = fn() -> u64;
+
+/// A change, and the channel for its result.
+struct Order {
+    change: Change,
+    told: mpsc::Sender<Result<At, CommitError>>,
+}
+
+/// What the thread of a server says about the copy, and what the server asks of it.
+#[derive(Default)]
+struct State {
+    /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time and after the end.
+    proven: AtomicU64,
+    /// The newest change in the log, at the last question.
+    head: AtomicU64,
+    /// Whether a process of the fleet follows the edited files.
+    files_followed: AtomicBool,
+    /// Whether this process follows the edited files.
+    follows_files: AtomicBool,
+    refused: AtomicU64,
+    acknowledged: AtomicU64,
+    acknowledged_millis: AtomicU64,
+    /// Why the copy is not current.
+    why: Mutex<Option<ReplicaError>>,
+}
+
+/// Numbers for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// The age of the proof, in milliseconds; `None` if there is none.
+    pub proof_millis: Option<u64>,
+    /// How many changes of the log are not applied here, at the last question.
+    pub behind: u64,
+    /// How often facts were not shown because there was no proof.
+    pub refused: u64,
+    /// How many changes of this server were acknowledged.
+    pub acknowledged: u64,
+    /// How long these changes took in total, in milliseconds.
+    pub acknowledged_millis: u64,
+}
+
+/// The source of a server.
+pub struct Server {
+    store: Arc<dyn Source>,
+    orders: Mutex<Option<UnboundedSender<Order>>>,
+    state: Arc<State>,
+    clock: BootClock,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Server {
+    /// Starts to follow a log with this store, as a process of a member.
+    ///
+    /// # Errors
+    /// When the thread cannot be started, or the system gives no random bytes.
+    pub fn start(
+        member: &str,
+        about: About,
+        store: Arc<dyn Source>,
+        log: Log,
+        clock: BootClock,
+    ) -> std::io::Result<Self> {
+        let process = Process::new(member, about).map_err(std::io::Error::other)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (orders, inbox) = unbounded_channel();
+        let state = Arc::<State>::default();
+        let follower = Follower {
+            process,
+            replica: Arc::new(Replica::new(log, Arc::clone(&store))),
+            state: Arc::clone(&state),
+            clock,
+            registration: None,
+            incarnation: None,
+            reported: Revision(0),
+            said_files: false,
+            silent: Vec::new(),
+            ticks: 0,
+        };
+        let thread = std::thread::Builder::new()
+            .name("fleet".to_owned())
+            .spawn(move || runtime.block_on(follower.run(inbox)))?;
+        Ok(Server { store, orders: Mutex::new(Some(orders)), state, clock, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// When the member asked for the head that it has applied, in milliseconds of its clock. No change that was committed before this time is missing. 0 if
+    /// the member was never current, or has ended.
+    pub fn proven(&self) -> u64 {
+        self.state.proven.load(Ordering::Acquire)
+    }
+
+    /// Whether the member may grant a request now. A request must ask before it reads facts (rule 4); [`Source::at`] and [`Source::with_view`] do.
+    pub fn is_current(&self) -> bool {
+        let proven = self.proven();
+        proven != 0 && (self.clock)().saturating_sub(proven) < DELTA_MILLIS
+    }
+
+    /// Why the copy is not current; `None` if the last look at the log succeeded.
+    pub fn why(&self) -> Option<ReplicaError> {
+        self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether a process of the fleet follows the edited files, according to the last proof.
+    pub fn files_are_followed(&self) -> bool {
+        self.state.files_followed.load(Ordering::Acquire)
+    }
+
+    /// Tells the fleet whether this process follows the edited files.
+    pub fn follow_files(&self, follows: bool) {
+        self.state.follows_files.store(follows, Ordering::Release);
+    }
+
+    /// Numbers for metrics.
+    pub fn numbers(&self) -> Numbers {
+        let State { head, refused, acknowledged, acknowledged_millis, .. } = &*self.state;
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let proven = self.proven();
+        Numbers {
+            proof_millis: (proven != 0).then(|| (self.clock)().saturating_sub(proven)),
+            behind: of(head).saturating_sub(self.store.at().revision.0),
+            refused: of(refused),
+            acknowledged: of(acknowledged),
+            acknowledged_millis: of(acknowledged_millis),
+        }
+    }
+
+    /// Ends the membership of this process: from now on it shows no facts, and no member waits for it.
+    pub fn end(&self) {
+        // Without a sender, the thread ends after the change that it makes.
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    /// The error of a reader while there is no proof.
+    fn not_current(&self) -> SourceError {
+        self.state.refused.fetch_add(1, Ordering::Relaxed);
+        let why = self
+            .why()
+            .map_or_else(|| "etcd has not answered yet, or answers slowly".to_owned(), |why| why.to_string());
+        SourceError::Unavailable(format!(
+            "this member of the fleet cannot prove that its facts are current: {why}"
+        ))
+    }
+}
+
+/// The thread of a server.
+struct Follower {
+    process: Process,
+    replica: Arc<Replica>,
+    state: Arc<State>,
+    clock: BootClock,
+    registration: Option<Registration>,
+    /// The last incarnation of this process.
+    incarnation: Option<[u8; 16]>,
+    /// The last change that this process has reported as applied.
+    reported: Revision,
+    /// Whether etcd has the record that this process follows the edited files.
+    said_files: bool,
+    /// Registered processes without a beat, and when they were first seen without one, in milliseconds of the clock.
+    silent: Vec<(Silent, u64)>,
+    ticks: u32,
+}
+
+impl Follower {
+    /// Follows the log, and makes the changes of this server, one after the other.
+    async fn run(mut self, mut inbox: UnboundedReceiver<Order>) {
+        let mut ticks = tokio::time::interval(ASK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let order = tokio::select! {
+                order = inbox.recv() => match order {
+                    Some(order) => Some(order),
+                    None => break,
+                },
+                _ = ticks.tick() => None,
+            };
+            match order {
+                Some(order) => self.make(order).await,
+                None => {
+                    let looked = self.look().await;
+                    *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
+                }
+            }
+        }
+        // The order matters: a process that is not registered must show no facts (rule 6).
+        self.state.proven.store(0, Ordering::Release);
+        if let Some(registration) = &self.registration {
+            // If etcd does not answer, the registration is deleted as that of every process without a beat.
+            let _ = self.replica.log().deregister(&self.process.id, registration).await;
+        }
+    }
+
+    /// Makes a change. It is acknowledged by a task of its own, so that this member can go on to prove that it is current.
+    async fn make(&mut self, Order { change, told }: Order) {
+        let began = (self.clock)();
+        let made = self.replica.commit(&change).await;
+        // Without a report, the acknowledgement takes longer.
+        let _ = self.report().await;
+        let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
+        tokio::spawn(async move {
+            // A change that writes nothing waits, too: an earlier change may have done the same, and may not be acknowledged yet.
+            if let Ok(at) = &made {
+                replica.acknowledged(at.revision).await;
+                state.acknowledged.fetch_add(1, Ordering::Relaxed);
+                state.acknowledged_millis.fetch_add(clock().saturating_sub(began), Ordering::Relaxed);
+            }
+            // The caller may have gone away.
+            let _ = told.send(made);
+        });
+    }
+
+    /// Asks for the end of the log, applies it, and looks for processes without a beat.
+    async fn look(&mut self) -> Result<(), ReplicaError> {
+        self.ticks = self.ticks.wrapping_add(1);
+        let log = self.replica.log();
+        let registration = match self.registration {
+            Some(registration) => registration,
+            None => {
+                let applied = self.replica.applied();
+                let registration = log.register(&self.process, self.incarnation, applied).await?;
+                (self.incarnation, self.reported) = (Some(registration.incarnation), applied);
+                self.said_files = false;
+                registration
+            }
+        };
+        self.registration = Some(registration);
+        if self.ticks.is_multiple_of(RENEW_TICKS) {
+            log.renew(&registration).await?;
+        }
+        // The time is noted before the question (rule 2 of docs/fleet.md).
+        let asked = (self.clock)();
+        let Some(proof) = log.prove(&self.process.id, &registration).await? else {
+            // The beat vanished. A new registration has another incarnation.
+            self.registration = None;
+            return Err(ReplicaError::NoBeat);
+        };
+        self.state.head.store(proof.head.at.revision.0, Ordering::Relaxed);
+        let head = self.replica.catch_up_to(proof.head).await?;
+        self.state.files_followed.store(proof.files_followed, Ordering::Release);
+        self.state.proven.store(asked, Ordering::Release);
+        self.report().await?;
+        self.say_files().await?;
+        if self.ticks.is_multiple_of(REAP_TICKS) {
+            self.reap().await?;
+        }
+        if self.ticks.is_multiple_of(TRIM_TICKS) && head.log_bytes > LOG_BYTES_MAX {
+            let half = Revision(head.first.0 + (head.at.revision.0 - head.first.0) / 2);
+            if self.replica.log().applied_by_all().await?.is_some_and(|applied| half <= applied) {
+                self.replica.log().trim(head, half).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says in etcd what this process has applied, if it has not said so.
+    async fn report(&mut self) -> Result<(), ReplicaError> {
+        let applied = self.replica.applied();
+        if let Some(registration) = &self.registration
+            && applied > self.reported
+        {
+            self.replica.log().report(&self.process.id, registration, applied).await?;
+            self.reported = applied;
+        }
+        Ok(())
+    }
+
+    /// Says in etcd whether this process follows the edited files, if it has not said so.
+    async fn say_files(&mut self) -> Result<(), LogError> {
+        let follows = self.state.follows_files.load(Ordering::Acquire);
+        if let Some(registration) = &self.registration
+            && follows != self.said_files
+        {
+            self.replica.log().follow_files(&self.process.id, registration, follows).await?;
+            self.said_files = follows;
+        }
+        Ok(())
+    }
+
+    /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8).
+    async fn reap(&mut self) -> Result<(), ReplicaError> {
+        let found = self.replica.log().silent().await?;
+        // After the answer: a beat that is missing in it vanished before this time.
+        let now = (self.clock)();
+        self.silent.retain(|(silent, _)| found.contains(silent));
+        for silent in found {
+            match self.silent.iter().find(|(known, _)| *known == silent) {
+                None => self.silent.push((silent, now)),
+                Some((_, since))
+                    if now.saturating_sub(*since) > 2 * DELTA_MILLIS + DELTA_MILLIS / u64::from(DRIFT) =>
+                {
+                    self.replica.log().reap(&silent).await?;
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What [`Source::at`] returns without a proof: no view has this revision, so no verdict that was remembered is used, and the reader opens a view.
+const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
+
+impl Source for Server {
+    fn at(&self) -> At {
+        // The proof is read before the facts (rule 4).
+        match self.is_current() {
+            true => self.store.at(),
+            false => NOT_CURRENT,
+        }
+    }
+
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        // The proof is read before the facts (rule 4).
+        match self.is_current() {
+            true => self.store.with_view(look),
+            false => Err(self.not_current()),
+        }
+    }
+
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        let ended =
+            || CommitError::from(SourceError::Unavailable("this member of the fleet has ended".to_owned()));
+        let (told, answer) = mpsc::channel();
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let orders = orders.ok_or_else(ended)?;
+        orders.send(Order { change: change.clone(), told }).map_err(|_| ended())?;
+        drop(orders);
+        answer.recv().map_err(|_| {
+            CommitError::Unknown("this member of the fleet ended while the change was made".to_owned())
+        })?
+    }
+
+    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
+        self.store.has_room_for(requester, effect)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,60 @@
+//! The source of a command on the machine of a member: its changes go through the log. It needs no running server.
+
+use crate::log::Log;
+use crate::replica::{Replica, ReplicaError};
+use enfilade_facts::{At, Change, CommitError, Effect, Requester, Source, SourceError, View};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Runtime;
+
+/// A source that reads the store of this machine as it is, and changes it through the log.
+pub struct Writer {
+    store: Arc<dyn Source>,
+    replica: Replica,
+    runtime: Mutex<Runtime>,
+}
+
+impl Writer {
+    /// A writer to this store and this log.
+    ///
+    /// # Errors
+    /// When the system has no resources for it.
+    pub fn new(store: Arc<dyn Source>, log: Log) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Writer { replica: Replica::new(log, Arc::clone(&store)), store, runtime: Mutex::new(runtime) })
+    }
+
+    /// Applies all changes that were acknowledged before the call.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or the store and the log do not belong together.
+    pub fn catch_up(&self) -> Result<(), ReplicaError> {
+        self.wait_for(self.replica.catch_up()).map(drop)
+    }
+
+    fn wait_for<R>(&self, work: impl Future<Output = R>) -> R {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner).block_on(work)
+    }
+}
+
+impl Source for Writer {
+    fn at(&self) -> At {
+        self.store.at()
+    }
+
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        self.store.with_view(look)
+    }
+
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        self.wait_for(async {
+            let made = self.replica.commit(change).await?;
+            self.replica.acknowledged(made.revision).await;
+            Ok(made)
+        })
+    }
+
+    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
+        self.store.has_room_for(requester, effect)
+    }
+}
