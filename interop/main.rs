@@ -38,6 +38,7 @@ mod explain;
 mod ext_authz;
 mod facts;
 mod files;
+mod fleet;
 mod freshness;
 mod full_disk;
 mod gone;

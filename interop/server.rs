@@ -107,6 +107,11 @@ impl Server {
     /// Kills the server and starts it again on the same data directory, with other ports.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();
+        self.start_again();
+    }
+
+    /// Starts a server again that has ended, with other ports.
+    pub(crate) fn start_again(&mut self) {
         let (child, told) = spawn(&self.data(), &[]);
         self.child = child;
         self.address = told["listen"].as_str().unwrap().to_owned();

@@ -302,7 +302,10 @@ impl Home {
             passwords,
             who,
         };
-        enfilade_admin::ensure_local_realm(&home.change_context(), home.loaded_key().as_ref())?;
+        // The facts of a member have the realm: `fleet init` is for a data directory that is set up.
+        if !home.store.is_replica() {
+            enfilade_admin::ensure_local_realm(&home.change_context(), home.loaded_key().as_ref())?;
+        }
         home.look_at_files()?;
         Ok(home)
     }

@@ -1,7 +1,7 @@
 //! The log: adding an entry after the head, reading entries, and deleting old ones.
 
 use crate::entry::{Entry, EntryId};
-use crate::etcd::{Etcd, EtcdError, delete, has_value, is_absent, put};
+use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put};
 use crate::messages::KeyValue;
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
@@ -224,6 +224,8 @@ impl Log {
             log_bytes: head.log_bytes.saturating_add(sealed.len() as u64),
         };
         let mut conditions = vec![has_value(self.head_key(), head.bytes())];
+        // A machine that left, or was expelled, changes nothing any more.
+        conditions.extend(self.member.iter().map(|member| exists(self.key("member", member))));
         let member = self.member.as_ref().filter(|_| changes.iter().any(is_from_file));
         // Rule 11: a member whose files are not followed any more may have read an old version.
         conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
@@ -239,7 +241,14 @@ impl Log {
                 Ok(None) if member.is_some() && self.files_member().await? != self.member => {
                     return Err(LogError::NotFollowed);
                 }
-                Ok(None) => return Err(LogError::Conflict),
+                Ok(None) => {
+                    return Err(match &self.member {
+                        Some(name) if !self.is_member(name).await? => {
+                            LogError::NotMember { name: name.clone() }
+                        }
+                        _ => LogError::Conflict,
+                    });
+                }
                 // This was the first try, and etcd refused it, so nothing was changed.
                 Err(why @ EtcdError::Refused(_)) if tried == 0 => return Err(why.into()),
                 Err(_) => {}

@@ -37,7 +37,7 @@ async fn all_after(log: &Log, mut revision: Revision) -> Vec<(u64, String)> {
 
 #[tokio::test]
 async fn changes_get_numbers_in_one_order() {
-    let server = Server::start().await;
+    let server = Server::start();
     let log = server.log("/house", STORE);
     assert!(matches!(log.head().await, Err(LogError::NotOurs { .. })));
     assert_eq!(log.begin(Revision(41), 4).await, Ok(head(41, 4)));
@@ -76,7 +76,7 @@ async fn changes_get_numbers_in_one_order() {
 async fn members_that_write_at_once_get_different_numbers() {
     const MEMBERS: usize = 5;
     const CHANGES: usize = 20;
-    let server = Server::start().await;
+    let server = Server::start();
     server.log("/house", STORE).begin(Revision(0), 0).await.unwrap();
     let members = (0..MEMBERS).map(|member| {
         let log = server.log("/house", STORE);
@@ -111,7 +111,7 @@ async fn members_that_write_at_once_get_different_numbers() {
 /// etcd stops while a change is added, and goes on later: the change is in the log once, or its author learns that the outcome is unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_answer_was_lost_is_made_once() {
-    let server = Server::start().await;
+    let server = Server::start();
     let log = server.log("/house", STORE);
     let mut at = log.begin(Revision(0), 0).await.unwrap();
     for nth in 0..3 {
@@ -135,12 +135,11 @@ async fn a_change_whose_answer_was_lost_is_made_once() {
 
 #[tokio::test]
 async fn what_another_wrote_is_refused_and_never_skipped() {
-    let server = Server::start().await;
+    let server = Server::start();
     let log = server.log("/house", STORE);
     let begun = log.begin(Revision(0), 0).await.unwrap();
     log.append(begun, &[change("a")], 0).await.unwrap();
-    let other =
-        Log::new(Etcd::at(std::slice::from_ref(&server.address), None).unwrap(), "/house", StoreId(8));
+    let other = Log::new(server.etcd(), "/house", StoreId(8));
     assert!(matches!(other.head().await, Err(LogError::NotOurs { .. })), "the log of another store");
     server.put("/house/log/00000000000000000001", "damaged");
     let found = log.after(Revision(0)).await;

@@ -58,7 +58,7 @@ fn digest_of(source: &dyn Source) -> u128 {
 #[test]
 fn a_fleet_of_one_is_a_source_as_every_other() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let number = AtomicU32::new(0);
     let begun = |store: Arc<dyn Source>| {
         let prefix = format!("/house/{}", number.fetch_add(1, Ordering::Relaxed));
@@ -82,7 +82,7 @@ fn a_fleet_of_one_is_a_source_as_every_other() {
 fn members_agree_and_no_change_is_lost() {
     const ADDITIONS: u32 = 30;
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let stores: Vec<Arc<dyn Source>> =
         (0..3).map(|_| Arc::new(Memory::new(STORE)) as Arc<dyn Source>).collect();
@@ -122,7 +122,7 @@ fn members_agree_and_no_change_is_lost() {
 #[test]
 fn a_member_without_etcd_is_not_current_and_changes_nothing() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let store = Arc::new(Memory::new(STORE));
     let member = member(&server, store.clone());
@@ -146,7 +146,7 @@ fn a_member_without_etcd_is_not_current_and_changes_nothing() {
 #[test]
 fn a_member_with_other_records_applies_nothing() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let (good, bad) = (Arc::new(Memory::new(STORE)), Arc::new(Memory::new(STORE)));
     let first = member(&server, good.clone());
@@ -171,7 +171,7 @@ fn a_member_with_other_records_applies_nothing() {
 #[test]
 fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let store = Arc::new(Memory::new(STORE));
@@ -202,7 +202,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
 fn processes_of_one_machine_share_a_store() {
     const ADDITIONS: u64 = 20;
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let directory = std::env::temp_dir().join(format!("enfilade-fleet-shared-{}", std::process::id()));
     let store: Arc<dyn Source> = Arc::new(Lmdb::open(&directory).unwrap());
     let id = store.at().store;
@@ -237,7 +237,7 @@ fn processes_of_one_machine_share_a_store() {
 #[test]
 fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     server.admit("/house", STORE, "good");
@@ -270,7 +270,7 @@ fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation()
 #[test]
 fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let first = member(&server, Arc::new(Memory::new(STORE)));

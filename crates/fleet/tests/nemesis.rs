@@ -90,11 +90,11 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     let seconds = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let seed = std::env::var("ENFILADE_CAMPAIGN_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let empty = Memory::new(STORE);
     let empty = empty.read(digest).unwrap().unwrap();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
-    let relays: Vec<Relay> = (0..MEMBERS).map(|_| Relay::to(&server.address)).collect();
+    let relays: Vec<Relay> = (0..MEMBERS).map(|_| Relay::to(server.address())).collect();
     let stores: Vec<Arc<Memory>> = (0..MEMBERS).map(|_| Arc::new(Memory::new(STORE))).collect();
     let start = |nth: usize| {
         let etcd = Etcd::at(std::slice::from_ref(&relays[nth].address), None).unwrap();
@@ -196,11 +196,11 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
 #[test]
 fn a_late_answer_proves_nothing_later_than_its_question() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let store = Arc::new(Memory::new(STORE));
     let empty = store.read(digest).unwrap().unwrap();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
-    let relay = Relay::to(&server.address);
+    let relay = Relay::to(server.address());
     let log = Log::new(Etcd::at(std::slice::from_ref(&relay.address), None).unwrap(), "/house", STORE);
     let member = admit(&server, "late", store, log);
     let [questions, answers] = &relay.is_held;
@@ -232,12 +232,12 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
 #[test]
 fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
+    let server = Server::start();
     let stores = [Arc::new(Memory::new(STORE)), Arc::new(Memory::new(STORE))];
     let empty = stores[0].read(digest).unwrap().unwrap();
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), empty)).unwrap();
-    let relay = Relay::to(&server.address);
+    let relay = Relay::to(server.address());
     let through = Log::new(Etcd::at(std::slice::from_ref(&relay.address), None).unwrap(), "/house", STORE);
     let direct = server.log("/house", STORE);
     let author = admit(&server, "author", stores[0].clone(), direct);

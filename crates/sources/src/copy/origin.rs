@@ -1,7 +1,7 @@
 //! The first line of a copy: the store from which the copy was made, and the time.
 
 use super::error::{CopyError, cut};
-use enfilade_facts::format::FORMAT;
+use enfilade_facts::format::{FORMAT, REPLICA};
 use enfilade_facts::journal::{Identity, IdentityKey};
 use enfilade_facts::{SourceError, Table, View};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl Origin {
     pub(super) fn of(view: &View<'_>, unix_seconds: i64) -> Result<Self, SourceError> {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
         let identity = view.get::<Identity>(&IdentityKey)?;
-        let format = identity.map_or(FORMAT, |identity| identity.format);
+        let format = identity.map_or(FORMAT, |identity| identity.format & !REPLICA);
         let head = view.head()?;
         // A copy of a store of format 2 has the fields that programs of that format write and read.
         let (format, revision, change) = match format {

@@ -1,0 +1,284 @@
+//! A fleet of real servers, on a real etcd: what one member revokes, no other member grants.
+
+use crate::command::run;
+use crate::curl::curl;
+use crate::server::{Scratch, Server, until};
+use crate::signals::signal;
+use enfilade_testkit::Etcd;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+/// Δ, and the time in which a machine that is busy with other tests answers.
+const PROOF_ENDS: Duration = Duration::from_secs(5);
+
+struct Fleet {
+    etcd: Etcd,
+    scratch: Scratch,
+    members: Vec<Server>,
+}
+
+fn why(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn passes(data: &Path, arguments: &[&str]) {
+    let output = run(data, arguments, None);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn configure(data: &Path, etcd: &Etcd, name: &str) {
+    let config = format!("[fleet]\nname = \"{name}\"\netcd = [\"{}\"]\n", etcd.address);
+    std::fs::write(data.join("enfilade.toml"), config).unwrap();
+}
+
+impl Fleet {
+    /// A fleet of one, which was a server that worked alone before.
+    fn start() -> Self {
+        let (etcd, scratch) = (Etcd::start(), Scratch::new());
+        let first = Server::start_on(
+            |data| {
+                passes(data, &["init"]);
+                configure(data, &etcd, "a");
+                passes(data, &["fleet", "init"]);
+            },
+            &[],
+        );
+        Fleet { etcd, scratch, members: vec![first] }
+    }
+
+    fn invite(&self, name: &str) -> PathBuf {
+        let file = self.scratch.path().join(format!("{name}.invitation"));
+        let _ = std::fs::remove_file(&file);
+        self.members[0].cli(&["fleet", "invite", name, file.to_str().unwrap()]);
+        file
+    }
+
+    fn join(&mut self, name: &str) -> &Server {
+        let file = self.invite(name);
+        let joined = Server::start_on(
+            |data| {
+                std::fs::create_dir(data).unwrap();
+                passes(data, &["fleet", "join", file.to_str().unwrap()]);
+            },
+            &[],
+        );
+        self.members.push(joined);
+        self.members.last().unwrap()
+    }
+
+    /// The statuses with which all members answer this token.
+    fn statuses(&self, token: &str) -> Vec<u16> {
+        self.members.iter().map(|member| curl(member, token, "/whoami", &[]).status).collect()
+    }
+}
+
+fn metric(server: &Server, name: &str) -> f64 {
+    let output = std::process::Command::new("curl")
+        .args(["--silent", "--max-time", "20", &format!("http://{}/metrics", server.operations)])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn ready(server: &Server) -> u16 {
+    let output = std::process::Command::new("curl")
+        .args(["--silent", "--max-time", "20", "--output", "/dev/null", "--write-out", "%{http_code}"])
+        .arg(format!("http://{}/readyz", server.operations))
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_one_member_revokes_no_member_grants() {
+    const ROUNDS: usize = 5;
+    let mut fleet = Fleet::start();
+    fleet.join("b");
+    fleet.join("c");
+    let members = &fleet.members;
+    members[0].cli(&["user", "add", "ann@local"]);
+    for round in 0..ROUNDS {
+        let [maker, ender] = [round % 3, (round + 1) % 3];
+        let token = members[maker].add_token("ann@local!t");
+        assert_eq!(fleet.statuses(&token), [200; 3], "made by member {maker}");
+        members[ender].cli(&["token", "delete", "ann@local!t"]);
+        assert_eq!(fleet.statuses(&token), [401; 3], "deleted by member {ender}");
+    }
+    // A change over HTTP, by a server.
+    let admin = members[1].add_token("admin@local!api");
+    let token = members[0].add_token("ann@local!http");
+    assert_eq!(fleet.statuses(&token), [200; 3]);
+    let path = "/api2/json/access/users/ann@local/token/http";
+    let deleted = {
+        let (id, secret) = admin.split_once(':').unwrap();
+        let header = format!("Authorization: PBSAPIToken={id}:{secret}");
+        curl(&members[1], "", path, &["--request", "DELETE", "--header", &header])
+    };
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    assert_eq!(fleet.statuses(&token), [401; 3]);
+    assert!(metric(&members[1], "enfilade_fleet_acknowledged_total") >= 1.0);
+    assert!(metric(&members[2], "enfilade_fleet_proof_age_seconds") < 1.0);
+    assert_eq!(metric(&members[2], "enfilade_fleet_changes_behind"), 0.0);
+    // Files are served by one member.
+    assert_eq!(curl(&members[1], &admin, "/dav/main/", &[]).status, 421);
+    until("it says why", &members[1], || members[1].log().contains("served by member `a`"));
+    assert_eq!(curl(&members[0], &admin, "/dav/main/", &["--request", "PROPFIND"]).status, 207);
+}
+
+/// Members that etcd does not answer grant nothing, and come back by themselves.
+#[test]
+fn a_member_that_cannot_prove_that_it_is_current_refuses() {
+    let mut fleet = Fleet::start();
+    fleet.join("b");
+    let token = fleet.members[0].add_token("admin@local!api");
+    assert_eq!(fleet.statuses(&token), [200; 2]);
+    fleet.etcd.signal("-STOP");
+    std::thread::sleep(Duration::from_millis(1_200));
+    assert_eq!(fleet.statuses(&token), [503; 2]);
+    assert!(fleet.members.iter().all(|member| ready(member) == 503));
+    assert!(fleet.members[1].log().contains("cannot prove that its facts are current"));
+    // A command that reads says how old its answer is. A command that changes facts fails.
+    for member in &fleet.members {
+        let listed = member.cli_output(&["user", "list"], "");
+        let said = String::from_utf8_lossy(&listed.stderr).into_owned();
+        assert!(listed.status.success() && said.contains("may be old"), "{said}");
+    }
+    let refused = why(&fleet.members[1].cli_output(&["user", "add", "eve@local"], ""));
+    assert!(refused.contains("etcd does not answer"), "{refused}");
+    fleet.etcd.signal("-CONT");
+    let healed = Instant::now();
+    for member in &fleet.members {
+        until("it comes back by itself", member, || {
+            curl(member, &token, "/whoami", &[]).status == 200 && ready(member) == 200
+        });
+    }
+    assert!(healed.elapsed() < 5 * PROOF_ENDS, "{:?}", healed.elapsed());
+    assert!(metric(&fleet.members[1], "enfilade_fleet_refused_total") >= 1.0);
+}
+
+/// A member that was killed delays changes until it is forgotten. Then it comes back with what it missed.
+#[test]
+fn a_member_that_is_killed_delays_changes_and_comes_back() {
+    let mut fleet = Fleet::start();
+    fleet.join("b");
+    let token = fleet.members[0].add_token("admin@local!api");
+    assert_eq!(fleet.statuses(&token), [200; 2]);
+    fleet.members[1].stop();
+    let status = |fleet: &Fleet| fleet.members[0].cli(&["fleet", "status"]);
+    let servers = |fleet: &Fleet, name: &str| -> Vec<Value> {
+        let all = status(fleet);
+        let row = all.iter().find(|row| row["member"] == name).unwrap();
+        row["servers"].as_array().unwrap().clone()
+    };
+    // Revoked while member b is away.
+    fleet.members[0].cli(&["token", "delete", "admin@local!api"]);
+    until("the killed server is forgotten", &fleet.members[0], || servers(&fleet, "b").is_empty());
+    let began = Instant::now();
+    fleet.members[0].cli(&["user", "add", "ann@local"]);
+    assert!(began.elapsed() < PROOF_ENDS, "nobody is waited for: {:?}", began.elapsed());
+    fleet.members[1].start_again();
+    assert_eq!(fleet.statuses(&token), [401; 2]);
+    let found = servers(&fleet, "b");
+    assert_eq!((found.len(), &found[0]["is_heard"]), (1, &Value::Bool(true)), "{found:?}");
+    // A server that is stopped properly is forgotten at once.
+    signal("TERM", fleet.members[1].pid());
+    fleet.members[1].wait();
+    assert_eq!(servers(&fleet, "b").len(), 0);
+}
+
+#[test]
+fn what_does_not_belong_to_a_fleet_is_refused() {
+    let mut fleet = Fleet::start();
+    fleet.join("b");
+    let refused = |data: &Path, arguments: &[&str]| why(&run(data, arguments, None));
+    // An invitation is used once.
+    let used = fleet.invite("c");
+    let used = used.to_str().unwrap();
+    passes(&fleet.scratch.path().join("c"), &["fleet", "join", used]);
+    let twice = refused(&fleet.scratch.path().join("c2"), &["fleet", "join", used]);
+    assert!(twice.contains("the invitation was used already"), "{twice}");
+    // A backup is no invitation.
+    let backup = fleet.scratch.path().join("house.tar");
+    fleet.members[0].cli(&["backup", backup.to_str().unwrap()]);
+    let no = refused(&fleet.scratch.path().join("d"), &["fleet", "join", backup.to_str().unwrap()]);
+    assert!(no.contains("is not an invitation"), "{no}");
+    // One machine does not replace or rewrite its copy.
+    let data = fleet.members[1].data();
+    fleet.members[1].stop();
+    let copy = fleet.scratch.path().join("facts.backup");
+    passes(&data, &["facts", "backup", copy.to_str().unwrap()]);
+    for arguments in [&["facts", "compact"][..], &["facts", "restore", copy.to_str().unwrap(), "--force"]] {
+        let no = refused(&data, arguments);
+        assert!(no.contains("belong to a member of a fleet"), "{arguments:?}: {no}");
+    }
+    // Without the section [fleet] the copy is not used, and a store without a fleet is not used with the section.
+    std::fs::write(data.join("enfilade.toml"), "").unwrap();
+    let no = refused(&data, &["user", "list"]);
+    assert!(no.contains("does not set `fleet.etcd`"), "{no}");
+    let alone = fleet.scratch.path().join("alone");
+    passes(&alone, &["init"]);
+    configure(&alone, &fleet.etcd, "e");
+    let no = refused(&alone, &["user", "list"]);
+    assert!(no.contains("this machine is not a member of a fleet"), "{no}");
+    // The log is that of another store.
+    let no = refused(&alone, &["fleet", "init"]);
+    assert!(no.contains("it is the log of the store") || no.contains("there is a log already"), "{no}");
+    configure(&data, &fleet.etcd, "x");
+    let no = why(&run(&data, &["fleet", "expel", "nobody"], None));
+    assert!(no.contains("the fleet has no member `nobody`; its members are a, b, c"), "{no}");
+}
+
+/// From one machine to several, and back.
+#[test]
+fn members_leave_and_the_last_one_works_alone() {
+    let mut fleet = Fleet::start();
+    fleet.join("b");
+    fleet.join("c");
+    let token = fleet.members[0].add_token("admin@local!api");
+    assert_eq!(fleet.statuses(&token), [200; 3]);
+    fleet.members[0].cli(&["fleet", "expel", "c"]);
+    std::thread::sleep(Duration::from_millis(1_300));
+    assert_eq!(fleet.statuses(&token), [200, 200, 503]);
+    until("it says why", &fleet.members[2], || {
+        fleet.members[2].log().contains("`c` is not a member of this fleet")
+    });
+    // The files of the fleet are those of member a.
+    let (a, b) = (fleet.members[0].data(), fleet.members[1].data());
+    let refused = why(&run(&a, &["fleet", "leave"], None));
+    assert!(refused.contains("stop the server"), "{refused}");
+    fleet.members[0].stop();
+    until("the killed server is forgotten", &fleet.members[1], || {
+        let rows = fleet.members[1].cli(&["fleet", "status"]);
+        rows.iter().any(|row| row["member"] == "a" && row["servers"].as_array().unwrap().is_empty())
+    });
+    let refused = why(&run(&a, &["fleet", "leave"], None));
+    assert!(refused.contains("fleet follow-files"), "{refused}");
+    let refused = why(&run(&b, &["fleet", "follow-files"], None));
+    assert!(refused.contains("datastore.cfg` is not the version that the facts are of"), "{refused}");
+    std::fs::copy(a.join("datastore.cfg"), b.join("datastore.cfg")).unwrap();
+    fleet.members[1].cli(&["fleet", "follow-files"]);
+    passes(&a, &["fleet", "leave"]);
+    assert!(why(&run(&a, &["user", "add", "x@local"], None)).contains("`a` is not a member"));
+    // The last member works alone.
+    fleet.members[1].cli(&["user", "add", "ann@local"]);
+    signal("TERM", fleet.members[1].pid());
+    fleet.members[1].wait();
+    passes(&b, &["fleet", "leave"]);
+    std::fs::write(b.join("enfilade.toml"), "").unwrap();
+    passes(&b, &["user", "add", "bob@local"]);
+    fleet.members[1].start_again();
+    assert_eq!(curl(&fleet.members[1], &token, "/whoami", &[]).status, 200);
+    assert_eq!(fleet.etcd.control(&["get", "--prefix", "/enfilade", "--keys-only"]).trim(), "");
+    // A copy that nobody follows any more can become a store of its own.
+    let c = fleet.members[2].data();
+    fleet.members[2].stop();
+    assert!(why(&run(&c, &["fleet", "recover"], None)).contains("--force"));
+    passes(&c, &["fleet", "recover", "--force"]);
+    std::fs::write(c.join("enfilade.toml"), "").unwrap();
+    passes(&c, &["user", "add", "bob@local"]);
+}
