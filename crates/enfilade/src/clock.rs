@@ -49,11 +49,6 @@ pub(crate) fn nanos() -> u64 {
     (tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(tv_nsec as u64)
 }
 
-/// Milliseconds since the boot of the machine, including sleep. Not the cheap clock: a proof must never count too long.
-pub(crate) fn boot_millis() -> u64 {
-    u64::try_from(millis(ClockId::Boottime)).unwrap_or(0)
-}
-
 /// How far the wall clock and the boot-time clock are ahead of the coarse monotonic clock. The coarse monotonic clock is the cheapest to read, and at
 /// most 4 ms late. The offsets change only when a clock is set or the machine sleeps, so it is enough to measure them ten times a second.
 struct Ahead {
@@ -89,22 +84,19 @@ impl Ahead {
 }
 
 /// Returns a function that reads the clocks of a server, and checks whether the server's mirrored records are current. A reading takes about 20 ns.
-///
-/// On a member of a fleet that does not follow its edited files, `files_are_followed` says whether another member follows its own.
-pub(crate) fn of_server(
-    source: Arc<Lmdb>,
-    stale_limit: i64,
-    files_are_followed: Option<Box<dyn Fn() -> bool + Send + Sync>>,
-) -> Clock {
+pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     let limit = u64::try_from(stale_limit).unwrap_or(0).saturating_mul(1_000);
+    reading_mirror(move |now| {
+        source.mirror_leader().age_millis(now.tick_millis).is_some_and(|age| age <= limit)
+    })
+}
+
+/// As [`of_server`]. `is_current` returns whether the mirrored records are current.
+pub(crate) fn reading_mirror(is_current: impl Fn(&Clocks) -> bool + Send + Sync + 'static) -> Clock {
     let ahead = Ahead::new();
     Arc::new(move || {
         let now = ahead.now();
-        let is_current = match &files_are_followed {
-            Some(are_followed) => are_followed(),
-            None => source.mirror_leader().age_millis(now.tick_millis).is_some_and(|age| age <= limit),
-        };
-        let mirror = if is_current { MirrorHealth::Current } else { MirrorHealth::Stale };
+        let mirror = if is_current(&now) { MirrorHealth::Current } else { MirrorHealth::Stale };
         Clocks { mirror, ..now }
     })
 }

@@ -147,7 +147,10 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Integrate(arguments) => integrate::run(home, &arguments, json)?,
         Command::Decide(_) if decide::run(home)? => {}
         Command::Decide(_) => return Ok(ExitCode::FAILURE),
-        Command::Acl(command) => acls::run(home, command, json)?,
+        Command::Acl(command) => {
+            home.refuse_datastores_elsewhere()?;
+            acls::run(home, command, json)?;
+        }
         Command::Explain(arguments) => return explain::run(home, &arguments, json),
     }
     Ok(ExitCode::SUCCESS)

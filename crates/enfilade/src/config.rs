@@ -1,16 +1,18 @@
 //! `enfilade.toml`, overridden by environment variables. An unknown key is an error, whose text suggests the most similar known key.
 
+mod fleet;
 mod keys;
 mod lost;
 mod shown;
 mod url_origin;
 mod values;
 
-pub(crate) use keys::{Facts, Fleet, Identity, KEYS, Key, Tls};
+pub(crate) use fleet::MemberName;
+pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use url_origin::UrlOrigin;
-pub(crate) use values::{Check, MailAddress, MapSize, MemberName, TransportSecurity};
+pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
 
 use crate::owner::uid_of;
 use anyhow::{Context, bail};
@@ -18,7 +20,7 @@ use enfilade_admin::{CertificatePlace, IndexUse, LimitModel, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
-use keys::{Access, Backup, Datastores, Decisions, Effect, Http, Operations, Passwords};
+use keys::{Access, Backup, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! The fleet of which this machine is a member: the connection to its log, and the source of the facts for a command or a server.
 
-use crate::config::Fleet;
+use crate::config::Config;
 use crate::{clock, output};
 use anyhow::{Context, bail};
 use enfilade_facts::{Source, StoreId};
@@ -41,8 +41,8 @@ impl Facts {
     ///
     /// # Errors
     /// When the store is one of a member and `[fleet]` is not set, or the other way round.
-    pub(crate) fn open(store: &Arc<Lmdb>, fleet: &Fleet, usage: Use) -> anyhow::Result<Facts> {
-        match (store.is_replica(), &fleet.etcd) {
+    pub(crate) fn open(store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
+        match (store.is_replica(), &config.fleet.etcd) {
             (false, None) => {
                 let source = Arc::clone(store) as Arc<dyn Source>;
                 Ok(Facts { source, server: None, no_files: None, datastores_at: None })
@@ -55,16 +55,16 @@ impl Facts {
                 "this machine is a member of a fleet, but enfilade.toml does not set `fleet.etcd`: write the section [fleet] again (docs/fleet.md); \
                  or take the machine out of the fleet with `enfilade fleet recover`"
             ),
-            (true, Some(_)) => Self::of_member(store, fleet, usage),
+            (true, Some(_)) => Self::of_member(store, config, usage),
         }
     }
 
-    fn of_member(store: &Arc<Lmdb>, fleet: &Fleet, usage: Use) -> anyhow::Result<Facts> {
-        let (name, id) = (name(fleet)?, store.at().store);
+    fn of_member(store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
+        let (name, id) = (name(config)?, store.at().store);
         let raw = Arc::clone(store) as Arc<dyn Source>;
         let (source, server) = match usage {
             Use::Command => {
-                let writer = Writer::new(raw, log(fleet, id)?)?;
+                let writer = Writer::new(raw, log(config, id)?)?;
                 if let Err(why) = writer.catch_up() {
                     output::note(&format!(
                         "warning: the facts of this command may be old: they are those after change {}, because {why}",
@@ -79,12 +79,14 @@ impl Facts {
                     host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
                     pid: std::process::id(),
                 };
-                let server = Arc::new(Server::start(name, about, raw, log(fleet, id)?, clock::boot_millis)?);
+                // Not the cheap clock: it may be late, and a proof must never count too long.
+                let tick = || clock::now().tick_millis;
+                let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
                 wait_until_current(&server);
                 (Arc::clone(&server) as Arc<dyn Source>, Some(server))
             }
         };
-        let followed = log(fleet, id).and_then(|log| wait_for(async { log.files_member().await }));
+        let followed = log(config, id).and_then(|log| wait_for(async { log.files_member().await }));
         let (no_files, datastores_at) = match followed {
             Ok(Some(member)) if member == name => (None, None),
             Ok(member) => {
@@ -120,8 +122,8 @@ fn wait_until_current(server: &Server) {
 ///
 /// # Errors
 /// When it is not configured.
-pub(crate) fn name(fleet: &Fleet) -> anyhow::Result<&str> {
-    let name = fleet.name.as_ref().context(
+pub(crate) fn name(config: &Config) -> anyhow::Result<&str> {
+    let name = config.fleet.name.as_ref().context(
         "enfilade.toml does not set `fleet.name`, the name of this machine in its fleet: set it, such as name = \"a\"",
     )?;
     Ok(name.as_str())
@@ -131,7 +133,8 @@ pub(crate) fn name(fleet: &Fleet) -> anyhow::Result<&str> {
 ///
 /// # Errors
 /// When `[fleet]` is not complete, or a certificate cannot be read.
-pub(crate) fn log(fleet: &Fleet, store: StoreId) -> anyhow::Result<Log> {
+pub(crate) fn log(config: &Config, store: StoreId) -> anyhow::Result<Log> {
+    let fleet = &config.fleet;
     let etcd = fleet.etcd.as_ref().context(
         "enfilade.toml does not set `fleet.etcd`, the machines of etcd: set it, such as etcd = [\"https://etcd1:2379\"]",
     )?;
@@ -145,7 +148,7 @@ pub(crate) fn log(fleet: &Fleet, store: StoreId) -> anyhow::Result<Log> {
         ),
     };
     let log = Log::new(Etcd::at(&etcd.0, tls.as_ref())?, fleet.prefix.as_str(), store);
-    Ok(log.of_member(name(fleet)?))
+    Ok(log.of_member(name(config)?))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -2,22 +2,25 @@
 
 use crate::access_log::NoLog;
 use crate::config::{self, Config};
+pub(crate) use crate::data_directory::{
+    check_new, config_of, data_directory, file_set, is_house, make_directory, refuse_foreign, refuse_served,
+    roots_of,
+};
+use crate::data_directory::{refuse_lost_store, refuse_unusable};
 use crate::fleet::{Facts, Use};
 use crate::look::look;
-use crate::owner;
-use crate::reserved::{DATASTORES, Roots, data_alone, refuse_exposed, reserved};
+use crate::reserved::{DATASTORES, reserved};
 use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
 use enfilade_access::AccessMemo;
 use enfilade_admin::{
     CertificatePlace, ChangeContext, KeyTerms, LimitModel, PasswordRules, Reserved, ReservedPaths, TokenKey,
-    judge_token_key, real_path, record_token_key, remove_lost_hashes,
+    judge_token_key, record_token_key, remove_lost_hashes,
 };
-use enfilade_facts::tables::FileName;
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
-    Accounts, Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch,
+    Accounts, Audit, Clock, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch,
 };
 use enfilade_sources::files::directory;
 use enfilade_sources::files::fernet_keys::FernetKeys;
@@ -62,24 +65,6 @@ pub(crate) struct Home {
     pub(crate) passwords: PasswordRules,
     /// The author of changes by this command, for the audit log.
     who: String,
-}
-
-/// The data directory from the command line, else from `ENFILADE_DATA`. The default is `/var/lib/enfilade` for root, and `enfilade` in the XDG data
-/// home for other users.
-pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(data) = said.or_else(|| environment("ENFILADE_DATA")) {
-        return Ok(data);
-    }
-    if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/enfilade"));
-    }
-    let share =
-        environment("XDG_DATA_HOME").or_else(|| environment("HOME").map(|home| home.join(".local/share")));
-    let share = share.context(
-        "no data directory is given: give one with --data, or set ENFILADE_DATA, XDG_DATA_HOME or HOME",
-    )?;
-    Ok(share.join("enfilade"))
 }
 
 /// The data directory and its configuration, before anything in it is opened.
@@ -159,115 +144,6 @@ impl Installation {
     }
 }
 
-/// Whether this directory has a store of facts, and so is a data directory.
-pub(crate) fn is_house(data: &Path) -> bool {
-    // A restore that was killed may have left only `facts.new`.
-    ["facts", "facts.new"].iter().any(|name| data.join(name).exists())
-}
-
-/// The configuration of a data directory that need not exist; nothing is created.
-pub(crate) fn config_of(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Config> {
-    let data = data_directory(data)?;
-    refuse_unusable(&data)?;
-    config::read(&data, config)
-}
-
-fn refuse_unusable(data: &Path) -> anyhow::Result<()> {
-    if data.is_file() {
-        bail!("`{}` is a file, not a directory: give the data directory with --data", data.display());
-    }
-    owner::check(data)
-}
-
-/// Refuses a path at which no data directory may be created; creates nothing.
-pub(crate) fn check_new(data: &Path) -> anyhow::Result<()> {
-    refuse_unusable(data)?;
-    refuse_foreign(data)?;
-    refuse_served(data, &[]).context("nothing was created")
-}
-
-/// Names of files and directories that an operator may put into a new data directory. If one of them exists, [`refuse_foreign`] accepts the
-/// directory.
-const PREPARED: [&str; 12] = [
-    "enfilade.toml",
-    "keys",
-    "tls",
-    "ca",
-    "datastores",
-    "user.cfg",
-    "datastore.cfg",
-    "acl.cfg",
-    "token.shadow",
-    "shadow.json",
-    "domains.cfg",
-    "tfa.json",
-];
-
-/// Names of files that servers and commands write only if there is a store of facts. If one of them exists without a store, the store was lost.
-const OF_A_STORE: [&str; 7] =
-    ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password", config::RECORD];
-
-/// Refuses the data directory of an earlier server if the store of facts is missing: a new store would not have the users, roles and revocations of
-/// that server.
-fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
-    let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
-    match rest {
-        Some(rest) => bail!(
-            "`{place}` is the data directory of an earlier server (it has `{rest}`), but the store of facts, `{place}/facts`, is missing. Nothing was \
-             created. Put the store back, or restore a backup with `enfilade --data '{place}' facts restore FILE`. To begin without the old \
-             users, roles and revocations, move `{place}` away",
-            place = data.display()
-        ),
-        None => Ok(()),
-    }
-}
-
-/// Refuses a directory that has files, but no file of a data directory: no data directory must be made at a mistyped path.
-pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
-    let is_ours = |name: &&str| data.join(name).exists();
-    if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
-        return Ok(());
-    }
-    // A new file system has `lost+found`. A directory that cannot be listed is refused later.
-    let is_other =
-        |name: &std::ffi::OsString| name != "lost+found" && !name.as_encoded_bytes().starts_with(b".");
-    let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
-    match entries.map(|entry| entry.file_name()).find(is_other) {
-        Some(other) => bail!(
-            "`{}` is not a data directory of enfilade, and has other files, such as `{}`; nothing was created; give the right directory, \
-             or an empty one, with --data or ENFILADE_DATA",
-            data.display(),
-            other.to_string_lossy()
-        ),
-        None => Ok(()),
-    }
-}
-
-/// Refuses a data directory in a datastore of another server of this machine: the users of that server could read the keys. The other servers that
-/// this function checks are those of the data directories `others`, of the default data directory, and of each data directory above this one.
-pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()> {
-    let data = real_path(&std::path::absolute(data)?);
-    let default = data_directory(None).ok().map(|default| real_path(&default));
-    let houses = data.ancestors().skip(1).chain(default.as_deref().filter(|default| *default != data));
-    for house in houses.chain(others.iter().copied()).filter(|house| is_house(house)) {
-        let config = config::read(house, None).with_context(|| {
-            format!(
-                "cannot check whether a datastore of the server at `{}` contains `{}`, because the configuration of that server cannot be read",
-                house.display(),
-                data.display()
-            )
-        })?;
-        refuse_exposed(data_alone(&data), house, roots_of(house, &config))?;
-    }
-    Ok(())
-}
-
-/// The datastores that `datastore.cfg` of a data directory defines; none if this user cannot read the file.
-pub(crate) fn roots_of(data: &Path, config: &Config) -> Roots {
-    let text = file_set(data, config).read(FileName::Datastores).ok().flatten();
-    enfilade_admin::roots_in_file(&text.unwrap_or_default())
-}
-
 /// The author of changes by this command, for the audit log.
 pub(crate) fn caller() -> String {
     format!("command line, uid {}", rustix::process::getuid().as_raw())
@@ -279,7 +155,7 @@ impl Home {
     pub(crate) fn open(installation: Installation, usage: Use) -> anyhow::Result<Home> {
         config::refuse_lost(&installation.data, installation.config_file.as_deref())?;
         let store = Arc::new(Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?);
-        let facts = Facts::open(&store, &installation.config.fleet, usage)?;
+        let facts = Facts::open(&store, &installation.config, usage)?;
         make_directory(&installation.data.join("keys"), installation.config.facts.group)?;
         let hash_key = token_key::find(&installation.data, installation.config.facts.group, &*store)?;
         let Installation { data, config, config_file, had_config_file } = installation;
@@ -390,6 +266,16 @@ impl Home {
         self.shared(&path, |path| LastUsed::open(path, seed))
     }
 
+    /// Refuses a command about the content of datastores, if another member of the fleet serves them.
+    pub(crate) fn refuse_datastores_elsewhere(&self) -> anyhow::Result<()> {
+        match &self.facts.datastores_at {
+            Some(member) => bail!(
+                "the datastores of this fleet are served by member `{member}`: run this command on that machine"
+            ),
+            None => Ok(()),
+        }
+    }
+
     /// The directories below which datastores can be created over HTTP.
     pub(crate) fn datastore_roots(&self) -> Vec<PathBuf> {
         let said = self.config.datastores.roots.clone();
@@ -476,14 +362,14 @@ impl Home {
         Ok(())
     }
 
-    /// Whether another member of the fleet follows its edited files, for a member that does not follow its own.
-    fn files_are_followed(&self) -> Option<Box<dyn Fn() -> bool + Send + Sync>> {
+    /// The clocks, which say whether the records of edited files are current.
+    fn clock(&self) -> Clock {
         if self.files.is_followed() {
-            return None;
+            return clock::of_server(Arc::clone(&self.store), self.files.stale_limit());
         }
         let server = self.facts.server.clone();
-        // A command cannot know it, and shows what the servers decide while the files are followed.
-        Some(Box::new(move || server.as_ref().is_none_or(|server| server.files_are_followed())))
+        // A command cannot know whether another member follows its files, and shows what the servers decide while it does.
+        clock::reading_mirror(move |_| server.as_ref().is_none_or(|server| server.files_are_followed()))
     }
 
     /// The server state (house) for commands that only need decisions of the doors. The house serves no request and writes nothing.
@@ -507,11 +393,7 @@ impl Home {
         let issuing = Arc::clone(&self.facts.source);
         let house = House::new(Parts {
             source: Arc::clone(&self.facts.source),
-            clock: clock::of_server(
-                Arc::clone(&self.store),
-                self.files.stale_limit(),
-                self.files_are_followed(),
-            ),
+            clock: self.clock(),
             datastores_at: self.facts.datastores_at.clone(),
             clock_sets: clock::sets(),
             reserved: Arc::clone(&self.reserved),
@@ -545,12 +427,6 @@ impl Home {
 fn fernet_keys(data: &Path, config: &Config) -> FernetKeys {
     let said = config.identity.fernet_keys.clone();
     FernetKeys::new(said.unwrap_or_else(|| data.join("keys/fernet"))).shared_by(config.facts.group)
-}
-
-/// The files that people edit, at the place that the configuration gives.
-pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
-    let set = FileSet::new(config.facts.files.as_deref().unwrap_or(data)).shared_by(config.facts.group);
-    set.with_stale_limit(config.facts.stale_limit)
 }
 
 /// The number of slow hashes that are computed at the same time.
@@ -602,29 +478,4 @@ pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
     let mut seed = [0; 16];
     getrandom::fill(&mut seed).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
     Ok(MemoSeed(seed))
-}
-
-/// Creates a directory that only its owner, and the members of a given group, can open.
-pub(crate) fn make_directory(path: &Path, group: Option<u32>) -> anyhow::Result<()> {
-    let made = directory::make_for(path, group);
-    made.with_context(|| format!("directory `{}` cannot be made", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_new_store_is_not_made_in_the_place_of_a_lost_one() {
-        let scratch = enfilade_testkit::Scratch::new();
-        let data = scratch.path();
-        std::fs::create_dir(data.join("keys")).unwrap();
-        refuse_lost_store(data).unwrap();
-        std::fs::write(data.join("sessions"), "").unwrap();
-        let why = Installation::find(Some(data.to_owned()), None, IfMissing::Create).err().unwrap();
-        assert!(why.to_string().contains("facts restore"), "{why}");
-        Installation::find(Some(data.to_owned()), None, IfMissing::Refill).unwrap();
-        std::fs::create_dir(data.join("facts")).unwrap();
-        refuse_lost_store(data).unwrap();
-    }
 }

@@ -12,6 +12,7 @@ mod clock;
 mod command;
 mod config;
 mod control;
+mod data_directory;
 mod disks;
 mod example;
 mod files;

@@ -3,11 +3,12 @@
 use crate::messages::{
     Compare, Compared, DeleteRangeRequest, KeyValue, LeaseGrantRequest, LeaseGrantResponse,
     LeaseKeepAliveRequest, LeaseKeepAliveResponse, Operation, PutRequest, RangeRequest, RangeResponse,
-    RequestOp, TxnRequest, TxnResponse,
+    RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use http::uri::PathAndQuery;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio_stream::StreamExt as _;
 use tonic::client::Grpc;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status};
@@ -119,13 +120,39 @@ impl Etcd {
         Ok(kept.ttl > 0)
     }
 
+    /// Calls `changed` after each change of a key, until the connection ends. A change may be reported late, or not at all.
+    pub(crate) async fn watch(&self, key: Vec<u8>, changed: impl Fn()) -> Result<(), EtcdError> {
+        let request = WatchRequest { create: Some(WatchCreateRequest { key }) };
+        // The watch ends when its requests end, so this stream does not end.
+        let requests = tokio_stream::once(request).chain(tokio_stream::pending());
+        let mut grpc = Grpc::new(self.channel());
+        grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
+        let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
+        let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+        // The limit of the endpoint is for the head of the answer, not for the stream.
+        let answers = grpc.streaming(Request::new(requests), path, codec).await;
+        let mut answers = answers.map_err(|status| failed(&status))?.into_inner();
+        while let Some(answer) = answers.message().await.map_err(|status| failed(&status))? {
+            if answer.canceled {
+                return Ok(());
+            }
+            if !answer.created {
+                changed();
+            }
+        }
+        Ok(())
+    }
+
+    fn channel(&self) -> Channel {
+        self.channel.get_or_init(|| Channel::balance_list(self.endpoints.clone().into_iter())).clone()
+    }
+
     async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, EtcdError>
     where
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let channel = self.channel.get_or_init(|| Channel::balance_list(self.endpoints.clone().into_iter()));
-        let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let mut grpc = Grpc::new(self.channel()).max_decoding_message_size(ANSWER_BYTES_MAX);
         let called = async {
             grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
             let codec = ProstCodec::<Q, A>::default();

@@ -6,6 +6,7 @@ use crate::messages::KeyValue;
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
 use enfilade_facts::{At, Change, Requester, Revision, StoreId};
+use std::time::Duration;
 
 /// The largest entry, in bytes. etcd refuses requests of more than 1.5 MiB by default.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -13,6 +14,9 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 const TRIES: u32 = 5;
 /// How many entries are read at once.
 const ENTRIES_AT_ONCE: i64 = 10;
+
+/// The pause before a watch that ended begins again.
+const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why the log was not read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -310,6 +314,15 @@ impl Log {
         ];
         let done = self.etcd.transact(vec![has_value(self.head_key(), head.bytes())], operations).await?;
         Ok(done.is_some())
+    }
+
+    /// Calls `changed` after changes of the head, forever. A change may be reported late, or not at all.
+    pub(crate) async fn watch(&self, changed: impl Fn()) {
+        loop {
+            // After an error, the members still ask for the head regularly.
+            let _ = self.etcd.watch(self.head_key(), &changed).await;
+            tokio::time::sleep(WATCH_AGAIN).await;
+        }
     }
 
     pub(crate) fn etcd(&self) -> &Etcd {

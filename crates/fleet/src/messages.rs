@@ -130,3 +130,24 @@ pub(crate) struct LeaseKeepAliveResponse {
     #[prost(int64, tag = "3")]
     pub(crate) ttl: i64,
 }
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct WatchRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) create: Option<WatchCreateRequest>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct WatchCreateRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct WatchResponse {
+    /// Whether this is the answer to the request, and not a change.
+    #[prost(bool, tag = "3")]
+    pub(crate) created: bool,
+    #[prost(bool, tag = "4")]
+    pub(crate) canceled: bool,
+}

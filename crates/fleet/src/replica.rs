@@ -11,7 +11,8 @@ use std::time::Duration;
 pub const DELTA: Duration = Duration::from_secs(1);
 /// The clocks of two machines run at speeds that differ by at most one part in this many.
 pub(crate) const DRIFT: u32 = 1_000;
-/// The pause before the reports of the members are read again.
+/// The longest pause before the reports of the members are read again, and the first one.
+const FIRST_LOOK_AGAIN: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why a member's copy is not current.
@@ -164,8 +165,11 @@ impl Replica {
     /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5).
     pub(crate) async fn acknowledged(&self, change: Revision) {
         let everybody = async {
-            while !matches!(self.log.all_have(change).await, Ok(true)) {
-                tokio::time::sleep(LOOK_AGAIN).await;
+            for tries in 1_u32.. {
+                if matches!(self.log.all_have(change).await, Ok(true)) {
+                    return;
+                }
+                tokio::time::sleep(LOOK_AGAIN.min(FIRST_LOOK_AGAIN * tries)).await;
             }
         };
         // After Δ, no member that lacks the change has a proof.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How often a member asks etcd for the end of the log.
@@ -35,6 +36,14 @@ pub type BootClock = fn() -> u64;
 struct Order {
     change: Change,
     told: mpsc::Sender<Result<At, CommitError>>,
+}
+
+/// What the thread of a server wakes up for.
+enum Event {
+    Order(Box<Order>),
+    Tick,
+    /// The head of the log changed.
+    Changed,
 }
 
 /// What the thread of a server says about the copy, and what the server asks of it.
@@ -199,22 +208,29 @@ impl Follower {
     async fn run(mut self, mut inbox: UnboundedReceiver<Order>) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // A watch only makes this member ask sooner. It proves nothing (rule 1).
+        let (changed, log) = (Arc::new(Notify::new()), self.replica.log().clone());
+        let notify = Arc::clone(&changed);
+        let watch = tokio::spawn(async move { log.watch(|| notify.notify_one()).await });
         loop {
-            let order = tokio::select! {
+            let event = tokio::select! {
                 order = inbox.recv() => match order {
-                    Some(order) => Some(order),
+                    Some(order) => Event::Order(Box::new(order)),
                     None => break,
                 },
-                _ = ticks.tick() => None,
+                _ = ticks.tick() => Event::Tick,
+                () = changed.notified() => Event::Changed,
             };
-            match order {
-                Some(order) => self.make(order).await,
-                None => {
-                    let looked = self.look().await;
+            match event {
+                Event::Order(order) => self.make(*order).await,
+                Event::Tick | Event::Changed => {
+                    self.ticks = self.ticks.wrapping_add(u32::from(matches!(event, Event::Tick)));
+                    let looked = self.look(matches!(event, Event::Tick)).await;
                     *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
                 }
             }
         }
+        watch.abort();
         // The order matters: a process that is not registered must show no facts (rule 6).
         self.state.proven.store(0, Ordering::Release);
         if let Some(registration) = &self.registration {
@@ -242,9 +258,10 @@ impl Follower {
         });
     }
 
-    /// Asks for the end of the log, applies it, and looks for processes without a beat.
-    async fn look(&mut self) -> Result<(), ReplicaError> {
-        self.ticks = self.ticks.wrapping_add(1);
+    /// Asks for the end of the log, and applies it. At some ticks, also renews the beat, looks for processes without a beat, and trims the log.
+    async fn look(&mut self, is_tick: bool) -> Result<(), ReplicaError> {
+        let ticks = self.ticks;
+        let is_due = |every: u32| is_tick && ticks.is_multiple_of(every);
         let log = self.replica.log();
         let registration = match self.registration {
             Some(registration) => registration,
@@ -257,7 +274,7 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
-        if self.ticks.is_multiple_of(RENEW_TICKS) {
+        if is_due(RENEW_TICKS) {
             log.renew(&registration).await?;
         }
         // The time is noted before the question (rule 2 of docs/fleet.md).
@@ -273,10 +290,10 @@ impl Follower {
         self.state.proven.store(asked, Ordering::Release);
         self.report().await?;
         self.say_files().await?;
-        if self.ticks.is_multiple_of(REAP_TICKS) {
+        if is_due(REAP_TICKS) {
             self.reap().await?;
         }
-        if self.ticks.is_multiple_of(TRIM_TICKS) && head.log_bytes > LOG_BYTES_MAX {
+        if is_due(TRIM_TICKS) && head.log_bytes > LOG_BYTES_MAX {
             let half = Revision(head.first.0 + (head.at.revision.0 - head.first.0) / 2);
             if self.replica.log().applied_by_all().await?.is_some_and(|applied| half <= applied) {
                 self.replica.log().trim(head, half).await?;

@@ -56,7 +56,7 @@ const ALL: [&str; 17] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 63] = [
+const LIBRARIES: [(&str, &[&str], &str); 64] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -214,6 +214,7 @@ const LIBRARIES: [(&str, &[&str], &str); 63] = [
         "async",
     ),
     ("tokio-rustls", &["enfilade"], "TLS on tokio"),
+    ("tokio-stream", &["enfilade-fleet"], "the requests of a watch of etcd"),
     ("tokio-util", &["enfilade"], "looking at what a connection reads"),
     ("toml", &["enfilade", "xtask"], "the configuration; manifests"),
     ("tonic", &["enfilade-fleet"], "gRPC to etcd"),

@@ -178,6 +178,9 @@ fn apply(
     waits: bool,
     json: bool,
 ) -> anyhow::Result<()> {
+    if waits {
+        home.refuse_datastores_elsewhere()?;
+    }
     // If no property of `datastore.cfg` changes, the file is not written.
     let existed = matches!(edit, DatastoreEdit::Create { path, .. } if Path::new(path).exists());
     let is_of_file = !matches!(edit, DatastoreEdit::Set(set) if set.is_empty());
@@ -278,6 +281,7 @@ fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) 
 }
 
 fn unlock(home: &Home, name: &DatastoreName, path: &str, json: bool) -> anyhow::Result<()> {
+    home.refuse_datastores_elsewhere()?;
     let path = StorePath::from_plain(path)?;
     let ended =
         enfilade_admin::unlock(&home.change_context(), &*home.locks()?, home.config.limits.0, name, &path)?;

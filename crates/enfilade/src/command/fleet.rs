@@ -43,7 +43,7 @@ fn member(installation: &Installation) -> anyhow::Result<Lmdb> {
 }
 
 fn log_of(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Log> {
-    log(&installation.config.fleet, lmdb.at().store)
+    log(&installation.config, lmdb.at().store)
 }
 
 /// Refuses if a server uses the store.
@@ -52,8 +52,8 @@ fn refuse_open(installation: &Installation) -> anyhow::Result<()> {
 }
 
 fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
-    let fleet = &installation.config.fleet;
-    let name = name(fleet)?;
+    let config = &installation.config;
+    let name = name(config)?;
     refuse_open(installation)?;
     let lmdb = open(installation)?;
     ensure!(
@@ -62,7 +62,7 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
     );
     let (at, state) = lmdb.read(|view| Ok::<_, anyhow::Error>((view.at(), digest(view)?)))??;
     drop(lmdb);
-    let log = log(fleet, at.store)?;
+    let log = log(config, at.store)?;
     let begun = wait_for(async {
         let begun = match log.begin(at.revision, state).await {
             // An earlier `init` may have ended here.
@@ -81,7 +81,7 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let marked = Lmdb::set_replica(&installation.facts(), installation.config.facts.terms(), true);
     if let Err(why) = marked {
         if begun {
-            let log = self::log(fleet, at.store)?;
+            let log = self::log(config, at.store)?;
             wait_for(async { log.end().await })?;
         }
         return Err(why.into());
@@ -106,7 +106,7 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
         members.iter().for_each(|member| output::json_line(&shown(head, member)));
         return Ok(());
     }
-    let here = name(&installation.config.fleet)?;
+    let here = name(&installation.config)?;
     let rows: Vec<Vec<String>> = members.iter().flat_map(|member| rows(head, member, here)).collect();
     output::table(&["MEMBER", "HOST", "VERSION", "PROCESS", "CHANGE", "BEHIND", "STATE", "FILES"], &rows);
     output::line(&format!(
@@ -171,7 +171,7 @@ fn shown(head: Head, member: &Member) -> serde_json::Value {
 
 fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let lmdb = member(installation)?;
-    let here = name(&installation.config.fleet)?;
+    let here = name(&installation.config)?;
     let log = log_of(installation, &lmdb)?;
     let writer = enfilade_fleet::Writer::new(std::sync::Arc::new(lmdb), log)?;
     writer.catch_up()?;
@@ -188,7 +188,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
             files.path(file).display()
         );
     }
-    let log = self::log(&installation.config.fleet, writer.at().store)?;
+    let log = self::log(&installation.config, writer.at().store)?;
     let before = wait_for(async {
         let before = log.files_member().await?.unwrap_or_default();
         log.move_files(&before, here).await?;
@@ -202,7 +202,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
 }
 
 fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
-    let name = name(&installation.config.fleet)?;
+    let name = name(&installation.config)?;
     refuse_open(installation)?;
     let lmdb = member(installation)?;
     let log = log_of(installation, &lmdb)?;
@@ -247,7 +247,7 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
 
 fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Result<()> {
     let lmdb = member(installation)?;
-    let here = name(&installation.config.fleet)?;
+    let here = name(&installation.config)?;
     ensure!(
         expelled != here,
         "`{here}` is this machine: to take it out of the fleet, run `enfilade fleet leave`"

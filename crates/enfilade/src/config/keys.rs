@@ -1,11 +1,11 @@
 //! Every key of `enfilade.toml` except the limits: section, type, default, effect and meaning. The parser, SIGHUP and the reference
 //! (`enfilade reference configuration`) all use this table.
 
+use super::fleet::{EtcdUrls, LogPrefix, MemberName};
 use super::url_origin::UrlOrigin;
 use super::values::{
-    AbsolutePath, AcmeDirectory, AtMost, Check, Duration, EtcdUrls, Expression, LogPrefix, MailAddress,
-    MapSize, Matching, MemberName, Names, Positive, PublicNames, Recipients, Roots, TransportSecurity,
-    UseOfIndex, UseOfLimits, Users, Value,
+    AbsolutePath, AcmeDirectory, AtMost, Check, Duration, Expression, MailAddress, MapSize, Matching, Names,
+    Positive, PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Users, Value,
 };
 use crate::listen::{Addresses, Networks, PlainAddresses, Trusted};
 use enfilade_admin::PASSWORDS_KEPT_MAX;

@@ -5,7 +5,6 @@
 pub(crate) mod counter;
 
 use counter::boot_clock;
-use counter::boot_clock;
 use enfilade_facts::{Source, StoreId};
 use enfilade_fleet::{About, Etcd, Log, Server as Member};
 use std::sync::Arc;

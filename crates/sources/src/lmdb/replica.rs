@@ -101,7 +101,7 @@ mod tests {
         next.only_after(at.revision);
         assert_eq!(lmdb.commit(&next), Ok(at.next()));
         assert!(matches!(lmdb.commit(&next), Err(CommitError::Conflict { .. })));
-        assert!(matches!(Lmdb::set_replica(&path, Terms::default(), false), Err(OpenError::InUse(_))));
+        assert!(Lmdb::set_replica(&path, Terms::default(), false).is_err(), "it is open");
         drop(lmdb);
         Lmdb::set_replica(&path, Terms::default(), false).unwrap();
         let lmdb = Lmdb::open(&path).unwrap();

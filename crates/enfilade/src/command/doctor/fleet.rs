@@ -23,9 +23,8 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
 }
 
 fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
-    let fleet = &installation.config.fleet;
-    let (here, at) = (name(fleet)?, lmdb.at());
-    let log = log(fleet, at.store)?;
+    let (here, at) = (name(&installation.config)?, lmdb.at());
+    let log = log(&installation.config, at.store)?;
     let (head, members) = wait_for(async { log.status().await })?;
     let what = "fleet";
     let Some(own) = members.iter().find(|member| member.name == here) else {

@@ -37,7 +37,10 @@ struct Invitation {
 
 pub(super) fn invite(installation: &Installation, new: &str, file: &Path, json: bool) -> anyhow::Result<()> {
     let fleet = &installation.config.fleet;
-    ensure!(new != name(fleet)?, "`{new}` is the name of this machine: give the name of the new member");
+    ensure!(
+        new != name(&installation.config)?,
+        "`{new}` is the name of this machine: give the name of the new member"
+    );
     ensure!(!file.exists(), "`{}` exists already: give the name of a new file", file.display());
     let lmdb = Arc::new(member(installation)?);
     refuse_backup_place(&installation.data, &*lmdb, file)?;
@@ -113,7 +116,7 @@ pub(in crate::command) fn join(
     let data = std::fs::canonicalize(&data)?;
     write_config(&data, config_file, &about)?;
     let config = config::read(&data, config_file)?;
-    let here = name(&config.fleet)?;
+    let here = name(&config)?;
     ensure!(
         here == about.name,
         "the invitation is for `{}`, and `fleet.name` in enfilade.toml is `{here}`: set name = \"{}\", or make another invitation",
@@ -162,10 +165,10 @@ fn enter(
     (store, invitation): (StoreId, &str),
     terms: enfilade_sources::lmdb::Terms,
 ) -> anyhow::Result<()> {
-    let here = name(&config.fleet)?;
+    let here = name(config)?;
     let keys = data.join("keys");
     ensure!(!keys.exists(), "`{}` exists already: move it away", keys.display());
-    let log = log(&config.fleet, store)?;
+    let log = log(config, store)?;
     wait_for(async {
         log.head().await?;
         log.accept(invitation, here, clock::now().unix_seconds).await
@@ -181,6 +184,6 @@ fn enter(
         lmdb.is_replica() && lmdb.at().store == store,
         "the store in the invitation is not that of the fleet: make another invitation"
     );
-    Writer::new(Arc::new(lmdb), crate::fleet::log(&config.fleet, store)?)?.catch_up()?;
+    Writer::new(Arc::new(lmdb), crate::fleet::log(config, store)?)?.catch_up()?;
     Ok(())
 }

@@ -1,0 +1,154 @@
+//! The values of the section `[fleet]`.
+
+use super::values::{Spelled, Value, no_list};
+use serde::{Deserialize, Serialize};
+
+/// The machines of etcd, as a list, or in one string, separated by commas or spaces.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Spelled<String>", into = "Vec<String>")]
+pub(crate) struct EtcdUrls(pub(crate) Vec<String>);
+
+impl TryFrom<Spelled<String>> for EtcdUrls {
+    type Error = String;
+    fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
+        let urls: Vec<String> = match spelled {
+            Spelled::Text(text) => {
+                text.split([',', ' ']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            }
+            Spelled::List(urls) => urls,
+            Spelled::Other(value) => {
+                return Err(no_list(&value, "a list of URLs, such as [\"https://etcd1:2379\"]"));
+            }
+        };
+        let is_loopback = |host: &str| host.starts_with("127.") || host.starts_with("[::1]");
+        for url in &urls {
+            let is_usable = match url.split_once("://") {
+                Some(("https", host)) => !host.is_empty(),
+                Some(("http", host)) if is_loopback(host) => true,
+                Some(("http", _)) => {
+                    return Err(format!(
+                        "`{url}`: the log of a fleet contains hashes of passwords, so etcd on another machine needs TLS; expected https://HOST:PORT"
+                    ));
+                }
+                _ => false,
+            };
+            if !is_usable {
+                return Err(format!(
+                    "`{url}` is not the URL of a machine of etcd; expected https://HOST:PORT"
+                ));
+            }
+        }
+        match urls.is_empty() {
+            true => Err("no URL: expected at least one, such as [\"https://etcd1:2379\"]; without a fleet, remove the key".to_owned()),
+            false => Ok(EtcdUrls(urls)),
+        }
+    }
+}
+
+impl From<EtcdUrls> for Vec<String> {
+    fn from(EtcdUrls(urls): EtcdUrls) -> Self {
+        urls
+    }
+}
+
+/// The name of a member of a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct MemberName(String);
+
+impl MemberName {
+    /// The name.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for MemberName {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        match (1..=32).contains(&text.len()) && text.bytes().all(fits) {
+            true => Ok(MemberName(text)),
+            false => Err(format!(
+                "`{text}` is not the name of a member; expected 1 to 32 lower-case letters, digits and `-`"
+            )),
+        }
+    }
+}
+
+impl std::str::FromStr for MemberName {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.to_owned().try_into()
+    }
+}
+
+impl From<MemberName> for String {
+    fn from(name: MemberName) -> Self {
+        name.0
+    }
+}
+
+/// The prefix of a fleet's keys in etcd.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct LogPrefix(String);
+
+impl LogPrefix {
+    /// The prefix.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for LogPrefix {
+    fn default() -> Self {
+        LogPrefix("/enfilade".to_owned())
+    }
+}
+
+impl TryFrom<String> for LogPrefix {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_/".contains(&byte);
+        let is_path = text.len() > 1 && text.starts_with('/') && !text.ends_with('/') && !text.contains("//");
+        match is_path && text.len() <= 128 && text.bytes().all(fits) {
+            true => Ok(LogPrefix(text)),
+            false => Err(format!(
+                "`{text}` is not a prefix of keys; expected a path such as /enfilade, of letters, digits, `-`, `_` and `/`"
+            )),
+        }
+    }
+}
+
+impl From<LogPrefix> for String {
+    fn from(prefix: LogPrefix) -> Self {
+        prefix.0
+    }
+}
+
+impl Value for EtcdUrls {
+    fn expected() -> String {
+        "list of URLs, such as `[\"https://etcd1:2379\"]`; without TLS only on loopback".to_owned()
+    }
+
+    fn sample() -> &'static str {
+        r#"["https://etcd1:2379", "https://etcd2:2379", "https://etcd3:2379"]"#
+    }
+}
+
+impl Value for MemberName {
+    fn expected() -> String {
+        "1 to 32 lower-case letters, digits and `-`".to_owned()
+    }
+
+    fn sample() -> &'static str {
+        r#""a""#
+    }
+}
+
+impl Value for LogPrefix {
+    fn expected() -> String {
+        "path of letters, digits, `-`, `_` and `/` that begins with `/`".to_owned()
+    }
+}
