@@ -6,6 +6,7 @@ use crate::messages::{
     RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use http::uri::PathAndQuery;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_stream::StreamExt as _;
@@ -14,8 +15,12 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-/// How long etcd may take for one call.
+/// How long etcd may take for one call, if it has one machine.
 const CALL: Duration = Duration::from_secs(1);
+/// How long one of several machines may take. Two machines in turn answer before a proof ends (Δ).
+const TURN: Duration = Duration::from_millis(400);
+/// How often a silent connection is tested. etcd closes connections that test more often than every 5 s.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The largest answer, in bytes: ten entries of the log.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -50,12 +55,19 @@ pub struct Tls {
     pub key: Vec<u8>,
 }
 
-/// etcd, at the addresses of its machines.
+/// etcd, at the addresses of its machines. All calls go to one machine. After a call that it does not answer, they go to the next one.
 #[derive(Clone, Debug)]
 pub struct Etcd {
-    endpoints: Vec<Endpoint>,
+    machines: Arc<[Machine]>,
+    /// The machine that is asked, modulo the number of machines.
+    asked: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Machine {
+    endpoint: Endpoint,
     /// Made by the first call, because its tasks belong to the runtime of this call.
-    channel: Arc<OnceLock<Channel>>,
+    channel: OnceLock<Channel>,
 }
 
 impl Etcd {
@@ -73,10 +85,15 @@ impl Etcd {
                     .identity(Identity::from_pem(&tls.certificate, &tls.key));
                 found = found.tls_config(config).map_err(|why| EtcdError::BadTls(why.to_string()))?;
             }
-            Ok(found.connect_timeout(CALL).timeout(CALL))
+            let endpoint = found
+                .connect_timeout(TURN)
+                .http2_keep_alive_interval(KEEP_ALIVE)
+                .keep_alive_timeout(CALL)
+                .keep_alive_while_idle(true);
+            Ok(Machine { endpoint, channel: OnceLock::new() })
         };
-        let endpoints = addresses.iter().map(endpoint).collect::<Result<Vec<_>, EtcdError>>()?;
-        Ok(Etcd { endpoints, channel: Arc::default() })
+        let machines = addresses.iter().map(endpoint).collect::<Result<_, EtcdError>>()?;
+        Ok(Etcd { machines, asked: Arc::default() })
     }
 
     /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most`. An empty `end` means the one key. A majority of etcd's
@@ -88,7 +105,7 @@ impl Etcd {
         most: i64,
     ) -> Result<Vec<KeyValue>, EtcdError> {
         let request = RangeRequest { key, range_end: end, limit: most };
-        let response: RangeResponse = self.call("/etcdserverpb.KV/Range", request).await?;
+        let response: RangeResponse = self.call_each("/etcdserverpb.KV/Range", request).await?;
         Ok(response.kvs)
     }
 
@@ -98,10 +115,17 @@ impl Etcd {
         conditions: Vec<Compare>,
         operations: Vec<Operation>,
     ) -> Result<Option<Vec<Vec<KeyValue>>>, EtcdError> {
-        let success =
+        let success: Vec<RequestOp> =
             operations.into_iter().map(|operation| RequestOp { operation: Some(operation) }).collect();
+        let only_reads =
+            success.iter().all(|request| matches!(request.operation, Some(Operation::Range(_)) | None));
         let request = TxnRequest { compare: conditions, success };
-        let response: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
+        let path = "/etcdserverpb.KV/Txn";
+        let response: TxnResponse = match only_reads {
+            true => self.call_each(path, request).await?,
+            // It must not be carried out twice without the knowledge of the caller.
+            false => self.call(path, request).await?,
+        };
         let found = response.responses.into_iter().filter_map(|response| Some(response.range?.kvs));
         Ok(response.succeeded.then(|| found.collect()))
     }
@@ -116,7 +140,8 @@ impl Etcd {
     /// Renews a lease. Returns whether it had not ended. The call is a stream of etcd, of which this client uses one message.
     pub(crate) async fn renew(&self, lease: i64) -> Result<bool, EtcdError> {
         let request = LeaseKeepAliveRequest { id: lease };
-        let kept: LeaseKeepAliveResponse = self.call("/etcdserverpb.Lease/LeaseKeepAlive", request).await?;
+        let kept: LeaseKeepAliveResponse =
+            self.call_each("/etcdserverpb.Lease/LeaseKeepAlive", request).await?;
         Ok(kept.ttl > 0)
     }
 
@@ -125,11 +150,11 @@ impl Etcd {
         let request = WatchRequest { create: Some(WatchCreateRequest { key }) };
         // The watch ends when its requests end, so this stream does not end.
         let requests = tokio_stream::once(request).chain(tokio_stream::pending());
-        let mut grpc = Grpc::new(self.channel());
+        let (_, channel) = self.channel()?;
+        let mut grpc = Grpc::new(channel);
         grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
-        // The limit of the endpoint is for the head of the answer, not for the stream.
         let answers = grpc.streaming(Request::new(requests), path, codec).await;
         let mut answers = answers.map_err(|status| failed(&status))?.into_inner();
         while let Some(answer) = answers.message().await.map_err(|status| failed(&status))? {
@@ -143,8 +168,27 @@ impl Etcd {
         Ok(())
     }
 
-    fn channel(&self) -> Channel {
-        self.channel.get_or_init(|| Channel::balance_list(self.endpoints.clone().into_iter())).clone()
+    /// The number and the channel of the machine that is asked.
+    fn channel(&self) -> Result<(usize, Channel), EtcdError> {
+        let asked = self.asked.load(Ordering::Relaxed);
+        let machine = asked.checked_rem(self.machines.len()).and_then(|nth| self.machines.get(nth));
+        let machine = machine.ok_or_else(|| EtcdError::Unavailable("no address is known".to_owned()))?;
+        Ok((asked, machine.channel.get_or_init(|| machine.endpoint.connect_lazy()).clone()))
+    }
+
+    /// A call that may be carried out twice. If a machine does not answer, the next one is asked.
+    async fn call_each<Q, A>(&self, path: &'static str, request: Q) -> Result<A, EtcdError>
+    where
+        Q: prost::Message + Clone + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        for _ in 1..self.machines.len() {
+            match self.call(path, request.clone()).await {
+                Err(EtcdError::Unavailable(_)) => {}
+                answer => return answer,
+            }
+        }
+        self.call(path, request).await
     }
 
     async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, EtcdError>
@@ -152,7 +196,8 @@ impl Etcd {
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let mut grpc = Grpc::new(self.channel()).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let (asked, channel) = self.channel()?;
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
         let called = async {
             grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
             let codec = ProstCodec::<Q, A>::default();
@@ -160,11 +205,16 @@ impl Etcd {
             let response = grpc.unary(Request::new(request), path, codec).await;
             response.map(tonic::Response::into_inner).map_err(|status| failed(&status))
         };
-        // The limit of the endpoint does not count the wait for a connection.
-        match tokio::time::timeout(CALL, called).await {
-            Ok(answer) => answer,
-            Err(_) => Err(EtcdError::Unavailable(format!("no answer within {} s", CALL.as_secs()))),
+        let limit = if self.machines.len() > 1 { TURN } else { CALL };
+        let answer = tokio::time::timeout(limit, called).await.unwrap_or_else(|_| {
+            Err(EtcdError::Unavailable(format!("no answer within {} ms", limit.as_millis())))
+        });
+        if matches!(answer, Err(EtcdError::Unavailable(_))) {
+            // Only one of several calls that fail at once goes on to the next machine.
+            let next = asked.wrapping_add(1);
+            let _ = self.asked.compare_exchange(asked, next, Ordering::Relaxed, Ordering::Relaxed);
         }
+        answer
     }
 }
 
@@ -205,7 +255,12 @@ pub(crate) fn put_leased(key: Vec<u8>, value: Vec<u8>, lease: i64) -> Operation 
 
 /// Reads the keys from `key` to before `end`; an empty `end` means the one key.
 pub(crate) fn read(key: Vec<u8>, end: Vec<u8>) -> Operation {
-    Operation::Range(RangeRequest { key, range_end: end, limit: 0 })
+    read_some(key, end, 0)
+}
+
+/// Reads the keys from `key` to before `end`, at most `most`, in their order; 0 means all.
+pub(crate) fn read_some(key: Vec<u8>, end: Vec<u8>, most: i64) -> Operation {
+    Operation::Range(RangeRequest { key, range_end: end, limit: most })
 }
 
 /// Deletes the keys from `key` to before `end`.

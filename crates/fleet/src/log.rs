@@ -1,8 +1,8 @@
 //! The log: adding an entry after the head, reading entries, and deleting old ones.
 
 use crate::entry::{Entry, EntryId};
-use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put};
-use crate::messages::KeyValue;
+use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read_some};
+use crate::messages::{KeyValue, Operation};
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
 use enfilade_facts::{At, Change, Requester, Revision, StoreId};
@@ -274,10 +274,25 @@ impl Log {
     pub async fn after(&self, revision: Revision) -> Result<Vec<Entry>, LogError> {
         // The head is read first: an entry that is added afterwards is no gap.
         let head = self.head().await?;
+        let found = self.etcd.transact(Vec::new(), vec![self.reads_after(revision)]).await?;
+        self.entries(revision, head, found.unwrap_or_default().into_iter().flatten())
+    }
+
+    /// Reads the next entries after a change.
+    pub(crate) fn reads_after(&self, revision: Revision) -> Operation {
         let from = self.entry_key(Revision(revision.0 + 1));
-        let found = self.etcd.read(from, self.entry_key(Revision(u64::MAX)), ENTRIES_AT_ONCE).await?;
+        read_some(from, self.entry_key(Revision(u64::MAX)), ENTRIES_AT_ONCE)
+    }
+
+    /// The entries that [`Log::reads_after`] found, when or after `head` was the end of the log. The errors are those of [`Log::after`].
+    pub(crate) fn entries(
+        &self,
+        revision: Revision,
+        head: Head,
+        found: impl Iterator<Item = KeyValue>,
+    ) -> Result<Vec<Entry>, LogError> {
         let mut next = Revision(revision.0 + 1);
-        let mut entries = Vec::with_capacity(found.len());
+        let mut entries = Vec::new();
         for found in found {
             let entry = Entry::open(&found.key, &found.value).map_err(|why| damaged(&found.key, why))?;
             if self.entry_key(entry.last()) != found.key {

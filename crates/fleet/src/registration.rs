@@ -9,6 +9,7 @@
 //! following       the id of the process that follows the edited files, with its lease
 //! ```
 
+use crate::entry::Entry;
 use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased, read};
 use crate::log::{Head, Log, LogError};
 use crate::messages::KeyValue;
@@ -81,6 +82,8 @@ pub(crate) struct Silent {
 /// What etcd says to a registered process at one moment.
 pub(crate) struct Proof {
     pub(crate) head: Head,
+    /// The next entries of the log.
+    pub(crate) next: Vec<Entry>,
     /// Whether a process follows the edited files.
     pub(crate) files_followed: bool,
 }
@@ -134,18 +137,29 @@ impl Log {
         Ok(())
     }
 
-    /// Reads head, registration and beat of a process at one moment. `None` if the process is not registered or has no beat.
+    /// Reads head, registration and beat of a process at one moment, and the entries after a change. `None` if the process is not registered or has no
+    /// beat.
     pub(crate) async fn prove(
         &self,
         id: &str,
         registration: &Registration,
+        applied: Revision,
     ) -> Result<Option<Proof>, LogError> {
         let own = [self.key("node", id), self.key("beat", id)];
         let is_own = own.map(|key| has_value(key, registration.incarnation.to_vec())).to_vec();
-        let reads = vec![read(self.head_key(), Vec::new()), read(self.following_key(), Vec::new())];
+        let one = |key: Vec<u8>| read(key, Vec::new());
+        let reads = vec![one(self.head_key()), one(self.following_key()), self.reads_after(applied)];
         let Some(found) = self.etcd().transact(is_own, reads).await? else { return Ok(None) };
-        let of = |index: usize| found.get(index).and_then(|found: &Vec<KeyValue>| found.first());
-        Ok(Some(Proof { head: self.head_of(of(0))?, files_followed: of(1).is_some() }))
+        let mut found = found.into_iter();
+        let mut next = || found.next().unwrap_or_default();
+        let head = self.head_of(next().first())?;
+        let files_followed = !next().is_empty();
+        // Another process of this machine can have applied more than this log has; `Replica::catch_up_to` reads the head again.
+        let next = match head.at.revision >= applied {
+            true => self.entries(applied, head, next().into_iter())?,
+            false => Vec::new(),
+        };
+        Ok(Some(Proof { head, next, files_followed }))
     }
 
     /// Says that a process has applied a change.

@@ -45,6 +45,14 @@ pub enum ReplicaError {
     Store(#[from] SourceError),
 }
 
+/// A change that was made.
+pub(crate) struct Made {
+    /// The change after which the records are as the change wants them.
+    pub(crate) at: At,
+    /// The end of the log after the change; `None` if the change wrote nothing.
+    pub(crate) head: Option<Head>,
+}
+
 /// A store that follows a log. Only processes that follow the same log may change the store.
 pub(crate) struct Replica {
     log: Log,
@@ -68,15 +76,23 @@ impl Replica {
     /// Applies the changes up to the end of the log. Returns this end, which is read during this call.
     pub(crate) async fn catch_up(&self) -> Result<Head, ReplicaError> {
         let head = self.log.head().await?;
-        self.catch_up_to(head).await
+        self.catch_up_to(head, Vec::new()).await
     }
 
-    /// Applies the changes up to this end of the log. Another process of this machine may apply changes at the same time, and later ones.
-    pub(crate) async fn catch_up_to(&self, mut head: Head) -> Result<Head, ReplicaError> {
+    /// Applies the changes up to this end of the log. `next` are entries that were read already. Another process of this machine may apply changes at the
+    /// same time, and later ones.
+    pub(crate) async fn catch_up_to(
+        &self,
+        mut head: Head,
+        mut next: Vec<Entry>,
+    ) -> Result<Head, ReplicaError> {
         loop {
             let (at, state) = self.now()?;
             if at.revision < head.at.revision {
-                for entry in self.log.after(at.revision).await? {
+                if next.is_empty() {
+                    next = self.log.after(at.revision).await?;
+                }
+                for entry in std::mem::take(&mut next) {
                     self.apply(&entry, head.at.revision)?;
                 }
             } else if at.revision > head.at.revision {
@@ -123,10 +139,14 @@ impl Replica {
         Ok(())
     }
 
-    /// Makes a change. It has the same number on all members.
-    pub(crate) async fn commit(&self, change: &Change) -> Result<At, CommitError> {
+    /// Makes a change. It has the same number on all members. `known` is the end of the log according to a proof that counts: with it, nothing has to be
+    /// read first. If the log has gone on, etcd refuses the change, and it is tried again after the newer ones.
+    pub(crate) async fn commit(&self, change: &Change, mut known: Option<Head>) -> Result<Made, CommitError> {
         loop {
-            let head = self.catch_up().await.map_err(refused)?;
+            let head = match known.take() {
+                Some(head) => head,
+                None => self.catch_up().await.map_err(refused)?,
+            };
             // A change that does not fit here would stop this member when it is applied.
             let takes = change.writes().all(|(_, _, value)| value.is_none());
             let effect = if takes { Effect::Takes } else { Effect::Gives };
@@ -138,7 +158,7 @@ impl Replica {
                 Ok::<_, CommitError>((view.at(), writes.then(|| digest(&after.view())).transpose()?))
             };
             let (at, state) = self.store.read(look)??;
-            let Some(state) = state else { return Ok(at) };
+            let Some(state) = state else { return Ok(Made { at, head: None }) };
             if at != head.at {
                 continue;
             }
@@ -150,9 +170,10 @@ impl Replica {
                 }
                 Err(why) => return Err(refused(why.into())),
                 Ok(next) => {
-                    // The change is in the log, so it is made, even if this member cannot apply it now.
-                    let applied = self.catch_up_to(next).await;
-                    return applied.map(|_| next.at).map_err(|why| {
+                    // The change is in the log, so it is made, even if this member cannot apply it now. If another process was faster, the store has it.
+                    let _ = self.store.commit(change.clone().only_after(at.revision));
+                    let applied = self.catch_up_to(next, Vec::new()).await;
+                    return applied.map(|_| Made { at: next.at, head: Some(next) }).map_err(|why| {
                         CommitError::Unknown(format!(
                             "the change is in the log, but it may take 1 s until all members obey it, and this member refuses requests: {why}"
                         ))

@@ -1,9 +1,9 @@
 //! The source of a server on the machine of a member. It follows the changes of the other members, and shows facts only while it can prove that they are
 //! current.
 
-use crate::log::{Log, LogError};
+use crate::log::{Head, Log, LogError};
 use crate::registration::{About, Process, Registration, Silent};
-use crate::replica::{DRIFT, Replica, ReplicaError};
+use crate::replica::{DRIFT, Made, Replica, ReplicaError};
 use enfilade_facts::{
     At, Change, CommitError, Effect, Requester, Revision, Source, SourceError, StoreId, View,
 };
@@ -38,21 +38,13 @@ struct Order {
     told: mpsc::Sender<Result<At, CommitError>>,
 }
 
-/// What the thread of a server wakes up for.
-enum Event {
-    Order(Box<Order>),
-    Tick,
-    /// The head of the log changed.
-    Changed,
-}
-
 /// What the thread of a server says about the copy, and what the server asks of it.
 #[derive(Default)]
 struct State {
     /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time and after the end.
     proven: AtomicU64,
     /// The newest change in the log, at the last question.
-    head: AtomicU64,
+    head: Mutex<Option<Head>>,
     /// Whether a process of the fleet follows the edited files.
     files_followed: AtomicBool,
     /// Whether this process follows the edited files.
@@ -62,6 +54,22 @@ struct State {
     acknowledged_millis: AtomicU64,
     /// Why the copy is not current.
     why: Mutex<Option<ReplicaError>>,
+}
+
+impl State {
+    fn head(&self) -> Option<Head> {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_head(&self, head: Head) {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+    }
+
+    /// Whether the proof counts now.
+    fn is_current(&self, clock: BootClock) -> bool {
+        let proven = self.proven.load(Ordering::Acquire);
+        proven != 0 && clock().saturating_sub(proven) < DELTA_MILLIS
+    }
 }
 
 /// Numbers for metrics.
@@ -104,9 +112,12 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, inbox) = unbounded_channel();
         let state = Arc::<State>::default();
+        let changed = Arc::<Notify>::default();
+        let replica = Arc::new(Replica::new(log, Arc::clone(&store)));
+        let author = Author { replica: Arc::clone(&replica), state: Arc::clone(&state), clock, changed };
         let follower = Follower {
             process,
-            replica: Arc::new(Replica::new(log, Arc::clone(&store))),
+            replica,
             state: Arc::clone(&state),
             clock,
             registration: None,
@@ -118,7 +129,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new()
             .name("fleet".to_owned())
-            .spawn(move || runtime.block_on(follower.run(inbox)))?;
+            .spawn(move || runtime.block_on(follow_and_change(follower, author, inbox)))?;
         Ok(Server { store, orders: Mutex::new(Some(orders)), state, clock, thread: Mutex::new(Some(thread)) })
     }
 
@@ -130,8 +141,7 @@ impl Server {
 
     /// Whether the member may grant a request now. A request must ask before it reads facts (rule 4); [`Source::at`] and [`Source::with_view`] do.
     pub fn is_current(&self) -> bool {
-        let proven = self.proven();
-        proven != 0 && (self.clock)().saturating_sub(proven) < DELTA_MILLIS
+        self.state.is_current(self.clock)
     }
 
     /// Why the copy is not current; `None` if the last look at the log succeeded.
@@ -151,12 +161,12 @@ impl Server {
 
     /// Numbers for metrics.
     pub fn numbers(&self) -> Numbers {
-        let State { head, refused, acknowledged, acknowledged_millis, .. } = &*self.state;
+        let State { refused, acknowledged, acknowledged_millis, .. } = &*self.state;
         let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let proven = self.proven();
+        let (proven, head) = (self.proven(), self.state.head());
         Numbers {
             proof_millis: (proven != 0).then(|| (self.clock)().saturating_sub(proven)),
-            behind: of(head).saturating_sub(self.store.at().revision.0),
+            behind: head.map_or(0, |head| head.at.revision.0.saturating_sub(self.store.at().revision.0)),
             refused: of(refused),
             acknowledged: of(acknowledged),
             acknowledged_millis: of(acknowledged_millis),
@@ -185,7 +195,63 @@ impl Server {
     }
 }
 
-/// The thread of a server.
+/// The thread of a server: two tasks, so that a change that etcd answers slowly does not delay the proofs.
+async fn follow_and_change(mut follower: Follower, author: Author, mut inbox: UnboundedReceiver<Order>) {
+    let changed = Arc::clone(&author.changed);
+    // A watch only makes this member ask sooner. It proves nothing (rule 1).
+    let (log, notify) = (follower.replica.log().clone(), Arc::clone(&changed));
+    let watch = tokio::spawn(async move { log.watch(|| notify.notify_one()).await });
+    tokio::select! {
+        () = follower.run(&changed) => {}
+        () = author.run(&mut inbox) => {}
+    }
+    watch.abort();
+    follower.end().await;
+}
+
+/// The task that makes the changes of a server.
+struct Author {
+    replica: Arc<Replica>,
+    state: Arc<State>,
+    clock: BootClock,
+    /// Wakes the follower, which says that this process has applied the change.
+    changed: Arc<Notify>,
+}
+
+impl Author {
+    /// Makes the changes, one after the other, until nobody can ask for one.
+    async fn run(&self, inbox: &mut UnboundedReceiver<Order>) {
+        while let Some(order) = inbox.recv().await {
+            self.make(order).await;
+        }
+    }
+
+    /// Makes a change. It is acknowledged by a task of its own, so that the next change can be made.
+    async fn make(&self, Order { change, told }: Order) {
+        let began = (self.clock)();
+        // The proof is read before the facts (rule 4).
+        let known = self.state.is_current(self.clock).then(|| self.state.head()).flatten();
+        let made = self.replica.commit(&change, known).await;
+        if let Ok(Made { head: Some(head), .. }) = &made {
+            self.state.set_head(*head);
+        }
+        let made = made.map(|made| made.at);
+        self.changed.notify_one();
+        let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
+        tokio::spawn(async move {
+            // A change that writes nothing waits, too: an earlier change may have done the same, and may not be acknowledged yet.
+            if let Ok(at) = &made {
+                replica.acknowledged(at.revision).await;
+                state.acknowledged.fetch_add(1, Ordering::Relaxed);
+                state.acknowledged_millis.fetch_add(clock().saturating_sub(began), Ordering::Relaxed);
+            }
+            // The caller may have gone away.
+            let _ = told.send(made);
+        });
+    }
+}
+
+/// The task that proves that the member is current.
 struct Follower {
     process: Process,
     replica: Arc<Replica>,
@@ -204,58 +270,29 @@ struct Follower {
 }
 
 impl Follower {
-    /// Follows the log, and makes the changes of this server, one after the other.
-    async fn run(mut self, mut inbox: UnboundedReceiver<Order>) {
+    /// Follows the log, forever.
+    async fn run(&mut self, changed: &Notify) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // A watch only makes this member ask sooner. It proves nothing (rule 1).
-        let (changed, log) = (Arc::new(Notify::new()), self.replica.log().clone());
-        let notify = Arc::clone(&changed);
-        let watch = tokio::spawn(async move { log.watch(|| notify.notify_one()).await });
         loop {
-            let event = tokio::select! {
-                order = inbox.recv() => match order {
-                    Some(order) => Event::Order(Box::new(order)),
-                    None => break,
-                },
-                _ = ticks.tick() => Event::Tick,
-                () = changed.notified() => Event::Changed,
+            let is_tick = tokio::select! {
+                _ = ticks.tick() => true,
+                () = changed.notified() => false,
             };
-            match event {
-                Event::Order(order) => self.make(*order).await,
-                Event::Tick | Event::Changed => {
-                    self.ticks = self.ticks.wrapping_add(u32::from(matches!(event, Event::Tick)));
-                    let looked = self.look(matches!(event, Event::Tick)).await;
-                    *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
-                }
-            }
+            self.ticks = self.ticks.wrapping_add(u32::from(is_tick));
+            let looked = self.look(is_tick).await;
+            *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
         }
-        watch.abort();
+    }
+
+    /// Ends the registration of this process.
+    async fn end(&self) {
         // The order matters: a process that is not registered must show no facts (rule 6).
         self.state.proven.store(0, Ordering::Release);
         if let Some(registration) = &self.registration {
             // If etcd does not answer, the registration is deleted as that of every process without a beat.
             let _ = self.replica.log().deregister(&self.process.id, registration).await;
         }
-    }
-
-    /// Makes a change. It is acknowledged by a task of its own, so that this member can go on to prove that it is current.
-    async fn make(&mut self, Order { change, told }: Order) {
-        let began = (self.clock)();
-        let made = self.replica.commit(&change).await;
-        // Without a report, the acknowledgement takes longer.
-        let _ = self.report().await;
-        let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
-        tokio::spawn(async move {
-            // A change that writes nothing waits, too: an earlier change may have done the same, and may not be acknowledged yet.
-            if let Ok(at) = &made {
-                replica.acknowledged(at.revision).await;
-                state.acknowledged.fetch_add(1, Ordering::Relaxed);
-                state.acknowledged_millis.fetch_add(clock().saturating_sub(began), Ordering::Relaxed);
-            }
-            // The caller may have gone away.
-            let _ = told.send(made);
-        });
     }
 
     /// Asks for the end of the log, and applies it. At some ticks, also renews the beat, looks for processes without a beat, and trims the log.
@@ -274,18 +311,22 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
+        // First, because an acknowledgement may wait for it.
+        self.report().await?;
+        let log = self.replica.log();
         if is_due(RENEW_TICKS) {
             log.renew(&registration).await?;
         }
         // The time is noted before the question (rule 2 of docs/fleet.md).
         let asked = (self.clock)();
-        let Some(proof) = log.prove(&self.process.id, &registration).await? else {
+        let applied = self.replica.applied();
+        let Some(proof) = log.prove(&self.process.id, &registration, applied).await? else {
             // The beat vanished. A new registration has another incarnation.
             self.registration = None;
             return Err(ReplicaError::NoBeat);
         };
-        self.state.head.store(proof.head.at.revision.0, Ordering::Relaxed);
-        let head = self.replica.catch_up_to(proof.head).await?;
+        self.state.set_head(proof.head);
+        let head = self.replica.catch_up_to(proof.head, proof.next).await?;
         self.state.files_followed.store(proof.files_followed, Ordering::Release);
         self.state.proven.store(asked, Ordering::Release);
         self.report().await?;

@@ -48,9 +48,9 @@ impl Source for Writer {
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
         self.wait_for(async {
-            let made = self.replica.commit(change).await?;
-            self.replica.acknowledged(made.revision).await;
-            Ok(made)
+            let made = self.replica.commit(change, None).await?;
+            self.replica.acknowledged(made.at.revision).await;
+            Ok(made.at)
         })
     }
 
