@@ -1,5 +1,7 @@
 //! A fleet of real servers, on a real etcd: what one member revokes, no other member grants.
 
+mod nemesis;
+
 use crate::command::run;
 use crate::curl::curl;
 use crate::server::{Scratch, Server, until};
@@ -29,8 +31,8 @@ fn passes(data: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn configure(data: &Path, etcd: &Etcd, name: &str) {
-    let config = format!("[fleet]\nname = \"{name}\"\netcd = [\"{}\"]\n", etcd.address);
+fn configure(data: &Path, etcd: &[String], name: &str) {
+    let config = format!("[fleet]\nname = \"{name}\"\netcd = {etcd:?}\n");
     std::fs::write(data.join("enfilade.toml"), config).unwrap();
 }
 
@@ -38,15 +40,32 @@ impl Fleet {
     /// A fleet of one, which was a server that worked alone before.
     fn start() -> Self {
         let (etcd, scratch) = (Etcd::start(), Scratch::new());
-        let first = Server::start_on(
-            |data| {
-                passes(data, &["init"]);
-                configure(data, &etcd, "a");
-                passes(data, &["fleet", "init"]);
-            },
-            &[],
-        );
-        Fleet { etcd, scratch, members: vec![first] }
+        let members = Self::of_servers(&[vec![etcd.address.clone()]], &[]);
+        Fleet { etcd, scratch, members }
+    }
+
+    /// Servers of a fleet. Each has its own addresses of the machines of etcd.
+    fn of_servers(etcd: &[Vec<String>], environment: &[(&str, &str)]) -> Vec<Server> {
+        let mut servers: Vec<Server> = Vec::new();
+        for (etcd, name) in etcd.iter().zip(["a", "b", "c", "d", "e"]) {
+            let prepare = |data: &Path| match servers.first() {
+                None => {
+                    passes(data, &["init"]);
+                    configure(data, etcd, name);
+                    passes(data, &["fleet", "init"]);
+                }
+                Some(first) => {
+                    let invitation = data.with_extension("invitation");
+                    let file = invitation.to_str().unwrap();
+                    first.cli(&["fleet", "invite", name, file]);
+                    std::fs::create_dir(data).unwrap();
+                    passes(data, &["fleet", "join", file]);
+                    configure(data, etcd, name);
+                }
+            };
+            servers.push(Server::start_on(prepare, environment));
+        }
+        servers
     }
 
     fn invite(&self, name: &str) -> PathBuf {
@@ -222,13 +241,13 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     assert!(no.contains("does not set `fleet.etcd`"), "{no}");
     let alone = fleet.scratch.path().join("alone");
     passes(&alone, &["init"]);
-    configure(&alone, &fleet.etcd, "e");
+    configure(&alone, std::slice::from_ref(&fleet.etcd.address), "e");
     let no = refused(&alone, &["user", "list"]);
     assert!(no.contains("this machine is not a member of a fleet"), "{no}");
     // The log is that of another store.
     let no = refused(&alone, &["fleet", "init"]);
     assert!(no.contains("it is the log of the store") || no.contains("there is a log already"), "{no}");
-    configure(&data, &fleet.etcd, "x");
+    configure(&data, std::slice::from_ref(&fleet.etcd.address), "x");
     let no = why(&run(&data, &["fleet", "expel", "nobody"], None));
     assert!(no.contains("the fleet has no member `nobody`; its members are a, b, c"), "{no}");
 }

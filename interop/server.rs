@@ -112,10 +112,20 @@ impl Server {
 
     /// Starts a server again that has ended, with other ports.
     pub(crate) fn start_again(&mut self) {
-        let (child, told) = spawn(&self.data(), &[]);
+        self.start_again_with(&[]);
+    }
+
+    /// Like [`Server::start_again`], with settings in the environment.
+    pub(crate) fn start_again_with(&mut self, environment: &[(&str, &str)]) {
+        let (child, told) = spawn(&self.data(), environment);
         self.child = child;
-        self.address = told["listen"].as_str().unwrap().to_owned();
-        self.operations = told["ops_listen"].as_str().unwrap().to_owned();
+        for (address, key) in [
+            (&mut self.address, "listen"),
+            (&mut self.operations, "ops_listen"),
+            (&mut self.plain, "plain_listen"),
+        ] {
+            told[key].as_str().unwrap_or_default().clone_into(address);
+        }
     }
 
     /// Kills the server.

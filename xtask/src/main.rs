@@ -59,7 +59,8 @@ cargo xtask COMMAND
                         not run again; --again runs survivors without a reason once more, --accepted every survivor, --interop judges
                         them by the binary, too, --judges NAME by programs of that name only, --seconds N by tests that take no
                         longer, --jobs N several at once, --build builds and judges nothing, --report runs nothing
-  nemesis [--n N]       members of a fleet lose their connections to etcd at random, for N seconds: no stale grant, no lost change
+  nemesis [--n N]       servers of a fleet, machines of etcd and their connections fail at random, for N seconds: no stale grant, no lost change
+  nemesis-in-process [--n N]  the same with members in one process, which only lose their connections to etcd
   operations [--n N]    servers are killed while they count operations: running servers are counted, no operation begins in a closed datastore
   power-cuts [--n N]    power cuts at any moment: of N states that a disk may have kept, each has everything acknowledged and nothing incomplete
   race [--n N]          servers and the command line on one directory: no grant after a revocation

@@ -17,54 +17,23 @@ use enfilade_facts::tables::Domain;
 use enfilade_facts::{After, CommitError, Read as _, Revision, Source as _};
 use enfilade_fleet::{Etcd, Log, Server as Member};
 use enfilade_sources::memory::Memory;
+use enfilade_testkit::Relay;
 use etcd::Server;
 use etcd::counter::{STORE, add_one, boot_clock, change, granted, id, number};
 use etcd::process;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const MEMBERS: usize = 3;
 
-/// Passes connections on to etcd. While it is held, it passes nothing on, and closes nothing.
-struct Relay {
-    address: String,
-    /// What it holds: the questions to etcd, and the answers.
-    is_held: [Arc<AtomicBool>; 2],
+/// The log as it is seen through a relay.
+fn log_through(relay: &Relay) -> Log {
+    Log::new(Etcd::at(&[format!("http://{}", relay.address)], None).unwrap(), "/house", STORE)
 }
 
-impl Relay {
-    fn to(etcd: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let is_held = <[Arc<AtomicBool>; 2]>::default();
-        let (held, etcd) = (is_held.clone(), etcd.trim_start_matches("http://").to_owned());
-        std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                let Ok(server) = TcpStream::connect(&etcd) else { continue };
-                let pairs = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
-                for ((from, to), held) in pairs.into_iter().zip(held.clone()) {
-                    std::thread::spawn(move || pass_on(from, to, &held));
-                }
-            }
-        });
-        Relay { address, is_held }
-    }
-}
-
-fn pass_on(mut from: TcpStream, mut to: TcpStream, is_held: &AtomicBool) {
-    let mut piece = [0; 4_096];
-    while let Ok(count @ 1..) = from.read(&mut piece) {
-        while is_held.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if to.write_all(&piece[..count]).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(std::net::Shutdown::Both);
+fn relay_to(server: &Server) -> Relay {
+    Relay::to(server.address().trim_start_matches("http://"))
 }
 
 /// A member that joins directly, and follows the log through this connection.
@@ -94,13 +63,10 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     let empty = Memory::new(STORE);
     let empty = empty.read(digest).unwrap().unwrap();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
-    let relays: Vec<Relay> = (0..MEMBERS).map(|_| Relay::to(server.address())).collect();
+    let relays: Vec<Relay> = (0..MEMBERS).map(|_| relay_to(&server)).collect();
     let stores: Vec<Arc<Memory>> = (0..MEMBERS).map(|_| Arc::new(Memory::new(STORE))).collect();
-    let start = |nth: usize| {
-        let etcd = Etcd::at(std::slice::from_ref(&relays[nth].address), None).unwrap();
-        let log = Log::new(etcd, "/house", STORE);
-        admit(&server, &format!("m{nth}"), stores[nth].clone(), log)
-    };
+    let start =
+        |nth: usize| admit(&server, &format!("m{nth}"), stores[nth].clone(), log_through(&relays[nth]));
     let members: Vec<Member> = (0..MEMBERS).map(start).collect();
     let ends = Instant::now() + Duration::from_secs(seconds);
     let is_over = || Instant::now() >= ends;
@@ -156,7 +122,7 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
                     for (nth, direction) in
                         both.iter().flat_map(|nth| directions.iter().map(move |it| (*nth, *it)))
                     {
-                        relays[nth].is_held[direction].store(holds, Ordering::Relaxed);
+                        relays[nth].both()[direction].hold(holds);
                     }
                 };
                 hold(true);
@@ -200,24 +166,23 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
     let store = Arc::new(Memory::new(STORE));
     let empty = store.read(digest).unwrap().unwrap();
     runtime.block_on(server.log("/house", STORE).begin(Revision(0), empty)).unwrap();
-    let relay = Relay::to(server.address());
-    let log = Log::new(Etcd::at(std::slice::from_ref(&relay.address), None).unwrap(), "/house", STORE);
-    let member = admit(&server, "late", store, log);
-    let [questions, answers] = &relay.is_held;
+    let relay = relay_to(&server);
+    let member = admit(&server, "late", store, log_through(&relay));
+    let [questions, answers] = relay.both();
     let mut late = 0;
     for _ in 0..40 {
         while !member.is_current() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let held_at = boot_clock();
-        answers.store(true, Ordering::Relaxed);
+        answers.hold(true);
         // By then the member has asked, and the answer waits at the relay. A later question gets no answer.
         std::thread::sleep(Duration::from_millis(700));
-        questions.store(true, Ordering::Relaxed);
-        answers.store(false, Ordering::Relaxed);
+        questions.hold(true);
+        answers.hold(false);
         std::thread::sleep(Duration::from_millis(60));
         let proven = member.proven();
-        questions.store(false, Ordering::Relaxed);
+        questions.hold(false);
         // The member asks every 200 ms.
         assert!(proven < held_at + 500, "{} ms after the question", proven - held_at);
         late += u32::from(proven > held_at);
@@ -237,8 +202,8 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let empty = stores[0].read(digest).unwrap().unwrap();
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), empty)).unwrap();
-    let relay = Relay::to(server.address());
-    let through = Log::new(Etcd::at(std::slice::from_ref(&relay.address), None).unwrap(), "/house", STORE);
+    let relay = relay_to(&server);
+    let through = log_through(&relay);
     let direct = server.log("/house", STORE);
     let author = admit(&server, "author", stores[0].clone(), direct);
     let cut_off = admit(&server, "cut-off", stores[1].clone(), through);
@@ -248,7 +213,7 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     add_one(&author).unwrap();
     let mut change = change();
     change.delete::<Domain>(&id());
-    relay.is_held.iter().for_each(|held| held.store(true, Ordering::Relaxed));
+    relay.both().iter().for_each(|direction| direction.hold(true));
     // The change gets into the log, and nobody learns that it did.
     let after = stores[0].read(|view| digest(&After::of(view, &change).unwrap().view()));
     let head = runtime.block_on(log.head()).unwrap();
@@ -258,5 +223,5 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     }
     assert_eq!(author.commit(&change).unwrap().revision, Revision(2), "it writes nothing");
     assert!(!cut_off.is_current() || stores[1].at().revision == Revision(2));
-    relay.is_held.iter().for_each(|held| held.store(false, Ordering::Relaxed));
+    relay.both().iter().for_each(|direction| direction.hold(false));
 }

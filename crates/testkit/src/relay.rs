@@ -1,0 +1,77 @@
+//! A connection that a test can interrupt.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A direction of a connection: of the questions, or of the answers.
+#[derive(Default)]
+pub struct Direction {
+    is_held: AtomicBool,
+    delay_millis: AtomicU64,
+}
+
+impl Direction {
+    /// While it is held, it passes nothing on, and closes nothing.
+    pub fn hold(&self, holds: bool) {
+        self.is_held.store(holds, Ordering::Relaxed);
+    }
+
+    /// From now on, each piece is passed on this much later.
+    pub fn delay(&self, by: Duration) {
+        self.delay_millis.store(u64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+}
+
+/// Passes connections on to a server.
+pub struct Relay {
+    /// `127.0.0.1:<port>`.
+    pub address: String,
+    /// The direction to the server.
+    pub questions: Arc<Direction>,
+    /// The direction from the server.
+    pub answers: Arc<Direction>,
+}
+
+impl Relay {
+    /// A relay to the server at `127.0.0.1:<port>`.
+    pub fn to(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (questions, answers) = <(Arc<Direction>, Arc<Direction>)>::default();
+        let (directions, server) = ([Arc::clone(&questions), Arc::clone(&answers)], server.to_owned());
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(&server) else { continue };
+                let pairs = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
+                for ((from, to), direction) in pairs.into_iter().zip(directions.clone()) {
+                    let _ = to.set_nodelay(true);
+                    std::thread::spawn(move || pass_on(from, to, &direction));
+                }
+            }
+        });
+        Relay { address, questions, answers }
+    }
+
+    /// Both directions.
+    pub fn both(&self) -> [&Direction; 2] {
+        [&self.questions, &self.answers]
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "it delays real connections")]
+fn pass_on(mut from: TcpStream, mut to: TcpStream, direction: &Direction) {
+    let mut piece = [0; 16_384];
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        std::thread::sleep(Duration::from_millis(direction.delay_millis.load(Ordering::Relaxed)));
+        while direction.is_held.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if to.write_all(piece.get(..count).unwrap_or_default()).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}

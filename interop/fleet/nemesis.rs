@@ -1,0 +1,417 @@
+//! Real servers of a fleet, with etcd on three machines, while connections, servers and machines of etcd fail at random: no member grants what was revoked,
+//! and nothing that was acknowledged is lost.
+//!
+//! `cargo xtask nemesis` is the campaign; the test runs for half a minute.
+
+use super::{Fleet, metric, ready};
+use crate::decision_campaigns::{number, seed};
+use crate::kill_loop::Random;
+use crate::server::{Server, WITHOUT_PENALTIES, wait_until};
+use crate::signals::signal;
+use enfilade_testkit::{Etcd, Relay};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long the test runs, in seconds. The campaign also has one member more.
+const SMOKE: u64 = 30;
+const MACHINES: usize = 3;
+const WRITERS: u64 = 32;
+const ENVIRONMENT: [(&str, &str); 1] = [WITHOUT_PENALTIES];
+
+/// The states of a permission, as far as a client knows.
+const GIVEN: u8 = 0;
+const IN_DOUBT: u8 = 1;
+const TAKEN: u8 = 2;
+
+/// What a user may do, until it is taken back.
+struct Permission {
+    login: String,
+    path: String,
+    /// The status after it was taken back.
+    refusal: u16,
+    state: AtomicU8,
+}
+
+/// The ways to take back a permission.
+#[derive(Clone, Copy)]
+enum Kind {
+    Token,
+    Role,
+    Disabled,
+    User,
+}
+
+#[derive(Default)]
+struct Counts {
+    granted: AtomicU64,
+    refused: AtomicU64,
+    not_current: AtomicU64,
+    taken: AtomicU64,
+    in_doubt: AtomicU64,
+    faults: AtomicU64,
+}
+
+struct Run {
+    admin: String,
+    addresses: Vec<Mutex<String>>,
+    permissions: Mutex<Vec<Arc<Permission>>>,
+    counts: Counts,
+    ends: Instant,
+}
+
+/// A client of one member. It connects again when the connection ends.
+struct Client<'a> {
+    address: &'a Mutex<String>,
+    stream: Option<(String, BufReader<TcpStream>)>,
+}
+
+impl<'a> Client<'a> {
+    fn of(run: &'a Run, member: usize) -> Self {
+        Client { address: &run.addresses[member], stream: None }
+    }
+
+    /// Sends a request. `None` if no answer comes: then it is not known whether it was carried out.
+    fn ask(&mut self, method: &str, path: &str, login: &str, body: &str) -> Option<(u16, String)> {
+        let answer = self.try_ask(method, path, login, body);
+        if answer.is_none() {
+            self.stream = None;
+        }
+        answer
+    }
+
+    fn try_ask(&mut self, method: &str, path: &str, login: &str, body: &str) -> Option<(u16, String)> {
+        let address = self.address.lock().unwrap().clone();
+        if self.stream.as_ref().is_none_or(|(of, _)| *of != address) {
+            let stream = TcpStream::connect(&address).ok()?;
+            stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+            stream.set_nodelay(true).ok()?;
+            self.stream = Some((address, BufReader::new(stream)));
+        }
+        let (address, stream) = self.stream.as_mut()?;
+        let text = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: PBSAPIToken={login}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.get_mut().write_all(text.as_bytes()).ok()?;
+        let mut line = String::new();
+        stream.read_line(&mut line).ok()?;
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        let mut length = 0;
+        while line.trim_end() != "" {
+            line.clear();
+            stream.read_line(&mut line).ok()?;
+            if let Some(("content-length", value)) = line.to_ascii_lowercase().trim_end().split_once(": ") {
+                length = value.parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).ok()?;
+        Some((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+}
+
+/// Checks permissions at one member.
+fn check(run: &Run, member: usize) {
+    let (mut client, mut random) = (Client::of(run, member), Random(seed() + 100 + member as u64));
+    while Instant::now() < run.ends {
+        let permission = {
+            let all = run.permissions.lock().unwrap();
+            // Mostly one of the newest.
+            let newest = if random.below(4) == 0 { all.len() } else { all.len().min(64) };
+            all.len()
+                .checked_sub(1 + random.below(newest.max(1) as u64) as usize)
+                .map(|nth| Arc::clone(&all[nth]))
+        };
+        let Some(permission) = permission else { continue };
+        let before = permission.state.load(Ordering::SeqCst);
+        let answer = client.ask("GET", &permission.path, &permission.login, "");
+        let after = permission.state.load(Ordering::SeqCst);
+        let id = permission.login.split(':').next().unwrap();
+        match answer {
+            Some((200, _)) => {
+                assert!(
+                    before != TAKEN || after != TAKEN,
+                    "stale: member {member} granted {id} {}",
+                    permission.path
+                );
+                run.counts.granted.fetch_add(1, Ordering::Relaxed);
+            }
+            Some((status, body)) if status == permission.refusal => {
+                assert!(
+                    before != GIVEN || after != GIVEN,
+                    "lost: member {member} refused {id}: {status} {body}"
+                );
+                run.counts.refused.fetch_add(1, Ordering::Relaxed);
+            }
+            Some((503, _)) | None => {
+                run.counts.not_current.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Some((status, body)) => panic!("member {member}, {id}: {status} {body}"),
+        }
+    }
+}
+
+/// Makes changes, each at a member that is chosen at random.
+struct Writer<'a> {
+    run: &'a Run,
+    clients: Vec<Client<'a>>,
+    random: Random,
+}
+
+impl Writer<'_> {
+    /// Makes a change; tries again until it is acknowledged. `None` if an earlier try may have made it already.
+    fn change(&mut self, method: &str, path: &str, body: &str) -> Option<Value> {
+        let (path, mut is_in_doubt) = (format!("/api2/json/access/{path}"), false);
+        loop {
+            let nth = self.random.below(self.clients.len() as u64) as usize;
+            match self.clients[nth].ask(method, &path, &self.run.admin, body) {
+                Some((200, text)) => {
+                    return Some(serde_json::from_str::<Value>(&text).unwrap()["data"].take());
+                }
+                Some((400 | 404, text)) => {
+                    assert!(is_in_doubt, "member {nth}: {method} {path}: {text}");
+                    self.run.counts.in_doubt.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                Some((503, _)) | None => is_in_doubt = true,
+                Some((status, text)) => panic!("member {nth}: {method} {path}: {status} {text}"),
+            }
+            if Instant::now() >= self.run.ends + Duration::from_secs(60) {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn add_token(&mut self, user: &str, name: &str) -> Option<String> {
+        let made = self.change("POST", &format!("users/{user}/token/{name}"), "")?;
+        Some(format!("{}:{}", made["tokenid"].as_str().unwrap(), made["value"].as_str().unwrap()))
+    }
+
+    /// Gives a permission and takes it back. `None` if it is not known whether a change was made.
+    fn give_and_take(&mut self, kind: Kind, own: &str, login: &str, nth: u64) -> Option<()> {
+        let (mut path, mut refusal, mut used) = ("/whoami", 401, login.to_owned());
+        let user = format!("{own}-{nth}@local");
+        // Only the token's role changes; its user has the role all the time.
+        let of_role = format!("path=/access/users&role=Audit&auth-id={}", login.split(':').next().unwrap());
+        let of_own = format!("users/{own}@local");
+        match kind {
+            Kind::Token => used = self.add_token(&format!("{own}@local"), &format!("t{nth}"))?,
+            Kind::Role => {
+                (path, refusal) = ("/api2/json/access/users/admin@local", 403);
+                self.change("PUT", "acl", &of_role)?;
+            }
+            Kind::Disabled => drop(self.change("PUT", &of_own, "enable=1")?),
+            Kind::User => {
+                self.change("POST", "users", &format!("userid={user}"))?;
+                used = self.add_token(&user, "t")?;
+            }
+        }
+        let state = AtomicU8::new(GIVEN);
+        let permission = Arc::new(Permission { login: used, path: path.to_owned(), refusal, state });
+        self.run.permissions.lock().unwrap().push(Arc::clone(&permission));
+        std::thread::sleep(Duration::from_millis(self.random.below(40)));
+        permission.state.store(IN_DOUBT, Ordering::SeqCst);
+        match kind {
+            Kind::Token => self.change("DELETE", &format!("users/{own}@local/token/t{nth}"), "")?,
+            Kind::Role => self.change("PUT", "acl", &format!("{of_role}&delete=1"))?,
+            Kind::Disabled => self.change("PUT", &of_own, "enable=0")?,
+            Kind::User => self.change("DELETE", &format!("users/{user}"), "")?,
+        };
+        permission.state.store(TAKEN, Ordering::SeqCst);
+        self.run.counts.taken.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(self.random.below(40)));
+        if matches!(kind, Kind::Role | Kind::Disabled) {
+            // It is given again.
+            permission.state.store(IN_DOUBT, Ordering::SeqCst);
+        }
+        Some(())
+    }
+}
+
+fn write(run: &Run, writer: u64) {
+    let clients = (0..run.addresses.len()).map(|member| Client::of(run, member)).collect();
+    let mut writer_of = Writer { run, clients, random: Random(seed() + 200 + writer) };
+    let kind = [Kind::Token, Kind::Role, Kind::Disabled, Kind::User][writer as usize % 4];
+    let own = format!("w{writer}");
+    writer_of.change("POST", "users", &format!("userid={own}@local"));
+    writer_of.change("PUT", "acl", &format!("path=/access/users&role=Audit&auth-id={own}@local"));
+    let mut login = None;
+    for nth in 0.. {
+        if Instant::now() >= run.ends {
+            return;
+        }
+        login = login.or_else(|| writer_of.add_token(&format!("{own}@local"), &format!("own{nth}")));
+        if let Some(login) = &login {
+            let _ = writer_of.give_and_take(kind, &own, login, nth);
+        }
+    }
+}
+
+/// A pause, which ends with the run.
+fn pause(run: &Run, millis: u64) {
+    let left = run.ends.saturating_duration_since(Instant::now());
+    std::thread::sleep(left.min(Duration::from_millis(millis)));
+}
+
+/// Servers stop, are killed and start again; their connections to etcd are cut, or slow.
+fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>]) {
+    let mut random = Random(seed());
+    let mut member = 0;
+    while Instant::now() < run.ends {
+        // Often the same member again.
+        if random.below(3) != 0 {
+            member = random.below(servers.len() as u64) as usize;
+        }
+        let most = [900, 4_000][random.below(2) as usize];
+        let millis = random.below(most);
+        let (server, of_etcd) = (&mut servers[member], random.below(MACHINES as u64) as usize);
+        let directions = [&[0, 1][..], &[0], &[1]][random.below(3) as usize];
+        let cut = |relays: &[Relay], holds: bool| {
+            for relay in relays {
+                directions.iter().for_each(|direction| relay.both()[*direction].hold(holds));
+            }
+        };
+        match random.below(5) {
+            0 => {
+                cut(&relays[member], true);
+                pause(run, millis);
+                cut(&relays[member], false);
+            }
+            1 => {
+                cut(&relays[member][of_etcd..=of_etcd], true);
+                pause(run, millis);
+                cut(&relays[member][of_etcd..=of_etcd], false);
+            }
+            2 => {
+                let delay = |millis| {
+                    let by = Duration::from_millis(millis);
+                    relays[member].iter().flat_map(Relay::both).for_each(|direction| direction.delay(by));
+                };
+                delay(random.below(300));
+                pause(run, millis);
+                delay(0);
+            }
+            3 => {
+                signal("STOP", server.pid());
+                pause(run, millis);
+                signal("CONT", server.pid());
+            }
+            _ => {
+                server.stop();
+                pause(run, millis);
+                server.start_again_with(&ENVIRONMENT);
+                run.addresses[member].lock().unwrap().clone_from(&server.plain);
+            }
+        }
+        run.counts.faults.fetch_add(1, Ordering::Relaxed);
+        pause(run, random.below(1_500));
+    }
+}
+
+/// Machines of etcd stop, are killed and start again; another one becomes the leader; the history is compacted.
+fn disturb_etcd(run: &Run, machines: &mut [Etcd]) {
+    let mut random = Random(seed() + 1);
+    while Instant::now() < run.ends {
+        pause(run, 1_000 + random.below(4_000));
+        let machine = &mut machines[random.below(MACHINES as u64) as usize];
+        let millis = random.below(3_000);
+        match random.below(4) {
+            0 => {
+                machine.signal("-STOP");
+                pause(run, millis);
+                machine.signal("-CONT");
+            }
+            1 => {
+                machine.kill();
+                pause(run, millis);
+                machine.start_again();
+            }
+            2 => {
+                let status = machine.try_control(&["endpoint", "status", "--write-out", "json"]);
+                let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+                // Only the leader can give its role away, so most attempts are in vain.
+                let id = &status[0]["Status"]["header"]["member_id"];
+                for other in machines.iter() {
+                    let _ = other.try_control(&["move-leader", &format!("{:x}", id.as_u64().unwrap_or(0))]);
+                }
+            }
+            _ => {
+                let status = machine.try_control(&["endpoint", "status", "--write-out", "json"]);
+                let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+                let revision = status[0]["Status"]["header"]["revision"].as_u64().unwrap_or(0);
+                let _ = machine.try_control(&["compact", &revision.to_string()]);
+                let _ = machine.try_control(&["defrag"]);
+            }
+        }
+        run.counts.faults.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_member_grants_what_was_revoked_while_everything_fails() {
+    let seconds = number(SMOKE);
+    let members = if seconds > SMOKE { 4 } else { 3 };
+    let mut machines = Etcd::start_machines(MACHINES);
+    let urls = |relays: &[Relay]| relays.iter().map(|relay| format!("http://{}", relay.address)).collect();
+    let relays: Vec<Vec<Relay>> = (0..members)
+        .map(|_| machines.iter().map(|one| Relay::to(one.address.trim_start_matches("http://"))).collect())
+        .collect();
+    let etcd: Vec<Vec<String>> = relays.iter().map(|relays| urls(relays)).collect();
+    let mut servers = Fleet::of_servers(&etcd, &ENVIRONMENT);
+    let run = Run {
+        admin: servers[0].add_token("admin@local!nemesis"),
+        addresses: servers.iter().map(|server| Mutex::new(server.plain.clone())).collect(),
+        permissions: Mutex::default(),
+        counts: Counts::default(),
+        ends: Instant::now() + Duration::from_secs(seconds),
+    };
+    std::thread::scope(|scope| {
+        let (run, relays) = (&run, &relays);
+        (0..members).for_each(|member| drop(scope.spawn(move || check(run, member))));
+        (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(run, writer))));
+        scope.spawn(|| disturb_members(run, &mut servers, relays));
+        scope.spawn(|| disturb_etcd(run, &mut machines));
+    });
+    // All members become current again, and say the same about every permission. A member whose records differ does not become current.
+    for (member, server) in servers.iter().enumerate() {
+        let within = Duration::from_secs(60);
+        wait_until(within, &format!("member {member} becomes current"), || ready(server) == 200);
+        assert_eq!(metric(server, "enfilade_fleet_changes_behind"), 0.0);
+    }
+    let permissions = run.permissions.lock().unwrap();
+    for member in 0..members {
+        let mut client = Client::of(&run, member);
+        for permission in permissions.iter() {
+            let state = permission.state.load(Ordering::SeqCst);
+            let (status, body) = client.ask("GET", &permission.path, &permission.login, "").unwrap();
+            let id = permission.login.split(':').next().unwrap();
+            assert!(
+                state != TAKEN || status == permission.refusal,
+                "stale: member {member}, {id}: {status} {body}"
+            );
+            assert!(state != GIVEN || status == 200, "lost: member {member}, {id}: {status} {body}");
+        }
+    }
+    let Counts { granted, refused, not_current, taken, in_doubt, faults } = &run.counts;
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    println!(
+        "nemesis: {}, {} checks at {members} members ({} granted, {} refused, {} without a proof), {} revocations acknowledged, {} changes in doubt, {} faults; \
+         0 stale, 0 lost, 0 diverged",
+        Etcd::version(),
+        of(granted) + of(refused) + of(not_current),
+        of(granted),
+        of(refused),
+        of(not_current),
+        of(taken),
+        of(in_doubt),
+        of(faults)
+    );
+    assert!([granted, refused, not_current, taken, faults].iter().all(|count| of(count) > 0));
+}
