@@ -167,6 +167,9 @@ fn a_member_that_cannot_prove_that_it_is_current_refuses() {
         let said = String::from_utf8_lossy(&listed.stderr).into_owned();
         assert!(listed.status.success() && said.contains("may be old"), "{said}");
     }
+    let login = format!("admin@local:{}", fleet.members[0].password);
+    let path = "/api2/json/access/users?userid=eve%40local";
+    assert_eq!(curl(&fleet.members[0], &login, path, &["--request", "POST"]).status, 503);
     let refused = why(&fleet.members[1].cli_output(&["user", "add", "eve@local"], ""));
     assert!(refused.contains("etcd does not answer"), "{refused}");
     fleet.etcd.signal("-CONT");

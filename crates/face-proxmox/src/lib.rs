@@ -21,9 +21,9 @@ use enfilade_faces::{
 };
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{Privileges, RequestId, RolePath, Userid, percent_decoded};
-use enfilade_facts::{MemoSeed, SourceError};
+use enfilade_facts::{CommitError, MemoSeed, SourceError};
 use enfilade_passage::{AdminAsk, AdminPermit, Refusal, Visit};
-use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use params::Params;
@@ -68,6 +68,8 @@ enum ApiError {
     Failed(Failure),
     /// A text for the client.
     Text(String),
+    /// The facts could not be changed now. The client can try again.
+    Unavailable(String),
 }
 
 impl From<String> for ApiError {
@@ -98,6 +100,11 @@ impl From<enfilade_admin::Error> for ApiError {
     fn from(why: enfilade_admin::Error) -> Self {
         match why {
             enfilade_admin::Error::Source(why) => why.into(),
+            enfilade_admin::Error::Commit(
+                why @ (CommitError::Unknown(_)
+                | CommitError::Busy(_)
+                | CommitError::Source(SourceError::Unavailable(_))),
+            ) => ApiError::Unavailable(why.to_string()),
             other => ApiError::Text(other.to_string()),
         }
     }
@@ -195,6 +202,12 @@ async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut tra
         Err(ApiError::Text(why)) => {
             trace.invalid(&why);
             plain(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", why)
+        }
+        Err(ApiError::Unavailable(why)) => {
+            trace.invalid(&why);
+            let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", why);
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            answer
         }
     };
     trace.answered(&answer);
