@@ -1,6 +1,7 @@
 //! A fleet of real servers, on a real etcd: what one member revokes, no other member grants.
 
 mod nemesis;
+mod tls;
 
 use crate::command::run;
 use crate::curl::curl;

@@ -74,6 +74,12 @@ impl Facts {
                 (Arc::new(writer) as Arc<dyn Source>, None)
             }
             Use::Serve => {
+                if config.identity.rotate_every.is_some() {
+                    bail!(
+                        "`identity.rotate_every` cannot be set on a member of a fleet, because each member would make keys that the others do not have: \
+                         remove it, run `enfilade keys rotate` on one member, and copy `keys/` from there to the others (docs/fleet.md)"
+                    );
+                }
                 let about = About {
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

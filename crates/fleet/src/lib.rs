@@ -1,4 +1,4 @@
-//! What the machines of a fleet share: the log of changes, in etcd. docs/fleet.md describes the protocol.
+//! What the machines of a fleet share: the log of changes, in etcd. docs/fleet-protocol.md describes the protocol.
 //!
 //! ```text
 //! head       the number of the newest change, and the id of the store

@@ -1,4 +1,4 @@
-//! The processes of members that are registered in etcd, their beats, and what each has applied (rules 5 to 8 of docs/fleet.md).
+//! The processes of members that are registered in etcd, their beats, and what each has applied (rules 5 to 8 of docs/fleet-protocol.md).
 //!
 //! ```text
 //! member/<name>   a member, from its joining to its leaving (`membership.rs`)

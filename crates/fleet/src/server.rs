@@ -29,7 +29,7 @@ const TRIM_TICKS: u32 = 50;
 const LOG_BYTES_MAX: u64 = 32 << 20;
 
 /// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
-/// still; docs/fleet.md says what follows.
+/// still; docs/fleet-protocol.md says what follows.
 pub type BootClock = fn() -> u64;
 
 /// A change, and the channel for its result.
@@ -317,7 +317,7 @@ impl Follower {
         if is_due(RENEW_TICKS) {
             log.renew(&registration).await?;
         }
-        // The time is noted before the question (rule 2 of docs/fleet.md).
+        // The time is noted before the question (rule 2 of docs/fleet-protocol.md).
         let asked = (self.clock)();
         let applied = self.replica.applied();
         let Some(proof) = log.prove(&self.process.id, &registration, applied).await? else {

@@ -158,7 +158,7 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     assert!(grants > 0 && prevented > 0 && changes > 0);
 }
 
-/// Rule 2 of docs/fleet.md: a proof counts from the question, also if its answer was under way for long.
+/// Rule 2 of docs/fleet-protocol.md: a proof counts from the question, also if its answer was under way for long.
 #[test]
 fn a_late_answer_proves_nothing_later_than_its_question() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

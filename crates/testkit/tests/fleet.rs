@@ -1,4 +1,4 @@
-//! The protocol of a fleet (`docs/fleet.md`), as a model that is checked in every order of its steps. It has etcd, a member that changes facts, a member
+//! The protocol of a fleet (`docs/fleet-protocol.md`), as a model that is checked in every order of its steps. It has etcd, a member that changes facts, a member
 //! that serves, a reaper, and a clock. If any one rule is left out, the search finds a sequence of steps to a wrong grant, or to a deleted user who is
 //! back, and prints this sequence.
 
@@ -436,7 +436,7 @@ fn with_every_rule_no_order_of_steps_leads_to_a_wrong_grant() {
 
 #[test]
 fn without_any_one_rule_there_is_a_way_to_a_wrong_grant_and_the_page_tells_it() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet-protocol.md");
     let page = std::fs::read_to_string(page).unwrap_or_default();
     let mut untold = Vec::new();
     for rule in RULES {
@@ -450,5 +450,8 @@ fn without_any_one_rule_there_is_a_way_to_a_wrong_grant_and_the_page_tells_it() 
             untold.push(rule);
         }
     }
-    assert!(untold.is_empty(), "docs/fleet.md does not tell the story without {untold:?}, as printed above");
+    assert!(
+        untold.is_empty(),
+        "docs/fleet-protocol.md does not tell the story without {untold:?}, as printed above"
+    );
 }

@@ -1,0 +1,87 @@
+//! A member and etcd prove themselves to each other.
+
+use super::{passes, why};
+use crate::command::run;
+use crate::curl::curl;
+use crate::server::{Scratch, Server};
+use enfilade_testkit::{Etcd, TlsFiles};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::path::Path;
+
+/// Writes an authority `<name>-ca.pem`, and `<name>.pem` and `<name>.key` for 127.0.0.1, which it signed.
+fn authority(place: &Path, name: &str) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.distinguished_name.push(DnType::CommonName, name);
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let (issuer_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let ca = authority.self_signed(&issuer_key).unwrap().pem();
+    let leaf = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let leaf = leaf.signed_by(&key, &Issuer::new(authority, issuer_key)).unwrap().pem();
+    let texts = [(format!("{name}-ca.pem"), ca), (format!("{name}.pem"), leaf)];
+    for (file, text) in texts.into_iter().chain([(format!("{name}.key"), key.serialize_pem())]) {
+        std::fs::write(place.join(file), text).unwrap();
+    }
+}
+
+#[test]
+fn only_a_member_with_a_certificate_of_the_authority_reaches_etcd() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    ["own", "stranger"].iter().for_each(|name| authority(place, name));
+    let path = |file: &str| place.join(file);
+    let files = TlsFiles { ca: &path("own-ca.pem"), certificate: &path("own.pem"), key: &path("own.key") };
+    let etcd = Etcd::start_with_tls(&files);
+    let configure = |data: &Path, ca: &str, certificate: &str| {
+        let of = |file: &str| path(file).display().to_string();
+        let text = format!(
+            "[fleet]\nname = \"a\"\netcd = [\"{}\"]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n",
+            etcd.address,
+            of(&format!("{ca}-ca.pem")),
+            of(&format!("{certificate}.pem")),
+            of(&format!("{certificate}.key"))
+        );
+        std::fs::write(data.join("enfilade.toml"), text).unwrap();
+    };
+    let mut server = Server::start_on(
+        |data| {
+            passes(data, &["init"]);
+            // etcd refuses the certificate of a stranger; the member refuses an etcd that its authority did not sign.
+            for (ca, certificate) in [("own", "stranger"), ("stranger", "own")] {
+                configure(data, ca, certificate);
+                let refused = why(&run(data, &["fleet", "init"], None));
+                assert!(refused.contains("etcd does not answer"), "{ca} {certificate}: {refused}");
+            }
+            std::fs::write(
+                data.join("enfilade.toml"),
+                "[fleet]\nname = \"a\"\netcd = [\"http://192.0.2.1:2379\"]\n",
+            )
+            .unwrap();
+            let refused = why(&run(data, &["fleet", "init"], None));
+            assert!(refused.contains("https"), "{refused}");
+            configure(data, "own", "own");
+            passes(data, &["fleet", "init"]);
+        },
+        &[],
+    );
+    let token = server.add_token("admin@local!api");
+    assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);
+    let keys = etcd.control(&["get", "--prefix", "/enfilade/member", "--keys-only"]);
+    assert_eq!(keys.trim(), "/enfilade/member/a");
+    // With a certificate that was replaced by a wrong one, the member refuses to show facts.
+    server.stop();
+    configure(&server.data(), "own", "stranger");
+    let listed = server.cli_output(&["user", "list"], "");
+    let said = String::from_utf8_lossy(&listed.stderr).into_owned();
+    assert!(listed.status.success() && said.contains("may be old"), "{said}");
+    assert!(why(&server.cli_output(&["user", "add", "eve@local"], "")).contains("etcd does not answer"));
+}
+
+/// Each member would make keys of its own.
+#[test]
+fn a_member_does_not_rotate_keys_by_itself() {
+    let fleet = super::Fleet::start();
+    let data = fleet.members[0].data();
+    let mut command = crate::server::serving(&data, &[("ENFILADE_IDENTITY__ROTATE_EVERY", "7d")]);
+    let refused = why(&command.output().unwrap());
+    assert!(refused.contains("`identity.rotate_every` cannot be set on a member of a fleet"), "{refused}");
+}
