@@ -116,7 +116,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 96] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-pub(crate) const ELSEWHERE: [(&str, &str); 19] = [
+pub(crate) const ELSEWHERE: [(&str, &str); 27] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -125,6 +125,14 @@ pub(crate) const ELSEWHERE: [(&str, &str); 19] = [
     ("facts compact", "interop `compact`"),
     ("facts dump", "interop `facts`"),
     ("facts load", "interop `facts`"),
+    ("fleet init", "needs etcd: interop `fleet`"),
+    ("fleet invite", "needs etcd: interop `fleet`"),
+    ("fleet join", "needs etcd: interop `fleet`"),
+    ("fleet status", "needs etcd: interop `fleet`"),
+    ("fleet follow-files", "needs etcd: interop `fleet`"),
+    ("fleet leave", "needs etcd: interop `fleet`"),
+    ("fleet expel", "needs etcd: interop `fleet`"),
+    ("fleet recover", "needs etcd: interop `fleet`"),
     ("import proxmox", "interop `import`"),
     ("import keystone", "interop `import_cloud`"),
     ("penalties list", "needs a running server: interop `penalties`"),

@@ -6,7 +6,7 @@ use crate::goals::Goal;
 type Goals = fn() -> Vec<Goal>;
 
 /// The benchmarks, with the goals of each.
-pub(crate) const BENCHES: [(&str, Goals); 19] = [
+pub(crate) const BENCHES: [(&str, Goals); 20] = [
     ("access", crate::access::goals),
     ("access-alone", crate::access::goals_alone),
     ("certs", crate::certs::goals),
@@ -16,6 +16,7 @@ pub(crate) const BENCHES: [(&str, Goals); 19] = [
     ("decisions", crate::decisions::goals),
     ("facts", crate::facts::goals),
     ("fernet", crate::fernet::goals),
+    ("fleet", crate::fleet::goals),
     ("flood", crate::flood::goals),
     ("growth", crate::growth::goals),
     ("growth-revocations", Vec::new),

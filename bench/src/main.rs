@@ -16,6 +16,7 @@ mod datastores;
 mod decisions;
 mod facts;
 mod fernet;
+mod fleet;
 mod flood;
 mod goals;
 mod growth;
@@ -159,6 +160,7 @@ fn measure(report: &mut Report, name: &str, options: &Options) -> Result<(), Fai
         "decisions" => decisions::run(report, small),
         "facts" => facts::run(report, small),
         "fernet" => fernet::run(report, small),
+        "fleet" => fleet::run(report, small),
         "flood" => flood::run(report, small),
         "growth" => growth::run(report, small),
         "growth-revocations" => {
