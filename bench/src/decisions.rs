@@ -47,7 +47,7 @@ pub(crate) fn goals() -> Vec<Goal> {
     );
     let mut goals = vec![
         Goal::new(
-            "subrequest",
+            "subrequest-pairs",
             1.25,
             "times",
             "CPU time of a subrequest about a request to an application divided by CPU time of `/.well-known/enfilade`",
@@ -231,6 +231,6 @@ fn subrequests(report: &mut Report, side: &Side, tokens: u64, small: bool) -> Re
     report.middle("a subrequest over a Unix socket, server CPU", tokens, &with, "µs");
     let ratio = with.over(&without).mean();
     report.estimate("a subrequest to `/.well-known/enfilade`", tokens, ratio, "times");
-    report.goal("subrequest", ratio);
+    report.goal("subrequest-pairs", ratio);
     Ok(())
 }
