@@ -13,6 +13,7 @@ use enfilade_facts::{At, AuditRecord, Change, Read as _, Revision, Source as _};
 use enfilade_fleet::{About, Etcd, Log, Server};
 use enfilade_sources::lmdb::{Lmdb, Terms};
 use enfilade_testkit::Etcd as Machine;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -82,7 +83,7 @@ fn stores(place: &Path) -> Result<(At, u128), Failure> {
     Lmdb::set_replica(&first, Terms::default(), true)?;
     for member in 1..MEMBERS {
         let copy = place.join(member.to_string());
-        std::fs::create_dir(&copy)?;
+        std::fs::DirBuilder::new().mode(0o700).create(&copy)?;
         for file in std::fs::read_dir(&first)? {
             let file = file?;
             std::fs::copy(file.path(), copy.join(file.file_name()))?;

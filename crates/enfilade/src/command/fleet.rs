@@ -262,7 +262,7 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
     wait_for(async { log.expel(expelled).await })?;
     let mut text = format!(
         "`{expelled}` is no member any more. Its servers grant nothing later than 1 s from now. It still has a copy of the facts and the keys. If an attacker has \
-         the machine: end its certificate for etcd, and rotate the keys of sessions (`enfilade keys rotate`)"
+         the machine: end its certificate for etcd, and replace all keys of sessions, because it has the next one, too (docs/fleet.md)"
     );
     if found.has_files {
         text.push_str(
