@@ -2,6 +2,7 @@
 
 use super::values::{Spelled, Value, no_list};
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// The machines of etcd, as a list, or in one string, separated by commas or spaces.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -20,7 +21,11 @@ impl TryFrom<Spelled<String>> for EtcdUrls {
                 return Err(no_list(&value, "a list of URLs, such as [\"https://etcd1:2379\"]"));
             }
         };
-        let is_loopback = |host: &str| host.starts_with("127.") || host.starts_with("[::1]");
+        // An address, not a name: a name such as `127.example.com` can lead anywhere.
+        let is_loopback = |host: &str| {
+            let address = host.strip_suffix('/').unwrap_or(host).parse::<SocketAddr>();
+            address.is_ok_and(|address| address.ip().is_loopback())
+        };
         for url in &urls {
             let is_usable = match url.split_once("://") {
                 Some(("https", host)) => !host.is_empty(),
@@ -150,5 +155,31 @@ impl Value for MemberName {
 impl Value for LogPrefix {
     fn expected() -> String {
         "path of letters, digits, `-`, `_` and `/` that begins with `/`".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_tls_etcd_must_be_at_an_address_on_loopback() {
+        let of = |url: &str| EtcdUrls::try_from(Spelled::Text(url.to_owned()));
+        for url in
+            ["http://127.0.0.1:2379", "http://127.0.0.1:2379/", "http://[::1]:2379", "https://e.example:1"]
+        {
+            assert_eq!(of(url), Ok(EtcdUrls(vec![url.to_owned()])));
+        }
+        for url in [
+            "http://127.example.com:2379",
+            "http://127.0.0.1:2379@e.example:1",
+            "http://127.0.0.1",
+            "http://[::1]e.example:1",
+            "http://e.example:2379",
+            "https://",
+            "e.example:2379",
+        ] {
+            assert!(of(url).is_err(), "{url}");
+        }
     }
 }

@@ -31,7 +31,8 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         return Ok(error(
             what,
             format!(
-                "`{here}` is not a member any more: it left, or was expelled; delete this data directory"
+                "`{here}` is not a member according to etcd: it left, was expelled, or etcd lost its data. Run `enfilade doctor` on another member. If it \
+                 is well, delete this data directory. If it says the same, keep all data directories: docs/fleet.md, \"etcd lost its data\""
             ),
         ));
     };
