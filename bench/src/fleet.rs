@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 const MEMBERS: usize = 3;
 const MACHINES: usize = 3;
-const CHANGES: usize = 3_000;
+const CHANGES: usize = 10_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let work = format!(

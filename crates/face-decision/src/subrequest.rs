@@ -8,12 +8,15 @@ use enfilade_faces::{Faces, Failure, RequestError};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{ApplicationName, HostName, StorePath, excerpt};
 use enfilade_passage::{AccessRefusal, ApplicationAsk, Event, Method, Site};
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use std::net::{IpAddr, SocketAddr};
 
 /// A header that describes the request of the visitor, and the refusals about it.
 struct Field {
-    name: HeaderName,
+    name: &'static str,
     missing: RequestError,
     twice: RequestError,
     not_ascii: RequestError,
@@ -26,14 +29,16 @@ macro_rules! advice {
 }
 
 macro_rules! fields {
-    ($($FIELD:ident: $name:literal,)+) => {$(
-        const $FIELD: Field = Field {
-            name: HeaderName::from_static($name),
+    ($($FIELD:ident: $name:literal,)+) => {
+        $(static $FIELD: Field = Field {
+            name: $name,
             missing: RequestError::Subrequest(concat!("`", $name, "` is missing or empty. ", advice!())),
             twice: RequestError::Subrequest(concat!("`", $name, "` came more than once. ", advice!())),
             not_ascii: RequestError::Subrequest(concat!("`", $name, "` has a character that is not ASCII")),
-        };
-    )+};
+        };)+
+        /// All fields.
+        static FIELDS: [&Field; 6] = [$(&$FIELD),+];
+    };
 }
 
 fields! {
@@ -45,6 +50,36 @@ fields! {
     APPLICATION: "x-enfilade-application",
 }
 
+/// The values of the fields. They are found in one pass over the headers, because every request of a visitor needs all of them.
+#[derive(Default)]
+struct Found<'h>([Values<'h>; 6]);
+
+/// The first two values of a header.
+type Values<'h> = [Option<&'h HeaderValue>; 2];
+
+impl<'h> Found<'h> {
+    fn in_headers(headers: &'h HeaderMap) -> Self {
+        let mut found = Found::default();
+        for (name, value) in headers {
+            let of_name = found.0.iter_mut().zip(FIELDS).find(|(_, field)| field.name == name.as_str());
+            if let Some(([first, second], _)) = of_name {
+                *if first.is_none() { first } else { second } = Some(value);
+            }
+        }
+        found
+    }
+
+    /// The only value of a field.
+    fn one(&self, field: &Field) -> Result<&'h str, RequestError> {
+        let values = self.0.iter().zip(FIELDS).find(|(_, of)| of.name == field.name);
+        match values.map(|(values, _)| values) {
+            Some([Some(value), None]) if !value.is_empty() => value.to_str().map_err(|_| field.not_ascii),
+            Some([_, Some(_)]) => Err(field.twice),
+            _ => Err(field.missing),
+        }
+    }
+}
+
 const BAD_PROTO: RequestError = RequestError::Subrequest("expected `http` or `https` in `x-forwarded-proto`");
 const BAD_HOST: RequestError = RequestError::Subrequest(
     "expected a host name or an IP address, with an optional port, in `x-forwarded-host`",
@@ -54,6 +89,7 @@ const BAD_APPLICATION: RequestError =
 const BAD_FOR: RequestError = RequestError::Subrequest(
     "expected one IP address in `x-forwarded-for`; the proxy must replace the header of the visitor, and not append to it",
 );
+const DEPTH: HeaderName = HeaderName::from_static("depth");
 /// Headers from which some applications take another path or method than those of the request.
 const MISLEADING: [&str; 6] = [
     "x-http-method-override",
@@ -100,12 +136,13 @@ impl Visited {
     /// # Errors
     /// When a header is missing, came twice, or cannot be read, or the visitor does not use https.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, RequestError> {
-        let visitor = address(one(headers, &FOR)?).ok_or(BAD_FOR)?;
-        if one(headers, &PROTO)? != "https" {
+        let found = Found::in_headers(headers);
+        let visitor = address(found.one(&FOR)?).ok_or(BAD_FOR)?;
+        if found.one(&PROTO)? != "https" {
             return Err(PLAIN);
         }
-        let host = HostName::of_authority(one(headers, &HOST)?).ok_or(BAD_HOST)?;
-        let application = one(headers, &APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
+        let host = HostName::of_authority(found.one(&HOST)?).ok_or(BAD_HOST)?;
+        let application = found.one(&APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
         Ok(Visited { visitor, host, application })
     }
 
@@ -140,30 +177,30 @@ impl Subrequest {
     /// When a header is missing, came twice, or cannot be read, or when the application could take another request from the headers than the one that
     /// is judged.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
-        let visitor = address(one(headers, &FOR)?).ok_or(BAD_FOR)?;
-        let is_https = match one(headers, &PROTO)? {
+        let found = Found::in_headers(headers);
+        let visitor = address(found.one(&FOR)?).ok_or(BAD_FOR)?;
+        let is_https = match found.one(&PROTO)? {
             "https" | "wss" => true,
             "http" | "ws" => false,
             _ => return Err(BAD_PROTO),
         };
-        let host = HostName::of_authority(one(headers, &HOST)?).ok_or(BAD_HOST)?;
-        let method = Method::named(one(headers, &METHOD)?).ok_or(RequestError::UnknownMethod)?;
-        let path = path_of(one(headers, &URI)?, limits)?;
+        let host = HostName::of_authority(found.one(&HOST)?).ok_or(BAD_HOST)?;
+        let method = Method::named(found.one(&METHOD)?).ok_or(RequestError::UnknownMethod)?;
+        let path = path_of(found.one(&URI)?, limits)?;
         no_misleading(headers)?;
         let destination = match method.class_of_destination() {
             Some(_) => Some(destination(headers, (is_https, &host), limits)?),
             None => None,
         };
-        let has = |name: &str| headers.contains_key(name);
-        let application: ApplicationName =
-            one(headers, &APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
+        let has = |name: HeaderName| headers.contains_key(name);
+        let application: ApplicationName = found.one(&APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
         only_websocket(headers)?;
         // A client cannot open a WebSocket without the last two headers. Some proxies drop `Upgrade` from subrequests.
-        let upgrades = has("upgrade") || has("sec-websocket-key") || has("sec-websocket-version");
+        let upgrades = has(UPGRADE) || has(SEC_WEBSOCKET_KEY) || has(SEC_WEBSOCKET_VERSION);
         let is_preflight =
-            method.name() == "OPTIONS" && has("origin") && has("access-control-request-method") && !upgrades;
+            method.name() == "OPTIONS" && has(ORIGIN) && has(ACCESS_CONTROL_REQUEST_METHOD) && !upgrades;
         let site = Site::Host(host);
-        let recurses = method.recurses(headers.get("depth").map(HeaderValue::as_bytes));
+        let recurses = method.recurses(headers.get(DEPTH).map(HeaderValue::as_bytes));
         let ask = ApplicationAsk {
             site,
             only: Some(application.clone()),
@@ -181,7 +218,7 @@ impl Subrequest {
 /// Refuses a change to another protocol than WebSocket. With `h2c` a visitor could send further requests over the same connection, which no proxy asks
 /// about.
 fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
-    let mut values = headers.get_all("upgrade").iter();
+    let mut values = headers.get_all(UPGRADE).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(()),
         (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"websocket") => Ok(()),
@@ -191,25 +228,15 @@ fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
 
 /// Records what a refused subrequest says of the request, so that it can be found in the log. Each text is printable and short.
 pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
-    let said = |name: &HeaderName| {
-        let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let said = |field: &Field| {
+        let value = headers.get(field.name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         excerpt(value)
     };
-    event.peer = said(&FOR.name);
-    event.verb = said(&METHOD.name).into();
+    event.peer = said(&FOR);
+    event.verb = said(&METHOD).into();
     // The query can contain secrets.
-    let uri = said(&URI.name);
-    event.path = format!("{}{}", said(&HOST.name), uri.split('?').next().unwrap_or_default());
-}
-
-/// The only value of a header.
-fn one<'h>(headers: &'h HeaderMap, field: &Field) -> Result<&'h str, RequestError> {
-    let mut values = headers.get_all(&field.name).iter();
-    match (values.next(), values.next()) {
-        (Some(value), None) if !value.is_empty() => value.to_str().map_err(|_| field.not_ascii),
-        (Some(_), Some(_)) => Err(field.twice),
-        _ => Err(field.missing),
-    }
+    let uri = said(&URI);
+    event.path = format!("{}{}", said(&HOST), uri.split('?').next().unwrap_or_default());
 }
 
 fn path_of(uri: &str, limits: &Limits) -> Result<StorePath, RequestError> {

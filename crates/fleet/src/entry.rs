@@ -17,6 +17,15 @@ const CHECKSUM_BYTES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryId(pub(crate) [u8; 16]);
 
+impl EntryId {
+    /// An id that no entry has.
+    pub(crate) fn new() -> Result<Self, getrandom::Error> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id)?;
+        Ok(EntryId(id))
+    }
+}
+
 /// Changes that were committed at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

@@ -1,7 +1,7 @@
 //! The connection to etcd: reads and transactions, each with a time limit.
 
 use crate::messages::{
-    Compare, Compared, DeleteRangeRequest, KeyValue, LeaseGrantRequest, LeaseGrantResponse,
+    Compare, Compared, DeleteRangeRequest, Event, KeyValue, LeaseGrantRequest, LeaseGrantResponse,
     LeaseKeepAliveRequest, LeaseKeepAliveResponse, Operation, PutRequest, RangeRequest, RangeResponse,
     RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
@@ -145,24 +145,32 @@ impl Etcd {
         Ok(kept.ttl > 0)
     }
 
-    /// Calls `changed` after each change of a key, until the connection ends. A change may be reported late, or not at all.
-    pub(crate) async fn watch(&self, key: Vec<u8>, changed: impl Fn()) -> Result<(), EtcdError> {
-        let request = WatchRequest { create: Some(WatchCreateRequest { key }) };
+    /// Calls `changed` after each change of a key from `key` to before `end`, until the connection ends or the calls go to another machine. A deleted key
+    /// has no value. A change may be reported late, or not at all; a reported change was committed.
+    pub(crate) async fn watch(
+        &self,
+        (key, end): (Vec<u8>, Vec<u8>),
+        changed: impl Fn(&[u8], Option<Vec<u8>>),
+    ) -> Result<(), EtcdError> {
+        let request = WatchRequest { create: Some(WatchCreateRequest { key, range_end: end }) };
         // The watch ends when its requests end, so this stream does not end.
         let requests = tokio_stream::once(request).chain(tokio_stream::pending());
-        let (_, channel) = self.channel()?;
-        let mut grpc = Grpc::new(channel);
+        let (asked, channel) = self.channel()?;
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
         grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
         let answers = grpc.streaming(Request::new(requests), path, codec).await;
         let mut answers = answers.map_err(|status| failed(&status))?.into_inner();
-        while let Some(answer) = answers.message().await.map_err(|status| failed(&status))? {
-            if answer.canceled {
-                return Ok(());
-            }
-            if !answer.created {
-                changed();
+        // A machine that hangs sends nothing, and does not end the connection.
+        while self.asked.load(Ordering::Relaxed) == asked {
+            let Ok(answer) = tokio::time::timeout(TURN, answers.message()).await else { continue };
+            let answer = answer.map_err(|status| failed(&status))?;
+            let Some(answer) = answer.filter(|answer| !answer.canceled) else { break };
+            for Event { kind, kv } in answer.events {
+                if let Some(KeyValue { key, value }) = kv {
+                    changed(&key, (kind == 0).then_some(value));
+                }
             }
         }
         Ok(())

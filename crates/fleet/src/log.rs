@@ -1,7 +1,7 @@
 //! The log: adding an entry after the head, reading entries, and deleting old ones.
 
 use crate::entry::{Entry, EntryId};
-use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read_some};
+use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read, read_some};
 use crate::messages::{KeyValue, Operation};
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
@@ -146,6 +146,26 @@ impl Head {
     }
 }
 
+/// An entry was added.
+pub(crate) struct Appended {
+    /// The end of the log after the entry.
+    pub(crate) head: Head,
+    /// The processes that were registered at this moment; `None` if this answer of etcd was lost.
+    pub(crate) registered: Option<Vec<String>>,
+}
+
+/// What a watch of etcd reports.
+pub(crate) enum News {
+    /// The watch begins. What happened before is not reported.
+    Begins,
+    /// There is a new end of the log.
+    Head(Head),
+    /// There is a new entry.
+    Entry(Entry),
+    /// A process has applied a change; `None` if its report was deleted.
+    Applied(String, Option<Revision>),
+}
+
 /// The log of a store, under a prefix of the keys in etcd.
 #[derive(Clone, Debug)]
 pub struct Log {
@@ -210,10 +230,20 @@ impl Log {
     /// # Errors
     /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
     pub async fn append(&self, head: Head, changes: &[Change], state: u128) -> Result<Head, LogError> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|why| LogError::NoRandom(why.to_string()))?;
+        let id = EntryId::new().map_err(|why| LogError::NoRandom(why.to_string()))?;
+        Ok(self.append_as(id, head, changes, state).await?.head)
+    }
+
+    /// Like [`Log::append`], with an id that no entry has.
+    pub(crate) async fn append_as(
+        &self,
+        id: EntryId,
+        head: Head,
+        changes: &[Change],
+        state: u128,
+    ) -> Result<Appended, LogError> {
         let first = head.at.next().revision;
-        let entry = Entry { id: EntryId(id), first, state: head.state, changes: changes.to_vec() };
+        let entry = Entry { id, first, state: head.state, changes: changes.to_vec() };
         let last = entry.last();
         let key = self.entry_key(last);
         let sealed = entry.seal(&key);
@@ -236,12 +266,21 @@ impl Log {
         let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
         for tried in 0..TRIES {
             let conditions = conditions.clone();
-            let operations = vec![put(key.clone(), sealed.clone()), put(self.head_key(), next.bytes())];
+            let operations = vec![
+                put(key.clone(), sealed.clone()),
+                put(self.head_key(), next.bytes()),
+                read(self.key("node", ""), self.after_all("node")),
+            ];
             outcome = self.etcd.transact(conditions, operations).await;
             match outcome {
-                Ok(Some(_)) => return Ok(next),
+                Ok(Some(found)) => {
+                    let processes = found.iter().flatten().filter_map(|found| self.id_of("node", found));
+                    return Ok(Appended { head: next, registered: Some(processes.collect()) });
+                }
                 // An earlier try may have been carried out, although its answer was lost.
-                Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => return Ok(next),
+                Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => {
+                    return Ok(Appended { head: next, registered: None });
+                }
                 Ok(None) if member.is_some() && self.files_member().await? != self.member => {
                     return Err(LogError::NotFollowed);
                 }
@@ -258,7 +297,7 @@ impl Log {
                 Err(_) => {}
             }
         }
-        outcome.map(|_| next).map_err(LogError::Unknown)
+        outcome.map(|_| Appended { head: next, registered: None }).map_err(LogError::Unknown)
     }
 
     /// Whether the entry of this key is this one.
@@ -331,13 +370,39 @@ impl Log {
         Ok(done.is_some())
     }
 
-    /// Calls `changed` after changes of the head, forever. A change may be reported late, or not at all.
-    pub(crate) async fn watch(&self, changed: impl Fn()) {
+    /// Calls `heard` with news, forever. News can come late, or not at all; what it says was committed in etcd.
+    pub(crate) async fn watch(&self, heard: impl Fn(News)) {
+        let first = format!("{}/", self.prefix).into_bytes();
+        // `0` follows `/` in ASCII.
+        let end = format!("{}0", self.prefix).into_bytes();
         loop {
+            heard(News::Begins);
+            let changed = |key: &[u8], value: Option<Vec<u8>>| {
+                if let Some(news) = self.news(key, value) {
+                    heard(news);
+                }
+            };
             // After an error, the members still ask for the head regularly.
-            let _ = self.etcd.watch(self.head_key(), &changed).await;
+            let _ = self.etcd.watch((first.clone(), end.clone()), changed).await;
             tokio::time::sleep(WATCH_AGAIN).await;
         }
+    }
+
+    /// What a change of a key says. A record that cannot be read says nothing: the next proof reads it, and has the error.
+    fn news(&self, key: &[u8], value: Option<Vec<u8>>) -> Option<News> {
+        let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/")?;
+        if let Some(id) = rest.strip_prefix(b"applied/") {
+            let id = String::from_utf8(id.to_vec()).ok()?;
+            let applied = value.and_then(|value| Some(u64::from_be_bytes(value.try_into().ok()?)));
+            return Some(News::Applied(id, applied.map(Revision)));
+        }
+        let value = value?;
+        if rest == b"head" {
+            return self.head_of(Some(&KeyValue { key: key.to_vec(), value })).ok().map(News::Head);
+        }
+        rest.strip_prefix(b"log/")?;
+        let entry = Entry::open(key, &value).ok().filter(|entry| self.entry_key(entry.last()) == key)?;
+        Some(News::Entry(entry))
     }
 
     pub(crate) fn etcd(&self) -> &Etcd {
@@ -347,6 +412,12 @@ impl Log {
     /// The key of a member in a table.
     pub(crate) fn key(&self, table: &str, id: &str) -> Vec<u8> {
         format!("{}/{table}/{id}", self.prefix).into_bytes()
+    }
+
+    /// The id in the key of a row of a table.
+    pub(crate) fn id_of(&self, table: &str, row: &KeyValue) -> Option<String> {
+        let id = row.key.strip_prefix(self.key(table, "").as_slice())?;
+        String::from_utf8(id.to_vec()).ok()
     }
 
     /// The first key after all keys of a table: `0` follows `/` in ASCII.

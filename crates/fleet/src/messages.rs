@@ -141,6 +141,9 @@ pub(crate) struct WatchRequest {
 pub(crate) struct WatchCreateRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) key: Vec<u8>,
+    /// The first key after the range.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) range_end: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -150,4 +153,16 @@ pub(crate) struct WatchResponse {
     pub(crate) created: bool,
     #[prost(bool, tag = "4")]
     pub(crate) canceled: bool,
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) events: Vec<Event>,
+}
+
+/// A change of a key. Of a deleted key only the name is given.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Event {
+    /// 0: put; 1: deleted.
+    #[prost(int32, tag = "1")]
+    pub(crate) kind: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) kv: Option<KeyValue>,
 }

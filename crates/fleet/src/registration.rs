@@ -207,19 +207,26 @@ impl Log {
 
     /// The last change that every registered process has applied; `None` if a process has not said so. No process is registered: the largest number.
     pub(crate) async fn applied_by_all(&self) -> Result<Option<Revision>, LogError> {
-        let [nodes, applied] = self.read_all(["node", "applied"]).await?;
-        let of = |(id, _): &(String, Vec<u8>)| {
-            let (_, bytes) = applied.iter().find(|(of, _)| of == id)?;
-            Some(u64::from_be_bytes(bytes.as_slice().try_into().ok()?))
-        };
-        let numbers = nodes.iter().map(of).collect::<Option<Vec<_>>>();
-        Ok(numbers.map(|numbers| Revision(numbers.into_iter().min().unwrap_or(u64::MAX))))
+        let reports = self.reports().await?;
+        Ok(reports.into_iter().map(|(_, applied)| applied).min().unwrap_or(Some(Revision(u64::MAX))))
     }
 
-    /// Whether every registered process has applied a change that is in the log. A process that registers after this call gets the change before its
-    /// first proof. A process that is not registered any more has no proof any more.
-    pub(crate) async fn all_have(&self, change: Revision) -> Result<bool, LogError> {
-        Ok(self.applied_by_all().await?.is_some_and(|applied| change <= applied))
+    /// The registered processes that have not said that they applied a change, which is in the log. A process that registers after this call gets the
+    /// change before its first proof. A process that is not registered any more has no proof any more.
+    pub(crate) async fn lacking(&self, change: Revision) -> Result<Vec<String>, LogError> {
+        let reports = self.reports().await?;
+        Ok(reports.into_iter().filter(|(_, applied)| *applied < Some(change)).map(|(id, _)| id).collect())
+    }
+
+    /// The registered processes, and the last change that each says it has applied.
+    async fn reports(&self) -> Result<Vec<(String, Option<Revision>)>, LogError> {
+        let [nodes, applied] = self.read_all(["node", "applied"]).await?;
+        let of = |(id, _): (String, Vec<u8>)| {
+            let bytes = applied.iter().find(|(of, _)| *of == id).map(|(_, bytes)| bytes.as_slice());
+            let number = bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)));
+            (id, number.map(Revision))
+        };
+        Ok(nodes.into_iter().map(of).collect())
     }
 
     /// The processes that are registered and have no beat.
@@ -249,12 +256,8 @@ impl Log {
         let found = self.etcd().transact(Vec::new(), reads.to_vec()).await?;
         let mut found = found.unwrap_or_default().into_iter();
         Ok(tables.map(|table| {
-            let before = self.key(table, "").len();
-            let row = |KeyValue { key, value }: KeyValue| {
-                let id = key.get(before..).unwrap_or_default();
-                (String::from_utf8_lossy(id).into_owned(), value)
-            };
-            found.next().unwrap_or_default().into_iter().map(row).collect()
+            let row = |row: KeyValue| Some((self.id_of(table, &row)?, row.value));
+            found.next().unwrap_or_default().into_iter().filter_map(row).collect()
         }))
     }
 }

@@ -1,19 +1,24 @@
 //! A member's own copy of the facts: it applies the changes of the log in their order, and adds changes of its own to the log.
 
-use crate::entry::Entry;
-use crate::log::{Head, Log, LogError};
+use crate::entry::{Entry, EntryId};
+use crate::log::{Appended, Head, Log, LogError};
 use enfilade_facts::journal::digest;
 use enfilade_facts::{After, At, Change, CommitError, Effect, Read, Revision, Source, SourceError, View};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// How long a proof counts (Δ).
 pub const DELTA: Duration = Duration::from_secs(1);
 /// The clocks of two machines run at speeds that differ by at most one part in this many.
 pub(crate) const DRIFT: u32 = 1_000;
-/// The longest pause before the reports of the members are read again, and the first one.
-const FIRST_LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How often the reports of the members are read while a change is not acknowledged. A watch usually reports them sooner.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The last change that each process says it has applied, as far as a watch reported it. A process never has the id of an earlier one, and what it has
+/// applied it keeps, so an old report is still true.
+pub(crate) type Reports = HashMap<String, Revision>;
 
 /// Why a member's copy is not current.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,17 +56,21 @@ pub(crate) struct Made {
     pub(crate) at: At,
     /// The end of the log after the change; `None` if the change wrote nothing.
     pub(crate) head: Option<Head>,
+    /// The processes that may lack the change; `None` if they are not known.
+    pub(crate) lacking: Option<Vec<String>>,
 }
 
 /// A store that follows a log. Only processes that follow the same log may change the store.
 pub(crate) struct Replica {
     log: Log,
     store: Arc<dyn Source>,
+    /// The last entry that this process tried to add.
+    own: Mutex<Option<EntryId>>,
 }
 
 impl Replica {
     pub(crate) fn new(log: Log, store: Arc<dyn Source>) -> Self {
-        Replica { log, store }
+        Replica { log, store, own: Mutex::default() }
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -114,6 +123,20 @@ impl Replica {
         self.store.read(|view| Ok((view.at(), digest(view)?)))?
     }
 
+    /// Whether this process has added an entry. It does not wait for its own report.
+    pub(crate) fn is_own(&self, entry: &Entry) -> bool {
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) == Some(entry.id)
+    }
+
+    /// Applies an entry that is in the log, if it is the next one. Returns whether the store has it now.
+    pub(crate) fn take(&self, entry: &Entry) -> Result<bool, ReplicaError> {
+        if entry.first > self.store.at().next().revision {
+            return Ok(false);
+        }
+        self.apply(entry, entry.last())?;
+        Ok(true)
+    }
+
     /// Applies the changes of an entry that the store does not have yet, up to the change `last`.
     fn apply(&self, entry: &Entry, last: Revision) -> Result<(), ReplicaError> {
         let numbered = (entry.first.0..).map(Revision).zip(&entry.changes);
@@ -158,22 +181,25 @@ impl Replica {
                 Ok::<_, CommitError>((view.at(), writes.then(|| digest(&after.view())).transpose()?))
             };
             let (at, state) = self.store.read(look)??;
-            let Some(state) = state else { return Ok(Made { at, head: None }) };
+            let Some(state) = state else { return Ok(Made { at, head: None, lacking: None }) };
             if at != head.at {
                 continue;
             }
-            match self.log.append(head, std::slice::from_ref(change), state).await {
+            let id = EntryId::new().map_err(|why| refused(LogError::NoRandom(why.to_string()).into()))?;
+            *self.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+            match self.log.append_as(id, head, std::slice::from_ref(change), state).await {
                 // Another member was faster. Its change is applied, and the expectations are checked again.
                 Err(LogError::Conflict) => {}
                 Err(LogError::Unknown(why)) => {
                     return Err(CommitError::Unknown(LogError::Unknown(why).to_string()));
                 }
                 Err(why) => return Err(refused(why.into())),
-                Ok(next) => {
+                Ok(Appended { head: next, registered }) => {
                     // The change is in the log, so it is made, even if this member cannot apply it now. If another process was faster, the store has it.
                     let _ = self.store.commit(change.clone().only_after(at.revision));
                     let applied = self.catch_up_to(next, Vec::new()).await;
-                    return applied.map(|_| Made { at: next.at, head: Some(next) }).map_err(|why| {
+                    let made = Made { at: next.at, head: Some(next), lacking: registered };
+                    return applied.map(|_| made).map_err(|why| {
                         CommitError::Unknown(format!(
                             "the change is in the log, but it may take 1 s until all members obey it, and this member refuses requests: {why}"
                         ))
@@ -183,14 +209,38 @@ impl Replica {
         }
     }
 
-    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5).
-    pub(crate) async fn acknowledged(&self, change: Revision) {
+    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). This store has the change; `own` is the process
+    /// that shows it.
+    pub(crate) async fn acknowledged(
+        &self,
+        Made { at, lacking, .. }: Made,
+        own: Option<&str>,
+        mut reports: watch::Receiver<Reports>,
+    ) {
+        let (change, mut known) = (at.revision, lacking);
         let everybody = async {
-            for tries in 1_u32.. {
-                if matches!(self.log.all_have(change).await, Ok(true)) {
+            loop {
+                let read = match known.take() {
+                    Some(lacking) => Ok(lacking),
+                    None => self.log.lacking(change).await,
+                };
+                let Ok(mut lacking) = read else {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    continue;
+                };
+                lacking.retain(|id| Some(id.as_str()) != own);
+                if lacking.is_empty() {
                     return;
                 }
-                tokio::time::sleep(LOOK_AGAIN.min(FIRST_LOOK_AGAIN * tries)).await;
+                let has = |reports: &Reports, id| reports.get(id).is_some_and(|applied| change <= *applied);
+                let all = |reports: &Reports| lacking.iter().all(|id| has(reports, id));
+                let reported = async { reports.wait_for(all).await.is_ok() };
+                match tokio::time::timeout(LOOK_AGAIN, reported).await {
+                    Ok(true) => return,
+                    // There is no watch.
+                    Ok(false) => tokio::time::sleep(LOOK_AGAIN).await,
+                    Err(_) => {}
+                }
             }
         };
         // After Δ, no member that lacks the change has a proof.

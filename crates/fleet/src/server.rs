@@ -1,9 +1,10 @@
 //! The source of a server on the machine of a member. It follows the changes of the other members, and shows facts only while it can prove that they are
 //! current.
 
-use crate::log::{Head, Log, LogError};
+use crate::entry::Entry;
+use crate::log::{Head, Log, LogError, News};
 use crate::registration::{About, Process, Registration, Silent};
-use crate::replica::{DRIFT, Made, Replica, ReplicaError};
+use crate::replica::{DRIFT, Made, Replica, ReplicaError, Reports};
 use enfilade_facts::{
     At, Change, CommitError, Effect, Requester, Revision, Source, SourceError, StoreId, View,
 };
@@ -11,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
+use tokio::sync::watch;
 
 /// How often a member asks etcd for the end of the log.
 pub const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -27,6 +28,8 @@ const REAP_TICKS: u32 = 5;
 const TRIM_TICKS: u32 = 50;
 /// The size of the log above which its older half is deleted, in bytes.
 const LOG_BYTES_MAX: u64 = 32 << 20;
+/// The number of entries that the watch delivered and the follower has not applied yet. An entry has at most 1 MiB.
+const DELIVERED_MAX: usize = 16;
 
 /// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
 /// still; docs/fleet-protocol.md says what follows.
@@ -43,7 +46,7 @@ struct Order {
 struct State {
     /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time and after the end.
     proven: AtomicU64,
-    /// The newest change in the log, at the last question.
+    /// The newest known end of the log.
     head: Mutex<Option<Head>>,
     /// Whether a process of the fleet follows the edited files.
     files_followed: AtomicBool,
@@ -61,8 +64,12 @@ impl State {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes the newest end of the log. An answer can be older than what the watch reported.
     fn set_head(&self, head: Head) {
-        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+        let mut known = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none_or(|known| known.at.revision <= head.at.revision) {
+            *known = Some(head);
+        }
     }
 
     /// Whether the proof counts now.
@@ -112,9 +119,15 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, inbox) = unbounded_channel();
         let state = Arc::<State>::default();
-        let changed = Arc::<Notify>::default();
         let replica = Arc::new(Replica::new(log, Arc::clone(&store)));
-        let author = Author { replica: Arc::clone(&replica), state: Arc::clone(&state), clock, changed };
+        let (reports, reported) = watch::channel(Reports::new());
+        let author = Author {
+            replica: Arc::clone(&replica),
+            state: Arc::clone(&state),
+            clock,
+            process: process.id.as_str().into(),
+            reports: reported,
+        };
         let follower = Follower {
             process,
             replica,
@@ -129,7 +142,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new()
             .name("fleet".to_owned())
-            .spawn(move || runtime.block_on(follow_and_change(follower, author, inbox)))?;
+            .spawn(move || runtime.block_on(follow_and_change(follower, author, inbox, reports)))?;
         Ok(Server { store, orders: Mutex::new(Some(orders)), state, clock, thread: Mutex::new(Some(thread)) })
     }
 
@@ -195,14 +208,31 @@ impl Server {
     }
 }
 
-/// The thread of a server: two tasks, so that a change that etcd answers slowly does not delay the proofs.
-async fn follow_and_change(mut follower: Follower, author: Author, mut inbox: UnboundedReceiver<Order>) {
-    let changed = Arc::clone(&author.changed);
-    // A watch only makes this member ask sooner. It proves nothing (rule 1).
-    let (log, notify) = (follower.replica.log().clone(), Arc::clone(&changed));
-    let watch = tokio::spawn(async move { log.watch(|| notify.notify_one()).await });
+/// The thread of a server: two tasks, so that a change that etcd answers slowly does not delay the proofs, and a watch. The watch delivers entries and
+/// reports sooner than a question. It proves nothing (rule 1).
+async fn follow_and_change(
+    mut follower: Follower,
+    author: Author,
+    mut inbox: UnboundedReceiver<Order>,
+    reports: watch::Sender<Reports>,
+) {
+    let (deliver, mut delivered) = channel(DELIVERED_MAX);
+    let (log, state) = (follower.replica.log().clone(), Arc::clone(&author.state));
+    let watch = tokio::spawn(async move {
+        let heard = |news| match news {
+            News::Begins => reports.send_modify(Reports::clear),
+            News::Head(head) => state.set_head(head),
+            // If there is no room, the next question reads the entry.
+            News::Entry(entry) => drop(deliver.try_send(entry)),
+            News::Applied(id, applied) => reports.send_modify(|reports| {
+                reports.remove(&id);
+                reports.extend(applied.map(|applied| (id, applied)));
+            }),
+        };
+        log.watch(heard).await;
+    });
     tokio::select! {
-        () = follower.run(&changed) => {}
+        () = follower.run(&mut delivered) => {}
         () = author.run(&mut inbox) => {}
     }
     watch.abort();
@@ -214,8 +244,9 @@ struct Author {
     replica: Arc<Replica>,
     state: Arc<State>,
     clock: BootClock,
-    /// Wakes the follower, which says that this process has applied the change.
-    changed: Arc<Notify>,
+    /// The id of this process.
+    process: Arc<str>,
+    reports: watch::Receiver<Reports>,
 }
 
 impl Author {
@@ -235,18 +266,18 @@ impl Author {
         if let Ok(Made { head: Some(head), .. }) = &made {
             self.state.set_head(*head);
         }
-        let made = made.map(|made| made.at);
-        self.changed.notify_one();
         let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
+        let (process, reports) = (Arc::clone(&self.process), self.reports.clone());
         tokio::spawn(async move {
             // A change that writes nothing waits, too: an earlier change may have done the same, and may not be acknowledged yet.
-            if let Ok(at) = &made {
-                replica.acknowledged(at.revision).await;
+            let at = made.as_ref().map(|made| made.at).map_err(Clone::clone);
+            if let Ok(made) = made {
+                replica.acknowledged(made, Some(&process), reports).await;
                 state.acknowledged.fetch_add(1, Ordering::Relaxed);
                 state.acknowledged_millis.fetch_add(clock().saturating_sub(began), Ordering::Relaxed);
             }
             // The caller may have gone away.
-            let _ = told.send(made);
+            let _ = told.send(at);
         });
     }
 }
@@ -271,18 +302,41 @@ struct Follower {
 
 impl Follower {
     /// Follows the log, forever.
-    async fn run(&mut self, changed: &Notify) {
+    async fn run(&mut self, delivered: &mut Receiver<Entry>) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let is_tick = tokio::select! {
-                _ = ticks.tick() => true,
-                () = changed.notified() => false,
+            let looked = tokio::select! {
+                _ = ticks.tick() => {
+                    self.ticks = self.ticks.wrapping_add(1);
+                    self.look().await
+                }
+                Some(entry) = delivered.recv() => match self.take(entry, delivered).await {
+                    Ok(true) => continue,
+                    // An entry before it was not delivered.
+                    Ok(false) => self.look().await,
+                    Err(why) => Err(why),
+                },
             };
-            self.ticks = self.ticks.wrapping_add(u32::from(is_tick));
-            let looked = self.look(is_tick).await;
             *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
         }
+    }
+
+    /// Applies delivered entries, and reports them. Returns whether the entries follow the changes that the store has.
+    async fn take(&mut self, first: Entry, more: &mut Receiver<Entry>) -> Result<bool, ReplicaError> {
+        let (mut next, mut others) = (Some(first), false);
+        while let Some(entry) = next {
+            if !self.replica.take(&entry)? {
+                return Ok(false);
+            }
+            others |= !self.replica.is_own(&entry);
+            next = more.try_recv().ok();
+        }
+        // The acknowledgement of this process's own changes does not wait for its report, so this is reported with the next question.
+        if others {
+            self.report().await?;
+        }
+        Ok(true)
     }
 
     /// Ends the registration of this process.
@@ -295,10 +349,10 @@ impl Follower {
         }
     }
 
-    /// Asks for the end of the log, and applies it. At some ticks, also renews the beat, looks for processes without a beat, and trims the log.
-    async fn look(&mut self, is_tick: bool) -> Result<(), ReplicaError> {
+    /// Asks for the end of the log, and applies it. In some ticks, also renews the beat, looks for processes without a beat, and trims the log.
+    async fn look(&mut self) -> Result<(), ReplicaError> {
         let ticks = self.ticks;
-        let is_due = |every: u32| is_tick && ticks.is_multiple_of(every);
+        let is_due = |every: u32| ticks.is_multiple_of(every);
         let log = self.replica.log();
         let registration = match self.registration {
             Some(registration) => registration,

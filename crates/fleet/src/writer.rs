@@ -1,11 +1,12 @@
 //! The source of a command on the machine of a member: its changes go through the log. It needs no running server.
 
 use crate::log::Log;
-use crate::replica::{Replica, ReplicaError};
+use crate::replica::{Replica, ReplicaError, Reports};
 use enfilade_facts::{At, Change, CommitError, Effect, Requester, Source, SourceError, View};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 /// A source that reads the store of this machine as it is, and changes it through the log.
 pub struct Writer {
@@ -49,8 +50,11 @@ impl Source for Writer {
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
         self.wait_for(async {
             let made = self.replica.commit(change, None).await?;
-            self.replica.acknowledged(made.at.revision).await;
-            Ok(made.at)
+            // No watch reports what the members have applied, so it is read regularly.
+            let (_, no_reports) = watch::channel(Reports::new());
+            let at = made.at;
+            self.replica.acknowledged(made, None, no_reports).await;
+            Ok(at)
         })
     }
 
