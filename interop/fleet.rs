@@ -282,7 +282,10 @@ fn members_leave_and_the_last_one_works_alone() {
     let refused = why(&run(&a, &["fleet", "leave"], None));
     assert!(refused.contains("fleet follow-files"), "{refused}");
     let refused = why(&run(&b, &["fleet", "follow-files"], None));
-    assert!(refused.contains("datastore.cfg` is not the version that the facts are of"), "{refused}");
+    assert!(
+        refused.contains("datastore.cfg` is missing, or is not the version that the facts are of"),
+        "{refused}"
+    );
     std::fs::copy(a.join("datastore.cfg"), b.join("datastore.cfg")).unwrap();
     fleet.members[1].cli(&["fleet", "follow-files"]);
     passes(&a, &["fleet", "leave"]);
@@ -301,6 +304,13 @@ fn members_leave_and_the_last_one_works_alone() {
     let c = fleet.members[2].data();
     fleet.members[2].stop();
     assert!(why(&run(&c, &["fleet", "recover"], None)).contains("--force"));
+    // Older files would bring back what was deleted.
+    let refused = why(&run(&c, &["fleet", "recover", "--force"], None));
+    assert!(
+        refused.contains("datastore.cfg` is missing, or") && refused.contains("--accept-files"),
+        "{refused}"
+    );
+    std::fs::copy(b.join("datastore.cfg"), c.join("datastore.cfg")).unwrap();
     passes(&c, &["fleet", "recover", "--force"]);
     std::fs::write(c.join("enfilade.toml"), "").unwrap();
     passes(&c, &["user", "add", "bob@local"]);

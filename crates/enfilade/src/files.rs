@@ -15,6 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How old the last reading of the files may be so that the fleet counts them as followed, in milliseconds. They are read about once a second.
+const FOLLOWED_MILLIS: u64 = 5_000;
+
 /// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread never waits
 /// for the program that reads the log.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
@@ -45,8 +48,8 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             }
             let age = set.is_followed().then(|| store.mirror_leader().age_millis(clock::now().tick_millis));
             if let (Some(server), Some(age)) = (&server, age) {
-                let limit = u64::try_from(set.stale_limit()).unwrap_or(0).saturating_mul(1_000);
-                server.follow_files(age.is_some_and(|age| age <= limit));
+                // The other members count the stale limit from the end of this.
+                server.follow_files(age.is_some_and(|age| age <= FOLLOWED_MILLIS));
             }
             problems.extend(tell(&*source, age, &set, &faces));
             problems.extend(store.follow_mark().err().map(|why| {

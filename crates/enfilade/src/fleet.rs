@@ -92,7 +92,12 @@ impl Facts {
                 (Arc::clone(&server) as Arc<dyn Source>, Some(server))
             }
         };
-        let followed = log(config, id).and_then(|log| wait_for(async { log.files_member().await }));
+        let mut followed = files_member(config, id);
+        // A server has no other moment to find out. etcd has just answered, so it will answer again.
+        while usage == Use::Serve && followed.is_err() {
+            std::thread::park_timeout(LOOK);
+            followed = files_member(config, id);
+        }
         let (no_files, datastores_at) = match followed {
             Ok(Some(member)) if member == name => (None, None),
             Ok(member) => {
@@ -110,6 +115,11 @@ impl Facts {
         };
         Ok(Facts { source, server, no_files, datastores_at })
     }
+}
+
+/// The member whose edited files are followed.
+fn files_member(config: &Config, store: StoreId) -> anyhow::Result<Option<String>> {
+    log(config, store).and_then(|log| wait_for(async { log.files_member().await }))
 }
 
 fn wait_until_current(server: &Server) {

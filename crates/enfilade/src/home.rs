@@ -368,8 +368,12 @@ impl Home {
             return clock::of_server(Arc::clone(&self.store), self.files.stale_limit());
         }
         let server = self.facts.server.clone();
+        let limit = u64::try_from(self.files.stale_limit()).unwrap_or(0).saturating_mul(1_000);
         // A command cannot know whether another member follows its files, and shows what the servers decide while it does.
-        clock::reading_mirror(move |_| server.as_ref().is_none_or(|server| server.files_are_followed()))
+        clock::reading_mirror(move |_| match &server {
+            Some(server) => server.files_followed_ago().is_some_and(|ago| ago <= limit),
+            None => true,
+        })
     }
 
     /// The server state (house) for commands that only need decisions of the doors. The house serves no request and writes nothing.

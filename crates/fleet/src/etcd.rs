@@ -6,6 +6,7 @@ use crate::messages::{
     RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use http::uri::PathAndQuery;
+use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,7 +30,9 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EtcdError {
     /// No machine of etcd answered, or no majority of them works. It is not known whether the call was carried out.
-    #[error("etcd does not answer: {0}; check its addresses, and `etcdctl endpoint health`")]
+    #[error(
+        "etcd does not answer: {0}; check its addresses in enfilade.toml, the certificates if it uses TLS, and `etcdctl endpoint health`"
+    )]
     Unavailable(String),
     /// etcd refused the call.
     #[error("etcd refused the call: {0}; look at the log of etcd")]
@@ -157,7 +160,7 @@ impl Etcd {
         let requests = tokio_stream::once(request).chain(tokio_stream::pending());
         let (asked, channel) = self.channel()?;
         let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
+        grpc.ready().await.map_err(|why| EtcdError::Unavailable(causes(&why)))?;
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
         let answers = grpc.streaming(Request::new(requests), path, codec).await;
@@ -207,7 +210,7 @@ impl Etcd {
         let (asked, channel) = self.channel()?;
         let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
         let called = async {
-            grpc.ready().await.map_err(|why| EtcdError::Unavailable(why.to_string()))?;
+            grpc.ready().await.map_err(|why| EtcdError::Unavailable(causes(&why)))?;
             let codec = ProstCodec::<Q, A>::default();
             let path = PathAndQuery::from_static(path);
             let response = grpc.unary(Request::new(request), path, codec).await;
@@ -226,8 +229,25 @@ impl Etcd {
     }
 }
 
+/// The text of an error and of its causes. The deepest one says what is wrong with a connection, such as a certificate.
+fn causes(why: &dyn Error) -> String {
+    let mut text = why.to_string();
+    let mut cause = why.source();
+    while let Some(why) = cause {
+        let more = why.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = why.source();
+    }
+    text
+}
+
 fn failed(status: &Status) -> EtcdError {
-    let text = status.message().to_owned();
+    let text = match status.source() {
+        Some(why) => causes(why),
+        None => status.message().to_owned(),
+    };
     match status.code() {
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown | Code::Internal => {
             EtcdError::Unavailable(text)

@@ -118,7 +118,19 @@ impl Log {
         }
         match self.is_member(member).await? {
             true => Err(LogError::Taken { id: id.clone() }),
-            false => Err(LogError::NotMember { name: member.clone() }),
+            false => Err(self.no_member(member, applied).await),
+        }
+    }
+
+    /// Why a member whose store has this revision is not in the table of members.
+    async fn no_member(&self, member: &str, applied: Revision) -> LogError {
+        match self.head().await {
+            // Then the table is lost, too.
+            Ok(head) if head.at.revision < applied => {
+                LogError::Older { log: head.at.revision, store: applied }
+            }
+            Ok(_) => LogError::NotMember { name: member.to_owned() },
+            Err(why) => why,
         }
     }
 

@@ -50,6 +50,17 @@ pub enum ReplicaError {
     Store(#[from] SourceError),
 }
 
+impl ReplicaError {
+    /// Whether the cause is the log or the store of this member, so that it shows no facts until the cause is corrected. etcd answers.
+    pub(crate) fn is_of_this_member(&self) -> bool {
+        match self {
+            ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
+            ReplicaError::Log(why) => !matches!(why, LogError::Etcd(_) | LogError::Unknown(_)),
+            ReplicaError::NoBeat => false,
+        }
+    }
+}
+
 /// A change that was made.
 pub(crate) struct Made {
     /// The change after which the records are as the change wants them.

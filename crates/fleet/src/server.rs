@@ -48,8 +48,8 @@ struct State {
     proven: AtomicU64,
     /// The newest known end of the log.
     head: Mutex<Option<Head>>,
-    /// Whether a process of the fleet follows the edited files.
-    files_followed: AtomicBool,
+    /// The last proof that said that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if none did.
+    files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     follows_files: AtomicBool,
     refused: AtomicU64,
@@ -162,9 +162,10 @@ impl Server {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether a process of the fleet follows the edited files, according to the last proof.
-    pub fn files_are_followed(&self) -> bool {
-        self.state.files_followed.load(Ordering::Acquire)
+    /// How long ago a proof said that a process of the fleet follows the edited files, in milliseconds; `None` if no proof of this process said so.
+    pub fn files_followed_ago(&self) -> Option<u64> {
+        let followed = self.state.files_followed.load(Ordering::Acquire);
+        (followed != 0).then(|| (self.clock)().saturating_sub(followed))
     }
 
     /// Tells the fleet whether this process follows the edited files.
@@ -318,6 +319,12 @@ impl Follower {
                     Err(why) => Err(why),
                 },
             };
+            if let Err(why) = &looked
+                && why.is_of_this_member()
+            {
+                self.end().await;
+                self.registration = None;
+            }
             *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
         }
     }
@@ -357,6 +364,8 @@ impl Follower {
         let registration = match self.registration {
             Some(registration) => registration,
             None => {
+                // Acknowledgements wait for a registered process, so a process that cannot apply the log is not registered.
+                self.replica.catch_up().await?;
                 let applied = self.replica.applied();
                 let registration = log.register(&self.process, self.incarnation, applied).await?;
                 (self.incarnation, self.reported) = (Some(registration.incarnation), applied);
@@ -381,7 +390,9 @@ impl Follower {
         };
         self.state.set_head(proof.head);
         let head = self.replica.catch_up_to(proof.head, proof.next).await?;
-        self.state.files_followed.store(proof.files_followed, Ordering::Release);
+        if proof.files_followed {
+            self.state.files_followed.store(asked, Ordering::Release);
+        }
         self.state.proven.store(asked, Ordering::Release);
         self.report().await?;
         self.say_files().await?;

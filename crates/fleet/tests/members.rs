@@ -13,7 +13,7 @@ mod etcd;
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{CommitError, Read, Revision, Source};
+use enfilade_facts::{At, Change, CommitError, Effect, Read, Requester, Revision, Source, SourceError, View};
 use enfilade_fleet::{ASK_EVERY, LogError, ReplicaError, Server as Member, Writer};
 use enfilade_sources::conformance;
 use enfilade_sources::lmdb::Lmdb;
@@ -21,7 +21,7 @@ use enfilade_sources::memory::Memory;
 use etcd::counter::{STORE, add_one, boot_clock, change, number};
 use etcd::{Server, process};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A new member of the log `/house`. It is current.
@@ -189,12 +189,72 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     drop(writer);
     let old = server.log("/old", STORE);
     runtime.block_on(old.begin(Revision(1), 0)).unwrap();
-    let ahead = member_of(&server, "/old", store);
+    let ahead = member_of(&server, "/old", store.clone());
     let older = ReplicaError::Log(LogError::Older { log: Revision(1), store: Revision(3) });
     wait_until("the member is ahead of the log", || ahead.why() == Some(older.clone()));
     assert_eq!(ahead.proven(), 0);
     let refused = add_one(&ahead);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
+    drop(ahead);
+    // etcd lost the table of members, too, or everything. It is not the fault of the member.
+    let bare = server.log("/bare", STORE);
+    runtime.block_on(bare.begin(Revision(3), digest_of(&*store))).unwrap();
+    let lost = ReplicaError::Log(LogError::NotMember { name: "lost".to_owned() });
+    for (prefix, expected) in [("/old", Some(older)), ("/bare", Some(lost)), ("/none", None)] {
+        let member = process("lost", store.clone(), server.log(prefix, STORE));
+        wait_until("it says why", || member.why().is_some());
+        let why = member.why().unwrap();
+        assert_eq!(why, expected.unwrap_or_else(|| why.clone()), "{prefix}");
+        assert_eq!(prefix == "/none", why.to_string().contains("there is no log"), "{why}");
+    }
+}
+
+/// A store that can refuse changes, as one on a full disk does.
+struct Full {
+    store: Memory,
+    is_full: AtomicBool,
+}
+
+impl Source for Full {
+    fn at(&self) -> At {
+        self.store.at()
+    }
+
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        self.store.with_view(look)
+    }
+
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(SourceError::Unavailable("the disk is full".to_owned()).into()),
+            false => self.store.commit(change),
+        }
+    }
+
+    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
+        self.store.has_room_for(requester, effect)
+    }
+}
+
+#[test]
+fn a_member_that_cannot_apply_a_change_is_not_waited_for_and_comes_back() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = Server::start();
+    let log = server.log("/house", STORE);
+    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    let first = member(&server, Arc::new(Memory::new(STORE)));
+    let full = Arc::new(Full { store: Memory::new(STORE), is_full: AtomicBool::new(false) });
+    let second = member(&server, full.clone());
+    add_one(&first).unwrap();
+    full.is_full.store(true, Ordering::Relaxed);
+    add_one(&first).unwrap();
+    wait_until("it says why", || matches!(second.why(), Some(ReplicaError::NotApplied { .. })));
+    assert_eq!(second.proven(), 0);
+    let (_, members) = runtime.block_on(log.status()).unwrap();
+    assert_eq!(members.iter().map(|one| one.processes.len()).collect::<Vec<_>>(), [1, 0]);
+    full.is_full.store(false, Ordering::Relaxed);
+    wait_until("it is current again", || second.is_current());
+    assert_eq!((number(&second).1, second.why()), (2, None));
 }
 
 /// A server and commands on one machine share a store, and each applies changes of the log.
@@ -276,13 +336,13 @@ fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     let first = member(&server, Arc::new(Memory::new(STORE)));
     let second = member(&server, Arc::new(Memory::new(STORE)));
     first.follow_files(true);
-    wait_until("the files are followed", || second.files_are_followed());
+    wait_until("the files are followed", || second.files_followed_ago().is_some());
     first.end();
     assert!(!first.is_current());
     assert!(matches!(add_one(&first), Err(CommitError::Source(_))));
     let (_, members) = runtime.block_on(log.status()).unwrap();
     assert_eq!(members.iter().map(|one| one.processes.len()).collect::<Vec<_>>(), [0, 1]);
-    wait_until("the files are not followed", || !second.files_are_followed());
+    wait_until("the files are not followed", || second.files_followed_ago().is_some_and(|ago| ago > 3_000));
     add_one(&second).unwrap();
     assert_eq!(second.numbers().acknowledged, 1);
 }

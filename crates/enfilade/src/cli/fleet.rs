@@ -36,5 +36,8 @@ pub(crate) enum Fleet {
         /// Confirm that no other member goes on: changes that this machine does not have are lost, and what they revoked is valid again
         #[arg(long)]
         force: bool,
+        /// Accept that `user.cfg` and the other edited files of this machine differ from those that the fleet read last: what they define is valid again
+        #[arg(long)]
+        accept_files: bool,
     },
 }

@@ -11,7 +11,7 @@ use crate::{clock, output};
 use anyhow::{Context, bail, ensure};
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::MirroredFile;
-use enfilade_facts::{Read as _, Source as _};
+use enfilade_facts::{Read as _, Source};
 use enfilade_fleet::{Head, Log, LogError, Member};
 use enfilade_sources::files::mirror::is_version;
 use enfilade_sources::lmdb::Lmdb;
@@ -28,7 +28,7 @@ pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> an
         Fleet::FollowFiles => follow_files(installation, json),
         Fleet::Leave => leave(installation, json),
         Fleet::Expel { name } => expel(installation, name.as_str(), json),
-        Fleet::Recover { force } => recover(installation, force, json),
+        Fleet::Recover { force, accept_files } => recover(installation, (force, accept_files), json),
     }
 }
 
@@ -175,19 +175,12 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let log = log_of(installation, &lmdb)?;
     let writer = enfilade_fleet::Writer::new(std::sync::Arc::new(lmdb), log)?;
     writer.catch_up()?;
-    let files = crate::home::file_set(&installation.data, &installation.config);
-    let known = writer.read(|view| view.list::<MirroredFile>(&[]))??;
-    for (file, row) in known {
-        let bytes =
-            files.read(file).with_context(|| format!("`{}` cannot be read", files.path(file).display()))?;
-        ensure!(
-            bytes.is_some_and(|bytes| is_version(&bytes, &row)),
-            "`{}` is not the version that the facts are of, so this machine does not follow its files: otherwise what was deleted since could come \
-             back. Copy the file from the member that follows its files (`enfilade fleet status`); if that machine is lost, `enfilade import` and \
-             `enfilade facts dump` show what the facts contain",
-            files.path(file).display()
-        );
-    }
+    refuse_other_files(
+        installation,
+        &writer,
+        "Copy the file from the member that follows its files (`enfilade fleet status`); if that machine is lost, `enfilade facts dump` shows what the facts \
+         contain",
+    )?;
     let log = self::log(&installation.config, writer.at().store)?;
     let before = wait_for(async {
         let before = log.files_member().await?.unwrap_or_default();
@@ -198,6 +191,22 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
         "the edited files and datastores of this fleet are those of `{here}` from now on, no longer those of `{before}`: restart the servers of both"
     );
     output::done(json, &json!({ "member": here, "before": before }), &text);
+    Ok(())
+}
+
+/// Refuses if an edited file of this machine is not the version that the facts are of. `next` says what to do.
+fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &str) -> anyhow::Result<()> {
+    let files = crate::home::file_set(&installation.data, &installation.config);
+    let known = source.read(|view| view.list::<MirroredFile>(&[]))??;
+    for (file, row) in known {
+        let path = files.path(file);
+        let bytes = files.read(file).with_context(|| format!("`{}` cannot be read", path.display()))?;
+        ensure!(
+            bytes.is_some_and(|bytes| is_version(&bytes, &row)),
+            "`{}` is missing, or is not the version that the facts are of: if this machine followed it, what was deleted since could come back. {next}",
+            path.display()
+        );
+    }
     Ok(())
 }
 
@@ -273,16 +282,27 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
     Ok(())
 }
 
-fn recover(installation: &Installation, force: bool, json: bool) -> anyhow::Result<()> {
+fn recover(
+    installation: &Installation,
+    (force, accept_files): (bool, bool),
+    json: bool,
+) -> anyhow::Result<()> {
     let lmdb = member(installation)?;
     let at = lmdb.read(|view| view.at())?;
-    drop(lmdb);
     ensure!(
         force,
         "this machine has the facts after change {}. Changes that only other members or etcd have are lost, and what they revoked is valid again. Stop \
          every other member, choose the member with the newest change, and run this command there with --force",
         at.revision
     );
+    if !accept_files {
+        refuse_other_files(
+            installation,
+            &lmdb,
+            "Copy the file from the member whose files the fleet followed, or from its newest backup; to use what this machine has, add --accept-files",
+        )?;
+    }
+    drop(lmdb);
     refuse_open(installation)?;
     let mut progress = Progress::start("writing the facts");
     let what = format!("taken out of the fleet after change {}", at.revision);
