@@ -1,5 +1,6 @@
 //! A fleet of real servers, on a real etcd: what one member revokes, no other member grants.
 
+mod balanced;
 mod nemesis;
 mod tls;
 
@@ -47,6 +48,14 @@ impl Fleet {
 
     /// Servers of a fleet. Each has its own addresses of the machines of etcd.
     fn of_servers(etcd: &[Vec<String>], environment: &[(&str, &str)]) -> Vec<Server> {
+        Self::of_servers_with(etcd, |_| environment.to_vec())
+    }
+
+    /// Like [`Fleet::of_servers`], with an environment for each server.
+    fn of_servers_with<'e>(
+        etcd: &[Vec<String>],
+        environment: impl Fn(usize) -> Vec<(&'e str, &'e str)>,
+    ) -> Vec<Server> {
         let mut servers: Vec<Server> = Vec::new();
         for (etcd, name) in etcd.iter().zip(["a", "b", "c", "d", "e"]) {
             let prepare = |data: &Path| match servers.first() {
@@ -64,7 +73,8 @@ impl Fleet {
                     configure(data, etcd, name);
                 }
             };
-            servers.push(Server::start_on(prepare, environment));
+            let started = Server::start_on(prepare, &environment(servers.len()));
+            servers.push(started);
         }
         servers
     }

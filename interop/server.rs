@@ -238,13 +238,18 @@ fn spawn(data: &Path, environment: &[(&str, &str)]) -> (Child, Value) {
     (child, told)
 }
 
-/// The command that serves a data directory on ports of its own.
+/// The command that serves a data directory on ports of its own, or those of the environment.
 pub(crate) fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(BINARY);
+    let listen = |key: &str| {
+        let set = environment.iter().find(|(name, _)| *name == key).map(|(_, address)| *address);
+        set.unwrap_or("127.0.0.1:0")
+    };
     command
         .args(["--json", "--data"])
         .arg(data)
-        .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
+        .args(["serve", "--listen", listen("ENFILADE_TLS__LISTEN")])
+        .args(["--ops-listen", listen("ENFILADE_OPERATIONS__LISTEN")])
         .env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")
         .envs(short_passwords(data))
         .envs(environment.iter().copied());

@@ -251,6 +251,7 @@ fn whoami_and_health() {
         ("/livez", "alive"),
         ("/healthz", "alive"),
         ("/readyz", "ready"),
+        ("/readyz/datastores", "ready"),
         ("/metrics", "enfilade_requests_total"),
     ] {
         let url = format!("http://{}{path}", server.operations);

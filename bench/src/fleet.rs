@@ -2,27 +2,34 @@
 
 use crate::goals::Goal;
 use crate::report::Report;
-use crate::samples::{Percentile, SAMPLES_MIN, Samples};
+use crate::samples::{Estimate, Percentile, SAMPLES_MIN, Samples};
 use crate::scratch::Scratch;
+use crate::served::Server;
 use crate::stopwatch::{now, pause};
+use crate::stores::{self, Store};
 use crate::{Failure, clock};
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{At, AuditRecord, Change, Read as _, Revision, Source as _};
-use enfilade_fleet::{About, Etcd, Log, Server};
+use enfilade_facts::{At, Change, Read as _, Revision, Source as _};
+use enfilade_fleet::{About, Etcd, Log, Server as Member};
 use enfilade_sources::lmdb::{Lmdb, Terms};
 use enfilade_testkit::Etcd as Machine;
+use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 
 const MEMBERS: usize = 3;
 const MACHINES: usize = 3;
 const CHANGES: usize = 10_000;
+/// The number of changes that a member misses, and of members that miss them.
+const MISSED: usize = 10_000;
+const LATE: usize = 3;
+/// The number of tokens of a large fleet.
+const TOKENS: u64 = 1_000_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let work = format!(
@@ -31,7 +38,19 @@ pub(crate) fn goals() -> Vec<Goal> {
          changes divided by the p99 of all transactions"
     );
     let what = "time until all members of a fleet obey a change divided by time of a write of etcd";
-    vec![Goal::new("acknowledged", 3.0, "times", what, work)]
+    let missed = format!(
+        "In process, two members, and etcd in {MACHINES} processes, all on one machine. One member makes {MISSED} changes of one record while the other does \
+         not run. From the start of the other until it has its first proof. {LATE} times"
+    );
+    let joins = format!(
+        "The facts are {TOKENS} API tokens and their users. etcd has {MACHINES} processes on the same machine. From the start of `enfilade fleet join` until the \
+         server of the new member listens. Once"
+    );
+    vec![
+        Goal::new("acknowledged", 3.0, "times", what, work),
+        Goal::new("missed", 5.0, "s", "time until a member has the changes that it missed", missed),
+        Goal::new("join", 60.0, "s", "time until a new member of a large fleet serves", joins),
+    ]
 }
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -47,9 +66,12 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let scratch = Scratch::new("fleet")?;
     let machines = Machine::start_machines(MACHINES);
     let addresses: Vec<String> = machines.iter().map(|machine| machine.address.clone()).collect();
-    let (at, state) = stores(scratch.path())?;
+    let (at, state) = stores(scratch.path(), MEMBERS)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let members = members(scratch.path(), &addresses, at, state, &runtime)?;
+    begin(&addresses, "/fleet", (at, state), MEMBERS)?;
+    let start = |nth| member(scratch.path(), &addresses, ("/fleet", at), nth);
+    let members = (0..MEMBERS).map(start).collect::<Result<Vec<_>, _>>()?;
+    wait_until(|| members.iter().all(Member::is_current));
     let etcd = Etcd::at(&addresses, None)?;
     let (mut puts, mut changes) = (Samples::default(), Samples::default());
     let micros = |took: Duration| took.as_secs_f64() * 1e6;
@@ -59,16 +81,14 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let began = now();
         runtime.block_on(log.begin(Revision(0), 0))?;
         puts.push(micros(began.elapsed()));
-        let mut domain = Domain::new("local".parse()?);
-        domain.description = Some(nth.to_string());
-        let author =
-            AuditRecord { who: "bench".into(), what: "a change".into(), unix_seconds: 7, request: None };
-        let mut change = Change::new(author);
-        change.put(&DomainId::from_bytes([1; 16]), &domain);
+        let change = change(nth)?;
         let began = now();
         member.commit(&change)?;
         changes.push(micros(began.elapsed()));
     }
+    drop(members);
+    missed(report, scratch.path(), &addresses, small)?;
+    join(report, scratch.path(), &addresses, small)?;
     report.tail("a transaction of etcd", count as u64, &puts, "µs");
     report.tail("a change, until all members have applied it", count as u64, &changes, "µs");
     let p99 = |samples: &Samples| samples.percentile(Percentile::P99);
@@ -76,14 +96,83 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes equal stores for all members. Returns the revision and the digest of their records.
-fn stores(place: &Path) -> Result<(At, u128), Failure> {
+/// A change of one record.
+fn change(nth: usize) -> Result<Change, Failure> {
+    let mut domain = Domain::new("local".parse()?);
+    domain.description = Some(nth.to_string());
+    let mut change = Change::new(stores::audit("a change"));
+    change.put(&DomainId::from_bytes([1; 16]), &domain);
+    Ok(change)
+}
+
+/// A member that comes back after many changes.
+fn missed(report: &mut Report, place: &Path, addresses: &[String], small: bool) -> Result<(), Failure> {
+    let place = place.join("missed");
+    let (at, state) = stores(&place, 1 + LATE)?;
+    begin(addresses, "/missed", (at, state), 1 + LATE)?;
+    let start = |nth: usize| member(&place, addresses, ("/missed", at), nth);
+    let first = start(0)?;
+    wait_until(|| first.is_current());
+    let count = if small { 100 } else { MISSED };
+    for nth in 0..count {
+        first.commit(&change(nth)?)?;
+    }
+    let mut took = Samples::default();
+    for late in 1..=LATE {
+        let began = now();
+        let member = start(late)?;
+        wait_until(|| member.is_current());
+        took.push(began.elapsed().as_secs_f64());
+    }
+    report.middle("a member applies the changes that it missed", count as u64, &took, "s");
+    report.goal("missed", took.mean());
+    Ok(())
+}
+
+/// A machine that joins a fleet with many facts.
+fn join(report: &mut Report, place: &Path, addresses: &[String], small: bool) -> Result<(), Failure> {
+    let tokens = if small { 1_000 } else { TOKENS };
+    let (facts, first, second) = (place.join("facts"), place.join("first"), place.join("second"));
+    drop(Store::generated(&facts, tokens)?);
+    stores::data_directory(&first, &facts)?;
+    std::fs::DirBuilder::new().mode(0o700).create(&second)?;
+    for (data, name) in [(&first, "a"), (&second, "b")] {
+        let text = format!("[fleet]\nname = \"{name}\"\netcd = {addresses:?}\nprefix = \"/join\"\n");
+        std::fs::write(data.join("enfilade.toml"), text)?;
+    }
+    let invitation = place.join("invitation");
+    enfilade(&first, &[OsStr::new("init")])?;
+    enfilade(&first, &[OsStr::new("invite"), OsStr::new("b"), invitation.as_os_str()])?;
+    let began = now();
+    enfilade(&second, &[OsStr::new("join"), invitation.as_os_str()])?;
+    let server = Server::start(&second, &[]);
+    let took = began.elapsed().as_secs_f64();
+    drop(server?);
+    report.once("a machine joins a fleet", tokens, took, "s");
+    report.goal("join", Estimate::once(took));
+    Ok(())
+}
+
+/// Runs `enfilade fleet`.
+fn enfilade(data: &Path, words: &[&OsStr]) -> Result<(), Failure> {
+    let program = std::env::current_exe()?.with_file_name("enfilade");
+    let done = Command::new(program).arg("--data").arg(data).arg("fleet").args(words).output()?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&done.stderr).into_owned().into()),
+    }
+}
+
+/// Makes this many equal stores. Returns the revision and the digest of their records.
+fn stores(place: &Path, count: usize) -> Result<(At, u128), Failure> {
+    let directory = |path: &Path| std::fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
+    directory(place)?;
     let first = place.join("0");
     let found = Lmdb::open(&first)?.read(|view| digest(view).map(|state| (view.at(), state)))??;
     Lmdb::set_replica(&first, Terms::default(), true)?;
-    for member in 1..MEMBERS {
+    for member in 1..count {
         let copy = place.join(member.to_string());
-        std::fs::DirBuilder::new().mode(0o700).create(&copy)?;
+        directory(&copy)?;
         for file in std::fs::read_dir(&first)? {
             let file = file?;
             std::fs::copy(file.path(), copy.join(file.file_name()))?;
@@ -92,35 +181,37 @@ fn stores(place: &Path) -> Result<(At, u128), Failure> {
     Ok(found)
 }
 
-/// Starts the members, and waits until all are current.
-fn members(
+fn wait_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        pause(Duration::from_millis(1));
+    }
+}
+
+/// Begins a log, and admits the members `m0` and so on.
+fn begin(addresses: &[String], prefix: &str, (at, state): (At, u128), members: usize) -> Result<(), Failure> {
+    let log = Log::new(Etcd::at(addresses, None)?, prefix, at.store);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        log.begin(at.revision, state).await?;
+        log.admit_first("m0", 7).await?;
+        for nth in 1..members {
+            let name = format!("m{nth}");
+            log.accept(&log.invite(&name).await?, &name, 7).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Starts a member.
+fn member(
     place: &Path,
     addresses: &[String],
-    at: At,
-    state: u128,
-    runtime: &Runtime,
-) -> Result<Vec<Server>, Failure> {
-    let log = || Ok::<_, Failure>(Log::new(Etcd::at(addresses, None)?, "/fleet", at.store));
-    let name = |nth: usize| format!("m{nth}");
-    let first = log()?;
-    runtime.block_on(async {
-        first.begin(at.revision, state).await?;
-        first.admit_first(&name(0), 7).await?;
-        for nth in 1..MEMBERS {
-            let invitation = first.invite(&name(nth)).await?;
-            first.accept(&invitation, &name(nth), 7).await?;
-        }
-        Ok::<_, Failure>(())
-    })?;
-    let mut members = Vec::new();
-    for nth in 0..MEMBERS {
-        let about = About { version: "0".to_owned(), host: "bench".to_owned(), pid: std::process::id() };
-        let store = Arc::new(Lmdb::open(&place.join(nth.to_string()))?);
-        let log = log()?.of_member(&name(nth));
-        members.push(Server::start(&name(nth), about, store, log, || clock::now().tick_millis)?);
-    }
-    while !members.iter().all(Server::is_current) {
-        pause(Duration::from_millis(10));
-    }
-    Ok(members)
+    (prefix, at): (&str, At),
+    nth: usize,
+) -> Result<Member, Failure> {
+    let name = format!("m{nth}");
+    let about = About { version: "0".to_owned(), host: "bench".to_owned(), pid: std::process::id() };
+    let store = Arc::new(Lmdb::open(&place.join(nth.to_string()))?);
+    let log = Log::new(Etcd::at(addresses, None)?, prefix, at.store).of_member(&name);
+    Ok(Member::start(&name, about, store, log, || clock::now().tick_millis)?)
 }

@@ -27,6 +27,11 @@ pub const CAMPAIGNS: &[Campaign] = &[
         n: 1_000_000,
     },
     Campaign { name: "explain", test: &["-p", "enfilade-testkit", "--test", "explaining"], n: 100_000 },
+    Campaign {
+        name: "fleet-clients",
+        test: &["-p", "enfilade", "--test", "interop", "fleet::balanced"],
+        n: 10_000,
+    },
     Campaign { name: "fleet-model", test: &["-p", "enfilade-testkit", "--test", "fleet"], n: 1 },
     Campaign {
         name: "framing",

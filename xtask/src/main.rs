@@ -38,6 +38,7 @@ cargo xtask COMMAND
   damage [--n N]        damages of a store and its small files, and commands and a server on each: no signal, no wrong answer, always a next step
   explain [--n N]       random requests: the explanation and the review agree with the response
   framing [--n N]       mutated requests: the listener and the HTTP library agree on where each request begins
+  fleet-clients [--n N]  rclone copies N files, and OpenStack's client and proxmoxer work, behind HAProxy while members and machines of etcd are killed
   fleet-model           the protocol of a fleet in every order of its steps: no outdated fact grants anything
   freshness             every order of every step of the freshness protocol
   fuzz [--n N]          mutated tokens, payloads and bodies: none is accepted as another one

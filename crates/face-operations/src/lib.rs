@@ -18,11 +18,13 @@ pub const MAIN: [Route; 2] = [
 ];
 
 /// The routes of the operations listener.
-pub const OPERATIONS: [Route; 4] = [
+pub const OPERATIONS: [Route; 5] = [
     Route::public("/metrics", metrics).says("Show counters for Prometheus"),
     Route::public("/livez", live).says("Show that the process runs"),
     Route::public("/healthz", live).says("The same as `/livez`"),
     Route::public("/readyz", ready).says("Show that the server takes requests; 503 while it stops"),
+    Route::public("/readyz/datastores", ready_for_datastores)
+        .says("The same as `/readyz`; also 503 if another member of the fleet serves the datastores"),
 ];
 
 fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
@@ -56,6 +58,16 @@ fn ready(faces: &Faces) -> Answer {
     match faces.house().source().read(|_| ()) {
         Ok(()) => plain(StatusCode::OK, "ready"),
         Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "the facts cannot be read; run `enfilade doctor`"),
+    }
+}
+
+fn ready_for_datastores(faces: &Faces) -> Answer {
+    match faces.house().datastores_at() {
+        None => ready(faces),
+        Some(member) => {
+            let text = format!("the member `{member}` of the fleet serves the datastores");
+            plain(StatusCode::SERVICE_UNAVAILABLE, &text)
+        }
     }
 }
 

@@ -25,6 +25,12 @@ pub trait Source: Send + Sync {
     /// If the call returns a [`CommitError`] other than [`CommitError::Unknown`], nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
+    /// Commits changes in this order, each after those before it, as [`Source::commit`] does; a change that fails does not end it. A store can make all of
+    /// them durable at once, which takes less time. Returns one result for each change.
+    fn commit_each(&self, changes: &[Change]) -> Vec<Result<At, CommitError>> {
+        changes.iter().map(|change| self.commit(change)).collect()
+    }
+
     /// Whether there is room for a change of this requester with this effect. Call this function before you change a file that people edit, if a
     /// change of the stored facts must follow. The change that follows may use more space than this function grants ([`Requester::File`]).
     ///

@@ -23,8 +23,8 @@ const TURN: Duration = Duration::from_millis(400);
 /// How often a silent connection is tested. etcd closes connections that test more often than every 5 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The largest answer, in bytes: ten entries of the log.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// The largest answer, in bytes: 100 entries of the log.
+const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// A call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,7 +13,9 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// How many times a transaction with an unknown outcome is sent.
 const TRIES: u32 = 5;
 /// How many entries are read at once.
-const ENTRIES_AT_ONCE: i64 = 10;
+const ENTRIES_AT_ONCE: i64 = 100;
+/// How many entries come with a proof.
+pub(crate) const ENTRIES_OF_PROOF: i64 = 10;
 
 /// The pause before a watch that ended begins again.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
@@ -313,14 +315,14 @@ impl Log {
     pub async fn after(&self, revision: Revision) -> Result<Vec<Entry>, LogError> {
         // The head is read first: an entry that is added afterwards is no gap.
         let head = self.head().await?;
-        let found = self.etcd.transact(Vec::new(), vec![self.reads_after(revision)]).await?;
+        let found = self.etcd.transact(Vec::new(), vec![self.reads_after(revision, ENTRIES_AT_ONCE)]).await?;
         self.entries(revision, head, found.unwrap_or_default().into_iter().flatten())
     }
 
-    /// Reads the next entries after a change.
-    pub(crate) fn reads_after(&self, revision: Revision) -> Operation {
+    /// Reads the next entries after a change, at most `most`.
+    pub(crate) fn reads_after(&self, revision: Revision, most: i64) -> Operation {
         let from = self.entry_key(Revision(revision.0 + 1));
-        read_some(from, self.entry_key(Revision(u64::MAX)), ENTRIES_AT_ONCE)
+        read_some(from, self.entry_key(Revision(u64::MAX)), most)
     }
 
     /// The entries that [`Log::reads_after`] found, when or after `head` was the end of the log. The errors are those of [`Log::after`].

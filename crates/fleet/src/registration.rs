@@ -11,7 +11,7 @@
 
 use crate::entry::Entry;
 use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased, read};
-use crate::log::{Head, Log, LogError};
+use crate::log::{ENTRIES_OF_PROOF, Head, Log, LogError};
 use crate::messages::KeyValue;
 use enfilade_facts::Revision;
 use enfilade_facts::codec::{Reader, Writer};
@@ -160,7 +160,11 @@ impl Log {
         let own = [self.key("node", id), self.key("beat", id)];
         let is_own = own.map(|key| has_value(key, registration.incarnation.to_vec())).to_vec();
         let one = |key: Vec<u8>| read(key, Vec::new());
-        let reads = vec![one(self.head_key()), one(self.following_key()), self.reads_after(applied)];
+        let reads = vec![
+            one(self.head_key()),
+            one(self.following_key()),
+            self.reads_after(applied, ENTRIES_OF_PROOF),
+        ];
         let Some(found) = self.etcd().transact(is_own, reads).await? else { return Ok(None) };
         let mut found = found.into_iter();
         let mut next = || found.next().unwrap_or_default();

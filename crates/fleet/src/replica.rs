@@ -112,9 +112,7 @@ impl Replica {
                 if next.is_empty() {
                     next = self.log.after(at.revision).await?;
                 }
-                for entry in std::mem::take(&mut next) {
-                    self.apply(&entry, head.at.revision)?;
-                }
+                self.apply(&std::mem::take(&mut next), head.at.revision)?;
             } else if at.revision > head.at.revision {
                 // A change is applied only after it is in the log. So the log has this change now, unless it lost changes.
                 head = self.log.head().await?;
@@ -144,22 +142,24 @@ impl Replica {
         if entry.first > self.store.at().next().revision {
             return Ok(false);
         }
-        self.apply(entry, entry.last())?;
+        self.apply(std::slice::from_ref(entry), entry.last())?;
         Ok(true)
     }
 
-    /// Applies the changes of an entry that the store does not have yet, up to the change `last`.
-    fn apply(&self, entry: &Entry, last: Revision) -> Result<(), ReplicaError> {
-        let numbered = (entry.first.0..).map(Revision).zip(&entry.changes);
-        for (number, change) in numbered {
-            let (at, state) = self.now()?;
-            if number <= at.revision || number > last {
-                continue;
-            }
-            if number == entry.first && state != entry.state {
-                return Err(ReplicaError::Differs { change: number });
-            }
-            match self.store.commit(change.clone().only_after(at.revision)) {
+    /// Applies the changes of entries that the store does not have yet, up to the change `last`. The store makes them durable at once.
+    fn apply(&self, entries: &[Entry], last: Revision) -> Result<(), ReplicaError> {
+        let (at, state) = self.now()?;
+        let next = at.next().revision;
+        if entries.iter().any(|entry| entry.first == next && entry.state != state) {
+            return Err(ReplicaError::Differs { change: next });
+        }
+        let numbers = entries.iter().flat_map(|entry| (entry.first.0..).map(Revision).zip(&entry.changes));
+        let (numbers, changes): (Vec<Revision>, Vec<Change>) = numbers
+            .filter(|(number, _)| next <= *number && *number <= last)
+            .map(|(number, change)| (number, after(change, Revision(number.0 - 1))))
+            .unzip();
+        for (number, done) in numbers.into_iter().zip(self.store.commit_each(&changes)) {
+            match done {
                 // On equal records, a change writes the same on every member. So a change that got another number was applied to other records.
                 Ok(done) if done.revision != number => {
                     return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
@@ -257,6 +257,13 @@ impl Replica {
         // After Δ, no member that lacks the change has a proof.
         let _ = tokio::time::timeout(DELTA + DELTA / DRIFT, everybody).await;
     }
+}
+
+/// A change that is made only after this one.
+fn after(change: &Change, number: Revision) -> Change {
+    let mut change = change.clone();
+    change.only_after(number);
+    change
 }
 
 /// The error of a change that was not made, because this member is not current.

@@ -117,6 +117,11 @@ const BARE_BYTES: usize = 8 << 20;
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
+    /// The member of the fleet that serves the datastores, if it is another machine.
+    pub fn datastores_at(&self) -> Option<&str> {
+        self.parts.datastores_at.as_deref()
+    }
+
     /// Builds a house. Until [`House::set_mounts`] is called, the house has no mount points. Until [`House::set_keys`] is called, every session's
     /// token is refused.
     pub fn new(parts: Parts) -> Arc<Self> {

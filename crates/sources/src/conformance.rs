@@ -9,7 +9,9 @@ use enfilade_facts::tables::{
     Verifier,
 };
 use enfilade_facts::vocabulary::{CredentialId, DatastoreName, DomainId, GroupId, UserId};
-use enfilade_facts::{After, At, AuditRecord, Change, CommitError, Read, Source, SourceError, Table, View};
+use enfilade_facts::{
+    After, At, AuditRecord, Change, CommitError, Read, Revision, Source, SourceError, Table, View,
+};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -29,9 +31,30 @@ pub fn all(make: impl Fn() -> Box<dyn Source>) {
         some_record_is_near_every_key_unless_there_is_none,
         parts_and_pages_are_together_the_whole,
         changes_from_many_threads_are_all_made,
+        changes_in_order_see_those_before_them,
     ] {
         part(&*make());
     }
+}
+
+fn changes_in_order_see_those_before_them(source: &dyn Source) {
+    let before = source.at().revision;
+    let after = |n: u64| Revision(before.0 + n);
+    let add = |n: u8, since: Revision| {
+        let mut change = change();
+        change.put(&id(n), &domain("a"));
+        change.only_after(since);
+        change
+    };
+    // The third expects a revision that does not exist yet.
+    let changes = [add(1, after(0)), add(2, after(1)), add(3, after(5)), add(4, after(2))];
+    let done = source.commit_each(&changes);
+    let revisions: Vec<_> = done.iter().map(|done| done.as_ref().ok().map(|at| at.revision)).collect();
+    assert_eq!(revisions, [Some(after(1)), Some(after(2)), None, Some(after(3))]);
+    assert!(matches!(done.get(2), Some(Err(CommitError::Conflict { .. }))), "{done:?}");
+    let there = |n: u8| source.read(|view| view.get::<Domain>(&id(n)).unwrap().is_some()).unwrap();
+    assert_eq!([1, 2, 3, 4].map(there), [true, true, false, true]);
+    assert!(source.commit_each(&[]).is_empty());
 }
 
 /// An empty change.

@@ -270,6 +270,14 @@ impl Source for Lmdb {
             .commit(change, |changes| within(self.environment.store, || self.write_all(changes)))
     }
 
+    fn commit_each(&self, changes: &[Change]) -> Vec<Result<At, CommitError>> {
+        if let Some(why) = changes.iter().find_map(|change| self.refuse_outside_log(change).err()) {
+            return changes.iter().map(|_| Err(why.clone())).collect();
+        }
+        let write = |changes: &[&Change]| within(self.environment.store, || self.write_all(changes));
+        self.environment.writers.commit_each(changes, write)
+    }
+
     fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
         self.environment.has_room_for(requester, effect)
     }

@@ -14,7 +14,10 @@ type Table = (&'static str, &'static str);
 /// Reviewed: paths that need no identity permit before their handler is called. The operations listener is not public.
 const REVIEWED: [(Table, &[&str]); 7] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
-    (("crates/face-operations", "OPERATIONS"), &["/metrics", "/livez", "/healthz", "/readyz"]),
+    (
+        ("crates/face-operations", "OPERATIONS"),
+        &["/metrics", "/livez", "/healthz", "/readyz", "/readyz/datastores"],
+    ),
     (("crates/face-webdav", "ROUTES"), &["*", "/page.css", "/page.js"]),
     // The path `/access/ticket` is the login.
     (("crates/face-proxmox", "ROUTES"), &["/api2/json/ping", "/api2/json/access/ticket"]),

@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The work of the process that holds the lock, for the error message.
 const DOING: &str = "writing facts";
@@ -64,6 +64,31 @@ impl Writers {
             };
             queue.waiting.remove(place.ok_or_else(gone)?);
         }
+        self.lead(queue, std::slice::from_ref(change), write).into_iter().next().unwrap_or_else(no_result)
+    }
+
+    /// Commits changes in this order, in a group. Returns a result for each.
+    pub(super) fn commit_each(
+        &self,
+        changes: &[Change],
+        write: impl Fn(&[&Change]) -> Vec<Answer>,
+    ) -> Vec<Answer> {
+        let mut queue = locked(&self.queue);
+        while queue.is_led {
+            queue = self.written.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut answers = self.lead(queue, changes, write);
+        answers.resize_with(changes.len(), no_result);
+        answers
+    }
+
+    /// Writes the changes of this thread, and those that wait, as one group. Returns the results of the former.
+    fn lead(
+        &self,
+        mut queue: MutexGuard<'_, Queue>,
+        own: &[Change],
+        write: impl Fn(&[&Change]) -> Vec<Answer>,
+    ) -> Vec<Answer> {
         queue.is_led = true;
         let _lead = Lead(self);
         drop(queue);
@@ -71,23 +96,17 @@ impl Writers {
         let held = Held::take(&file, WAIT, DOING).map_err(CommitError::from);
         // The group also contains changes that were queued during the wait for the lock.
         let group = std::mem::take(&mut locked(&self.queue).waiting);
-        let changes: Vec<&Change> =
-            std::iter::once(change).chain(group.iter().map(|waiting| &waiting.change)).collect();
+        let changes: Vec<&Change> = own.iter().chain(group.iter().map(|waiting| &waiting.change)).collect();
         let answers = match held {
             Ok(_held) => write(&changes),
             Err(why) => changes.iter().map(|_| Err(why.clone())).collect(),
         };
         let mut answers = answers.into_iter();
-        let mine = answers.next();
+        let mine = answers.by_ref().take(own.len()).collect();
         for (waiting, answer) in group.iter().zip(answers) {
             *locked(&waiting.answer) = Some(answer);
         }
-        mine.unwrap_or_else(|| {
-            Err(SourceError::Unavailable(
-                "internal error: the writer returned no result for this change".into(),
-            )
-            .into())
-        })
+        mine
     }
 
     /// Calls `run` while no other thread or process writes.
@@ -96,6 +115,11 @@ impl Writers {
         let _held = Held::take(&file, WAIT, DOING)?;
         Ok(run())
     }
+}
+
+fn no_result() -> Answer {
+    let why = "internal error: the writer returned no result for this change";
+    Err(SourceError::Unavailable(why.into()).into())
 }
 
 /// Marks this thread as the thread that writes a group. When this value is dropped, even after a panic, another thread can write the next group.

@@ -1,0 +1,146 @@
+"""What clients of a fleet do through HAProxy while its members are killed, until a file exists. Arguments: those of proxmox_api, URL (…/v3), the administrator's
+password, the file. A call is repeated after a broken connection and after 503; every other answer must be right."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+from keystoneauth1 import exceptions, session
+from keystoneauth1.identity import v3
+from proxmox_api import CERTIFICATE, REST, SECRET, TOKEN, api
+from proxmoxer.core import ResourceException
+from requests import RequestException
+
+URL, PASSWORD, STOP = REST
+USER = {"username": "admin", "password": PASSWORD, "user_domain_name": "Default"}
+SCOPE = {"project_name": "admin", "project_domain_name": "Default"}
+# Each look uses a connection of its own, so HAProxy chooses a member anew.
+LOOKS = 6
+counts = {"sessions": 0, "tokens": 0, "commands": 0, "repeated": 0}
+
+
+def repeated(call):
+    """The answer of a call, and whether an earlier call may have been carried out."""
+    for tries in range(300):
+        try:
+            return call(), tries > 0
+        except (RequestException, exceptions.ConnectFailure, exceptions.ServiceUnavailable):
+            pass
+        except exceptions.SSLError as why:
+            # The connection ended in the handshake.
+            if "EOF" not in str(why):
+                raise
+        except ResourceException as why:
+            if why.status_code != 503:
+                raise
+        counts["repeated"] += 1
+        time.sleep(0.1)
+    raise AssertionError("no answer for 30 s")
+
+
+def login():
+    return session.Session(auth=v3.Password(auth_url=URL, **USER, **SCOPE), verify=CERTIFICATE)
+
+
+def validated(token):
+    """The status with which some member validates a token."""
+
+    def ask():
+        headers = {"X-Subject-Token": token}
+        answer = login().get(URL + "/auth/tokens", headers=headers, raise_exc=False)
+        if answer.status_code == 503:
+            raise RequestException
+        return answer.status_code
+
+    return repeated(ask)[0]
+
+
+def one_session():
+    """A session is valid on every member, and after it was revoked on none."""
+    token, _ = repeated(lambda: login().get_token())
+    for _ in range(LOOKS):
+        assert validated(token) == 200, "a valid session was refused"
+
+    def revoke():
+        answer = login().delete(URL + "/auth/tokens", headers={"X-Subject-Token": token}, raise_exc=False)
+        if answer.status_code == 503:
+            raise RequestException
+        return answer.status_code
+
+    status, is_repeated = repeated(revoke)
+    assert status == 204 or is_repeated and status == 404, status
+    for _ in range(LOOKS):
+        assert validated(token) == 404, "a revoked session was accepted"
+    counts["sessions"] += 1
+
+
+def status_of(token, secret):
+    def ask():
+        try:
+            api(token, secret).access.users.get()
+            return 200
+        except ResourceException as why:
+            if why.status_code == 503:
+                raise
+            return why.status_code
+
+    return repeated(ask)[0]
+
+
+def one_token(number):
+    """An API token is valid on every member, and after it was deleted on none."""
+    owner, name = TOKEN.split("!")[0], f"t{number}"
+    tokens = lambda: api(TOKEN, SECRET).access.users(owner).token(name)
+
+    def change(call):
+        """The answer; None if an earlier try may have made the change."""
+        is_repeated = False
+
+        def once():
+            nonlocal is_repeated
+            try:
+                return call()
+            except ResourceException as why:
+                if is_repeated and why.status_code in (400, 404):
+                    return None
+                raise
+            finally:
+                is_repeated = True
+
+        return repeated(once)[0]
+
+    made = change(lambda: tokens().post())
+    if made is not None:
+        for _ in range(LOOKS):
+            assert status_of(f"{owner}!{name}", made["value"]) == 200, "a valid token was refused"
+    change(lambda: tokens().delete())
+    if made is not None:
+        for _ in range(LOOKS):
+            assert status_of(f"{owner}!{name}", made["value"]) == 401, "a deleted token was accepted"
+        counts["tokens"] += 1
+
+
+def one_command():
+    """The command `openstack`, which repeats nothing by itself."""
+    words = ["token", "issue", "-f", "json", "--os-auth-url", URL, "--os-cacert", CERTIFICATE, "--os-identity-api-version", "3"]
+    words += ["--os-username", USER["username"], "--os-password", PASSWORD, "--os-user-domain-name", "Default"]
+    words += ["--os-project-name", SCOPE["project_name"], "--os-project-domain-name", "Default"]
+    done = subprocess.run([sys.executable, "-m", "openstackclient.shell", *words], capture_output=True, text=True)
+    if done.returncode:
+        assert "503" in done.stderr or "Unable to establish connection" in done.stderr or "Connection" in done.stderr, done.stderr
+        counts["repeated"] += 1
+    else:
+        assert json.loads(done.stdout)["id"].startswith("gAAAA"), done.stdout
+        counts["commands"] += 1
+
+
+number = 0
+while not os.path.exists(STOP) or not all(counts[what] for what in ("sessions", "tokens", "commands")):
+    one_session()
+    one_token(number)
+    if number % 10 == 0:
+        one_command()
+    number += 1
+print(json.dumps(counts))
