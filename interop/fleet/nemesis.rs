@@ -3,16 +3,17 @@
 //!
 //! `cargo xtask nemesis` is the campaign; the test runs for half a minute.
 
-use super::{Fleet, metric, ready};
+use super::{Fleet, configure, metric, ready};
+use crate::command::run as run_on;
 use crate::decision_campaigns::{number, seed};
 use crate::kill_loop::Random;
-use crate::server::{Server, WITHOUT_PENALTIES, wait_until};
+use crate::server::{Scratch, Server, WITHOUT_PENALTIES, wait_until};
 use crate::signals::signal;
 use enfilade_testkit::{Etcd, Relay};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,7 @@ struct Counts {
     taken: AtomicU64,
     in_doubt: AtomicU64,
     faults: AtomicU64,
+    replaced: AtomicU64,
 }
 
 struct Run {
@@ -61,6 +63,23 @@ struct Run {
     permissions: Mutex<Vec<Arc<Permission>>>,
     counts: Counts,
     ends: Instant,
+    /// Whether a check failed, which ends the run.
+    has_failed: AtomicBool,
+}
+
+impl Run {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.ends || self.has_failed.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends the run if a check fails in this thread.
+struct Ends<'r>(&'r Run);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.has_failed.fetch_or(std::thread::panicking(), Ordering::Relaxed);
+    }
 }
 
 /// A client of one member. It connects again when the connection ends.
@@ -117,8 +136,9 @@ impl<'a> Client<'a> {
 
 /// Checks permissions at one member.
 fn check(run: &Run, member: usize) {
+    let _ends = Ends(run);
     let (mut client, mut random) = (Client::of(run, member), Random(seed() + 100 + member as u64));
-    while Instant::now() < run.ends {
+    while !run.is_over() {
         let permission = {
             let all = run.permissions.lock().unwrap();
             // Mostly one of the newest.
@@ -182,7 +202,8 @@ impl Writer<'_> {
                 Some((503, _)) | None => is_in_doubt = true,
                 Some((status, text)) => panic!("member {nth}: {method} {path}: {status} {text}"),
             }
-            if Instant::now() >= self.run.ends + Duration::from_secs(60) {
+            let is_late = Instant::now() >= self.run.ends + Duration::from_secs(60);
+            if is_late || self.run.has_failed.load(Ordering::Relaxed) {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -236,6 +257,7 @@ impl Writer<'_> {
 }
 
 fn write(run: &Run, writer: u64) {
+    let _ends = Ends(run);
     let clients = (0..run.addresses.len()).map(|member| Client::of(run, member)).collect();
     let mut writer_of = Writer { run, clients, random: Random(seed() + 200 + writer) };
     let kind = [Kind::Token, Kind::Role, Kind::Disabled, Kind::User][writer as usize % 4];
@@ -244,7 +266,7 @@ fn write(run: &Run, writer: u64) {
     writer_of.change("PUT", "acl", &format!("path=/access/users&role=Audit&auth-id={own}@local"));
     let mut login = None;
     for nth in 0.. {
-        if Instant::now() >= run.ends {
+        if run.is_over() {
             return;
         }
         login = login.or_else(|| writer_of.add_token(&format!("{own}@local"), &format!("own{nth}")));
@@ -261,10 +283,13 @@ fn pause(run: &Run, millis: u64) {
 }
 
 /// Servers stop, are killed and start again; their connections to etcd are cut, or slow.
-fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>]) {
+fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>], etcd: &[Vec<String>]) {
     let mut random = Random(seed());
+    let mut names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+    // The test is too short for it.
+    let kinds = if servers.len() > 3 { 6 } else { 5 };
     let mut member = 0;
-    while Instant::now() < run.ends {
+    while !run.is_over() {
         // Often the same member again.
         if random.below(3) != 0 {
             member = random.below(servers.len() as u64) as usize;
@@ -278,7 +303,9 @@ fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>]) {
                 directions.iter().for_each(|direction| relay.both()[*direction].hold(holds));
             }
         };
-        match random.below(5) {
+        match random.below(kinds) {
+            // The first member follows the edited files.
+            5 if member > 0 => replace(run, servers, member, &mut names, etcd),
             0 => {
                 cut(&relays[member], true);
                 pause(run, millis);
@@ -315,10 +342,48 @@ fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>]) {
     }
 }
 
+/// Expels a member, and lets another machine join in its place. Each command is repeated until etcd answers.
+fn replace(run: &Run, servers: &mut [Server], member: usize, names: &mut [String], etcd: &[Vec<String>]) {
+    let name = format!("{}x", names[member]);
+    let (expelled, other) =
+        (std::mem::replace(&mut names[member], name.clone()), (member + 1) % servers.len());
+    servers[member].stop();
+    let repeated = |arguments: &[&str], done: &str| {
+        while !run.is_over() {
+            let output = servers[other].cli_output(arguments, "");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() || said.contains(done) {
+                return;
+            }
+            pause(run, 100);
+        }
+    };
+    repeated(&["fleet", "expel", &expelled], "has no member");
+    let place = Scratch::new();
+    for nth in 0.. {
+        if run.is_over() {
+            return;
+        }
+        let invitation = place.path().join(nth.to_string());
+        let file = invitation.to_str().unwrap();
+        repeated(&["fleet", "invite", &name, file], "exists already");
+        let data = place.path().join(format!("data{nth}"));
+        std::fs::create_dir(&data).unwrap();
+        if run_on(&data, &["fleet", "join", file], None).status.success() {
+            configure(&data, &etcd[member], &name);
+            servers[member] = Server::start_on(|into| std::fs::rename(&data, into).unwrap(), &ENVIRONMENT);
+            run.addresses[member].lock().unwrap().clone_from(&servers[member].plain);
+            run.counts.replaced.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        pause(run, 100);
+    }
+}
+
 /// Machines of etcd stop, are killed and start again; another one becomes the leader; the history is compacted.
 fn disturb_etcd(run: &Run, machines: &mut [Etcd]) {
     let mut random = Random(seed() + 1);
-    while Instant::now() < run.ends {
+    while !run.is_over() {
         pause(run, 1_000 + random.below(4_000));
         let machine = &mut machines[random.below(MACHINES as u64) as usize];
         let millis = random.below(3_000);
@@ -371,12 +436,13 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         permissions: Mutex::default(),
         counts: Counts::default(),
         ends: Instant::now() + Duration::from_secs(seconds),
+        has_failed: AtomicBool::new(false),
     };
     std::thread::scope(|scope| {
         let (run, relays) = (&run, &relays);
         (0..members).for_each(|member| drop(scope.spawn(move || check(run, member))));
         (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(run, writer))));
-        scope.spawn(|| disturb_members(run, &mut servers, relays));
+        scope.spawn(|| disturb_members(run, &mut servers, relays, &etcd));
         scope.spawn(|| disturb_etcd(run, &mut machines));
     });
     // All members become current again, and say the same about every permission. A member whose records differ does not become current.
@@ -399,11 +465,11 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
             assert!(state != GIVEN || status == 200, "lost: member {member}, {id}: {status} {body}");
         }
     }
-    let Counts { granted, refused, not_current, taken, in_doubt, faults } = &run.counts;
+    let Counts { granted, refused, not_current, taken, in_doubt, faults, replaced } = &run.counts;
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     println!(
-        "nemesis: {}, {} checks at {members} members ({} granted, {} refused, {} without a proof), {} revocations acknowledged, {} changes in doubt, {} faults; \
-         0 stale, 0 lost, 0 diverged",
+        "nemesis: {}, {} checks at {members} members ({} granted, {} refused, {} without a proof), {} revocations acknowledged, {} changes in doubt, {} faults, \
+         {} members replaced; 0 stale, 0 lost, 0 diverged",
         Etcd::version(),
         of(granted) + of(refused) + of(not_current),
         of(granted),
@@ -411,7 +477,8 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         of(not_current),
         of(taken),
         of(in_doubt),
-        of(faults)
+        of(faults),
+        of(replaced)
     );
     assert!([granted, refused, not_current, taken, faults].iter().all(|count| of(count) > 0));
 }

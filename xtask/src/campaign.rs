@@ -1,5 +1,6 @@
 //! Runs a campaign. Each run writes a record to `bench/runs`; `cargo xtask scoreboard` writes docs/campaigns.md from the records.
 
+mod planted;
 mod record;
 
 use record::{Ended, Results, Source};
@@ -13,7 +14,7 @@ pub(crate) fn knows(name: &str) -> bool {
     CAMPAIGNS.iter().any(|campaign| campaign.name == name)
 }
 
-/// Runs a campaign: `--n N` for its size, `--seed N` for its random numbers, `--no-record` to write no record.
+/// Runs a campaign: `--n N` for its size (`--minutes N` for those of the fleet), `--seed N` for its random numbers, `--no-record` to write no record.
 #[expect(clippy::disallowed_methods, reason = "the record says how long the campaign took")]
 pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == name).ok_or("no such campaign")?;
@@ -28,6 +29,8 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
         let value = value.ok_or_else(|| format!("`{option}` needs a number"))?;
         match *option {
             "--n" => n = value,
+            // The size of these campaigns is their time in seconds.
+            "--minutes" if name.starts_with("nemesis") || name == planted::NAME => n = value * 60,
             "--seed" => seed = Some(value),
             other => return Err(format!("no option `{other}`; known are --n, --seed and --no-record")),
         }
@@ -42,7 +45,10 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());
     }
     let (source, began) = (Source::now(), Instant::now());
-    let (passed, results) = watched(&mut command)?;
+    let (passed, results) = match name {
+        planted::NAME => planted::run(n, seed)?,
+        _ => watched(&mut command)?,
+    };
     if is_recorded {
         let took = began.elapsed();
         let path = record::write(&Ended { name, n, seed, took, passed, results }, &source)?;

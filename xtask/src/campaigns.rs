@@ -64,6 +64,8 @@ pub const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "nemesis-in-process", test: &["-p", "enfilade-fleet", "--test", "nemesis"], n: 600 },
     Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
     Campaign { name: "page", test: &["-p", "enfilade", "--test", "interop", "page::"], n: 1 },
+    // The test runs on copies of the source with a fault.
+    Campaign { name: "planted", test: &["-p", "enfilade", "--test", "interop", "fleet::nemesis"], n: 600 },
     Campaign { name: "power-cuts", test: &["-p", "enfilade", "--test", "power_cuts"], n: 100_000 },
     Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },
     Campaign {

@@ -60,9 +60,10 @@ cargo xtask COMMAND
                         not run again; --again runs survivors without a reason once more, --accepted every survivor, --interop judges
                         them by the binary, too, --judges NAME by programs of that name only, --seconds N by tests that take no
                         longer, --jobs N several at once, --build builds and judges nothing, --report runs nothing
-  nemesis [--n N]       servers of a fleet, machines of etcd and their connections fail at random, for N seconds: no stale grant, no lost change
-  nemesis-in-process [--n N]  the same with members in one process, which only lose their connections to etcd
+  nemesis [--minutes N] servers of a fleet, machines of etcd and their connections fail at random: no stale grant, no lost change
+  nemesis-in-process [--minutes N]  the same with members in one process, which only lose their connections to etcd
   operations [--n N]    servers are killed while they count operations: running servers are counted, no operation begins in a closed datastore
+  planted [--minutes N] rules of a fleet are left out in copies of the source, one at a time: the nemesis finds each in N minutes
   power-cuts [--n N]    power cuts at any moment: of N states that a disk may have kept, each has everything acknowledged and nothing incomplete
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served

@@ -5,6 +5,9 @@ use crate::output;
 use enfilade_admin::keystone::purge_revocations;
 use enfilade_admin::{Error, FernetKeys, KeyLook, KeyNews, KeyWatch, rotate_due_keys};
 use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::CredentialId;
+use enfilade_fleet::KeysDigest;
+use enfilade_identity::HashKey;
 use enfilade_identity::fernet::KeyRing;
 use enfilade_passage::House;
 use enfilade_sources::files::fernet_keys::Found;
@@ -52,7 +55,13 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (mut told, mut not_turned) = (Vec::new(), String::new());
     let maker = KeyMaker::new(&seed()?, "keys");
     let mut watch = KeyWatch::new(keys.directory(), home.files.stale_limit(), maker);
-    look(&house, &keys, &mut watch, &mut told);
+    let (server, hash_key) = (home.facts.server.clone(), home.loaded_key());
+    let tell = move |found: Option<&Found>| {
+        if let (Some(server), Some(key)) = (&server, &hash_key) {
+            server.show_keys(found.map(|found| digest(found, key)));
+        }
+    };
+    look(&house, &keys, &mut watch, &mut told, &tell);
     std::thread::Builder::new().name("keys".into()).spawn(move || {
         for turn in 1_u32.. {
             std::thread::park_timeout(EVERY);
@@ -78,7 +87,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                     }
                 }
             }
-            look(&house, &keys, &mut watch, &mut told);
+            look(&house, &keys, &mut watch, &mut told, &tell);
             // In a fleet one machine purges, because the purge time depends on its clock.
             if turn % PURGE_EVERY == 0 && files.is_followed() {
                 let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
@@ -90,14 +99,37 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the keys and puts them into use; logs each problem once.
-fn look(house: &House, keys: &FernetKeys, watch: &mut KeyWatch, told: &mut Vec<String>) {
+/// A digest by which the members of a fleet compare their keys. The key of the digest is that of the hashes of API tokens, which all members have.
+fn digest(found: &Found, key: &HashKey) -> KeysDigest {
+    let mut all = KeysDigest::default();
+    for (number, bytes) in found.keys.iter().map(|(number, key)| (*number, key.bytes())) {
+        // Tokens have random ids, so no token's hash is a digest of keys.
+        let digest = key.digest(&CredentialId::from_bytes(u128::from(number).to_be_bytes()), bytes);
+        all.iter_mut().zip(digest).for_each(|(all, byte)| *all ^= byte);
+    }
+    all
+}
+
+/// Reads the keys and puts them into use; logs each problem once. `tell` gets the keys if they changed.
+fn look(
+    house: &House,
+    keys: &FernetKeys,
+    watch: &mut KeyWatch,
+    told: &mut Vec<String>,
+    tell: &dyn Fn(Option<&Found>),
+) {
     let KeyLook { news, mut problems } = watch.look(keys.read(), house.now().tick_millis);
     match news {
         KeyNews::Same => {}
-        KeyNews::Nothing => house.set_keys(None),
+        KeyNews::Nothing => {
+            tell(None);
+            house.set_keys(None);
+        }
         KeyNews::Keys(found) => match ring(&found) {
-            Ok(ring) => house.set_keys(Some(ring)),
+            Ok(ring) => {
+                tell(Some(&found));
+                house.set_keys(Some(ring));
+            }
             Err(why) => {
                 house.set_keys(None);
                 problems.push(format!(

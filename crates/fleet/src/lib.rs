@@ -25,7 +25,7 @@ pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError, Tls};
 pub use log::{Head, Log, LogError};
 pub use membership::{INVITATION_SECONDS, Member, Running};
-pub use registration::About;
+pub use registration::{About, KeysDigest};
 pub use replica::{DELTA, ReplicaError};
 pub use server::{ASK_EVERY, BootClock, Numbers, Server};
 pub use writer::Writer;

@@ -8,7 +8,7 @@
 
 use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased};
 use crate::log::{Head, Log, LogError};
-use crate::registration::{About, random};
+use crate::registration::{About, KeysDigest, random};
 use enfilade_facts::Revision;
 
 /// How long an invitation can be used, in seconds.
@@ -34,6 +34,8 @@ pub struct Running {
     pub about: Option<About>,
     /// The last change that it has applied; `None` without a beat.
     pub applied: Option<Revision>,
+    /// A digest of the keys of sessions that it uses; `None` if it has none, or has not said so yet.
+    pub keys: Option<KeysDigest>,
 }
 
 impl Running {
@@ -99,8 +101,8 @@ impl Log {
     /// When etcd does not answer, or there is no log.
     pub async fn status(&self) -> Result<(Head, Vec<Member>), LogError> {
         let head = self.head().await?;
-        let [members, nodes, applied, about, files] =
-            self.read_all(["member", "node", "applied", "about", "files"]).await?;
+        let [members, nodes, applied, about, keys, files] =
+            self.read_all(["member", "node", "applied", "about", "keys", "files"]).await?;
         let value = |rows: &[(String, Vec<u8>)], id: &str| {
             rows.iter().find(|(of, _)| of == id).map(|(_, value)| value.clone())
         };
@@ -112,6 +114,7 @@ impl Log {
                 about: value(&about, id).and_then(|bytes| About::read(&bytes)),
                 applied: value(&applied, id)
                     .and_then(|bytes| Some(Revision(u64::from_be_bytes(bytes.try_into().ok()?)))),
+                keys: value(&keys, id).and_then(|bytes| bytes.try_into().ok()),
             };
             Member {
                 processes: nodes.iter().filter(of_it).map(running).collect(),

@@ -5,6 +5,7 @@
 //! node/<id>       the incarnation of a process of a member; the id is the name of the member, a dot, and a number
 //! beat/<id>       the same, with a lease: etcd deletes it when the process does not renew the lease
 //! applied/<id>    the number of the last change that the process has applied, with the same lease
+//! keys/<id>       a digest of the keys of sessions that the process uses, with the same lease
 //! about/<id>      version, host and process number, for people, with the same lease
 //! following       the id of the process that follows the edited files, with its lease
 //! ```
@@ -18,6 +19,9 @@ use enfilade_facts::codec::{Reader, Writer};
 
 /// How long etcd keeps a beat that is not renewed, in seconds.
 const LEASE_SECONDS: i64 = 2;
+
+/// A digest of keys. Members with equal keys have equal digests.
+pub type KeysDigest = [u8; 8];
 
 /// A process of a member, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +140,7 @@ impl Log {
 
     /// Ends the registration of a process that grants nothing any more.
     pub(crate) async fn deregister(&self, id: &str, registration: &Registration) -> Result<(), LogError> {
-        let keys = ["node", "beat", "applied", "about"];
+        let keys = ["node", "beat", "applied", "about", "keys"];
         let operations = keys.map(|table| delete(self.key(table, id), Vec::new())).to_vec();
         let is_own = has_value(self.key("node", id), registration.incarnation.to_vec());
         self.etcd().transact(vec![is_own], operations).await?;
@@ -201,6 +205,21 @@ impl Log {
         let operation = match follows {
             true => put_leased(key, id.as_bytes().to_vec(), registration.lease),
             false => delete(key, Vec::new()),
+        };
+        self.say(id, registration, operation).await
+    }
+
+    /// Says which keys of sessions a process uses; `None` if it has none.
+    pub(crate) async fn show_keys(
+        &self,
+        id: &str,
+        registration: &Registration,
+        keys: Option<KeysDigest>,
+    ) -> Result<(), LogError> {
+        let key = self.key("keys", id);
+        let operation = match keys {
+            Some(digest) => put_leased(key, digest.to_vec(), registration.lease),
+            None => delete(key, Vec::new()),
         };
         self.say(id, registration, operation).await
     }

@@ -3,7 +3,7 @@
 
 use crate::entry::Entry;
 use crate::log::{Head, Log, LogError, News};
-use crate::registration::{About, Process, Registration, Silent};
+use crate::registration::{About, KeysDigest, Process, Registration, Silent};
 use crate::replica::{DRIFT, Made, Replica, ReplicaError, Reports};
 use enfilade_facts::{
     At, Change, CommitError, Effect, Requester, Revision, Source, SourceError, StoreId, View,
@@ -52,6 +52,8 @@ struct State {
     files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     follows_files: AtomicBool,
+    /// A digest of the keys of sessions that this process uses.
+    keys: Mutex<Option<KeysDigest>>,
     refused: AtomicU64,
     acknowledged: AtomicU64,
     acknowledged_millis: AtomicU64,
@@ -137,6 +139,7 @@ impl Server {
             incarnation: None,
             reported: Revision(0),
             said_files: false,
+            said_keys: None,
             silent: Vec::new(),
             ticks: 0,
         };
@@ -171,6 +174,11 @@ impl Server {
     /// Tells the fleet whether this process follows the edited files.
     pub fn follow_files(&self, follows: bool) {
         self.state.follows_files.store(follows, Ordering::Release);
+    }
+
+    /// Tells the fleet which keys of sessions this process uses, by a digest of them; `None` if it has none.
+    pub fn show_keys(&self, keys: Option<KeysDigest>) {
+        *self.state.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// Numbers for metrics.
@@ -296,6 +304,8 @@ struct Follower {
     reported: Revision,
     /// Whether etcd has the record that this process follows the edited files.
     said_files: bool,
+    /// The digest of keys that etcd has.
+    said_keys: Option<KeysDigest>,
     /// Registered processes without a beat, and when they were first seen without one, in milliseconds of the clock.
     silent: Vec<(Silent, u64)>,
     ticks: u32,
@@ -369,7 +379,7 @@ impl Follower {
                 let applied = self.replica.applied();
                 let registration = log.register(&self.process, self.incarnation, applied).await?;
                 (self.incarnation, self.reported) = (Some(registration.incarnation), applied);
-                self.said_files = false;
+                (self.said_files, self.said_keys) = (false, None);
                 registration
             }
         };
@@ -396,6 +406,7 @@ impl Follower {
         self.state.proven.store(asked, Ordering::Release);
         self.report().await?;
         self.say_files().await?;
+        self.say_keys().await?;
         if is_due(REAP_TICKS) {
             self.reap().await?;
         }
@@ -428,6 +439,18 @@ impl Follower {
         {
             self.replica.log().follow_files(&self.process.id, registration, follows).await?;
             self.said_files = follows;
+        }
+        Ok(())
+    }
+
+    /// Says in etcd which keys of sessions this process uses, if it has not said so.
+    async fn say_keys(&mut self) -> Result<(), LogError> {
+        let keys = *self.state.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(registration) = &self.registration
+            && keys != self.said_keys
+        {
+            self.replica.log().show_keys(&self.process.id, registration, keys).await?;
+            self.said_keys = keys;
         }
         Ok(())
     }

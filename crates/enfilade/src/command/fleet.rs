@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::MirroredFile;
 use enfilade_facts::{Read as _, Source};
-use enfilade_fleet::{Head, Log, LogError, Member};
+use enfilade_fleet::{Head, KeysDigest, Log, LogError, Member};
 use enfilade_sources::files::mirror::is_version;
 use enfilade_sources::lmdb::Lmdb;
 pub(super) use join::join;
@@ -108,7 +108,16 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     }
     let here = name(&installation.config)?;
     let rows: Vec<Vec<String>> = members.iter().flat_map(|member| rows(head, member, here)).collect();
-    output::table(&["MEMBER", "HOST", "VERSION", "PROCESS", "CHANGE", "BEHIND", "STATE", "FILES"], &rows);
+    output::table(
+        &["MEMBER", "HOST", "VERSION", "PROCESS", "CHANGE", "BEHIND", "STATE", "KEYS", "FILES"],
+        &rows,
+    );
+    if have_different_keys(&members) {
+        output::note(
+            "warning: the servers have different keys of sessions, so some refuse the sessions of others: copy `keys/` from the member on which you ran \
+             `enfilade keys rotate` to the others",
+        );
+    }
     output::line(&format!(
         "\nthe log ends with change {}, and has {} from change {} on",
         head.at.revision,
@@ -123,7 +132,7 @@ fn rows(head: Head, member: &Member, here: &str) -> Vec<Vec<String>> {
     let name =
         if member.name == here { format!("{} (this machine)", member.name) } else { member.name.clone() };
     let files = if member.has_files { "followed" } else { "-" };
-    let row = |host: &str, version: &str, process: &str, applied: Option<u64>, state: &str| {
+    let row = |host: &str, version: &str, process: &str, applied: Option<u64>, state: &str, keys: &str| {
         let behind = applied.map(|applied| head.at.revision.0.saturating_sub(applied));
         let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         vec![
@@ -134,19 +143,32 @@ fn rows(head: Head, member: &Member, here: &str) -> Vec<Vec<String>> {
             number(applied),
             number(behind),
             state.to_owned(),
+            keys.to_owned(),
             files.to_owned(),
         ]
     };
     if member.processes.is_empty() {
-        return vec![row("-", "-", "-", None, "no server")];
+        return vec![row("-", "-", "-", None, "no server", "-")];
     }
     let of = |running: &enfilade_fleet::Running| match (&running.about, running.applied) {
         (Some(about), Some(applied)) => {
-            row(&about.host, &about.version, &about.pid.to_string(), Some(applied.0), "running")
+            let keys = running.keys.map_or_else(|| "none".to_owned(), hex);
+            row(&about.host, &about.version, &about.pid.to_string(), Some(applied.0), "running", &keys)
         }
-        _ => row("-", "-", "-", None, "not heard by etcd"),
+        _ => row("-", "-", "-", None, "not heard by etcd", "-"),
     };
     member.processes.iter().map(of).collect()
+}
+
+/// Whether two servers use different keys of sessions.
+pub(super) fn have_different_keys(members: &[Member]) -> bool {
+    let mut all = members.iter().flat_map(|member| &member.processes).filter_map(|running| running.keys);
+    let first = all.next();
+    all.any(|keys| Some(keys) != first)
+}
+
+fn hex(digest: KeysDigest) -> String {
+    format!("{:016x}", u64::from_be_bytes(digest))
 }
 
 fn shown(head: Head, member: &Member) -> serde_json::Value {
@@ -159,6 +181,7 @@ fn shown(head: Head, member: &Member) -> serde_json::Value {
                 "version": running.about.as_ref().map(|about| &about.version),
                 "pid": running.about.as_ref().map(|about| about.pid),
                 "applied": running.applied.map(|applied| applied.0),
+                "keys": running.keys.map(hex),
                 "is_heard": running.has_beat(),
             })
         })

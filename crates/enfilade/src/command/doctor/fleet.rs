@@ -1,5 +1,6 @@
 //! Whether this machine takes part in its fleet.
 
+use super::super::fleet::have_different_keys;
 use super::{Finding, error, warning, well};
 use crate::fleet::{log, name, wait_for};
 use crate::home::Installation;
@@ -48,6 +49,13 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
             what,
             format!(
                 "{text}; etcd does not hear a server, so changes take 1 s until it is back or forgotten: see `enfilade fleet status`"
+            ),
+        ),
+        () if have_different_keys(&members) => warning(
+            what,
+            format!(
+                "{text}; the servers have different keys of sessions, so some refuse the sessions of others: `enfilade fleet status` shows them; copy \
+                 `keys/` from the member on which you ran `enfilade keys rotate` to the others"
             ),
         ),
         () if !members.iter().any(|member| member.has_files) => warning(

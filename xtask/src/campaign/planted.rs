@@ -1,0 +1,104 @@
+//! Faults that are planted in a copy of the source: the nemesis must find each of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// The name of the campaign.
+pub(super) const NAME: &str = "planted";
+
+/// A rule of docs/fleet-protocol.md that is left out in the copy.
+struct Fault {
+    name: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+}
+
+const FAULTS: [Fault; 3] = [
+    Fault {
+        name: "the time of a proof is noted after the answer (rule 2)",
+        file: "crates/fleet/src/server.rs",
+        from: "self.state.proven.store(asked, Ordering::Release);",
+        to: "let _ = asked; self.state.proven.store((self.clock)(), Ordering::Release);",
+    },
+    Fault {
+        name: "no member is waited for (rule 5)",
+        file: "crates/fleet/src/replica.rs",
+        from: "lacking.retain(|id| Some(id.as_str()) != own);",
+        to: "let _ = own; lacking.clear();",
+    },
+    Fault {
+        name: "a member without a registration gets a proof (rule 6)",
+        file: "crates/fleet/src/registration.rs",
+        from: "self.etcd().transact(is_own, reads)",
+        to: "{ drop(is_own); self.etcd().transact(Vec::new(), reads) }",
+    },
+];
+
+/// Plants each fault, and runs the nemesis on it for at most `n` seconds. Returns whether all were found, and a line for each.
+#[expect(clippy::disallowed_methods, reason = "the record says after how long each fault was found")]
+pub(super) fn run(n: u64, seed: Option<u64>) -> Result<(bool, Vec<String>), String> {
+    let place = xtask::root().join("target/planted");
+    let (mut all, mut lines) = (true, Vec::new());
+    for fault in &FAULTS {
+        fresh(&place)?;
+        plant(&place, fault)?;
+        eprintln!("{}: building", fault.name);
+        let test = ["test", "-p", "enfilade", "--test", "interop"];
+        let built = cargo(&place).args(test).arg("--no-run").status();
+        if !built.is_ok_and(|status| status.success()) {
+            return Err(format!("{}: the copy cannot be built; correct the replacement", fault.name));
+        }
+        let mut nemesis = cargo(&place);
+        nemesis.args(test).args(["fleet::nemesis", "--", "--nocapture"]);
+        nemesis.env("ENFILADE_CAMPAIGN_N", n.to_string()).env("RUST_BACKTRACE", "0");
+        if let Some(seed) = seed {
+            nemesis.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());
+        }
+        let began = Instant::now();
+        let output = nemesis.output().map_err(|why| format!("cargo cannot be run: {why}"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let found = text.lines().find(|line| line.starts_with("stale: ") || line.starts_with("lost: "));
+        all &= found.is_some();
+        let what = match found {
+            Some(line) => format!("found after {} s: {line}", began.elapsed().as_secs()),
+            None => format!("not found in {n} s"),
+        };
+        println!("planted: {}: {what}", fault.name);
+        lines.push(format!("{}: {what}", fault.name));
+    }
+    Ok((all, lines))
+}
+
+/// Makes a copy of the newest commit, or brings it up to date.
+fn fresh(place: &Path) -> Result<(), String> {
+    let git = |arguments: &[&str], at: &Path| {
+        let status = Command::new("git").args(arguments).current_dir(at).status();
+        let is_done = status.is_ok_and(|status| status.success());
+        is_done.then_some(()).ok_or_else(|| format!("git {} failed", arguments.join(" ")))
+    };
+    let root = xtask::root();
+    let source = root.to_string_lossy();
+    if !place.join(".git").exists() {
+        git(&["clone", "--quiet", &source, &place.to_string_lossy()], &root)?;
+    }
+    git(&["fetch", "--quiet", &source, "HEAD"], place)?;
+    git(&["reset", "--quiet", "--hard", "FETCH_HEAD"], place)
+}
+
+fn plant(place: &Path, fault: &Fault) -> Result<(), String> {
+    let path: PathBuf = place.join(fault.file);
+    let text = fs::read_to_string(&path).map_err(|why| format!("`{}`: {why}", path.display()))?;
+    if text.matches(fault.from).count() != 1 {
+        return Err(format!("{}: expected `{}` once in `{}`", fault.name, fault.from, fault.file));
+    }
+    fs::write(&path, text.replace(fault.from, fault.to)).map_err(|why| format!("`{}`: {why}", path.display()))
+}
+
+fn cargo(place: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(place).env("CARGO_TARGET_DIR", place.join("target"));
+    command
+}
