@@ -71,8 +71,13 @@ fn disturb(
     }
 }
 
-fn environment((listen, operations): &(String, String)) -> [(&str, &str); 3] {
-    [WITHOUT_PENALTIES, ("ENFILADE_TLS__LISTEN", listen), ("ENFILADE_OPERATIONS__LISTEN", operations)]
+fn environment((listen, operations): &(String, String)) -> [(&str, &str); 4] {
+    [
+        WITHOUT_PENALTIES,
+        ("ENFILADE_TLS__LISTEN", listen),
+        ("ENFILADE_TLS__PROXY_FROM", "127.0.0.1"),
+        ("ENFILADE_OPERATIONS__LISTEN", operations),
+    ]
 }
 
 /// Copies files through HAProxy with rclone. It repeats what fails, as it does by default.

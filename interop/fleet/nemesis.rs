@@ -195,7 +195,10 @@ impl Writer<'_> {
                     return Some(serde_json::from_str::<Value>(&text).unwrap()["data"].take());
                 }
                 Some((400 | 404, text)) => {
-                    assert!(is_in_doubt, "member {nth}: {method} {path}: {text}");
+                    assert!(
+                        is_in_doubt,
+                        "stale: member {nth} does not know an acknowledged change: {method} {path}: {text}"
+                    );
                     self.run.counts.in_doubt.fetch_add(1, Ordering::Relaxed);
                     return None;
                 }
@@ -317,12 +320,22 @@ fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>], etc
                 cut(&relays[member][of_etcd..=of_etcd], false);
             }
             2 => {
+                // An answer must come within 0.4 s.
+                let most = random.below(380 / directions.len() as u64);
                 let delay = |millis| {
-                    let by = Duration::from_millis(millis);
-                    relays[member].iter().flat_map(Relay::both).for_each(|direction| direction.delay(by));
+                    let relays = relays[member].iter().map(Relay::both);
+                    let slow =
+                        relays.flat_map(|both| directions.iter().map(move |direction| both[*direction]));
+                    slow.for_each(|direction| direction.delay(Duration::from_millis(millis)));
                 };
-                delay(random.below(300));
+                delay(most);
                 pause(run, millis);
+                if random.below(2) == 0 {
+                    // What is under way does not arrive any more.
+                    cut(&relays[member], true);
+                    pause(run, 1_000 + random.below(600));
+                    cut(&relays[member], false);
+                }
                 delay(0);
             }
             3 => {

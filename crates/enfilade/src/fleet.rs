@@ -94,7 +94,15 @@ impl Facts {
         };
         let mut followed = files_member(config, id);
         // A server has no other moment to find out. etcd has just answered, so it will answer again.
-        while usage == Use::Serve && followed.is_err() {
+        let mut said = String::new();
+        while usage == Use::Serve
+            && let Err(why) = &followed
+        {
+            let text = format!("this server waits until it knows the member with the edited files: {why:#}");
+            if text != said {
+                output::note(&text);
+                said = text;
+            }
             std::thread::park_timeout(LOOK);
             followed = files_member(config, id);
         }

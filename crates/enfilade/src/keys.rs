@@ -131,6 +131,7 @@ fn look(
                 house.set_keys(Some(ring));
             }
             Err(why) => {
+                tell(None);
                 house.set_keys(None);
                 problems.push(format!(
                     "the Fernet keys in `{}` cannot be used: {why}; no session token is accepted or issued; run `enfilade keys check` and restore \

@@ -12,8 +12,8 @@ use std::time::Duration;
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// How many times a transaction with an unknown outcome is sent.
 const TRIES: u32 = 5;
-/// How many entries are read at once.
-const ENTRIES_AT_ONCE: i64 = 100;
+/// How many entries are read at once. If the answer does not come in time, for example over a slow connection, fewer are read.
+const ENTRIES_AT_ONCE: [i64; 3] = [100, 10, 1];
 /// How many entries come with a proof.
 pub(crate) const ENTRIES_OF_PROOF: i64 = 10;
 
@@ -315,7 +315,14 @@ impl Log {
     pub async fn after(&self, revision: Revision) -> Result<Vec<Entry>, LogError> {
         // The head is read first: an entry that is added afterwards is no gap.
         let head = self.head().await?;
-        let found = self.etcd.transact(Vec::new(), vec![self.reads_after(revision, ENTRIES_AT_ONCE)]).await?;
+        let mut found = Err(EtcdError::Unavailable("no call".to_owned()));
+        for most in ENTRIES_AT_ONCE {
+            found = self.etcd.transact(Vec::new(), vec![self.reads_after(revision, most)]).await;
+            if !matches!(found, Err(EtcdError::Unavailable(_))) {
+                break;
+            }
+        }
+        let found = found?;
         self.entries(revision, head, found.unwrap_or_default().into_iter().flatten())
     }
 

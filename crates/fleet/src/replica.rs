@@ -137,19 +137,27 @@ impl Replica {
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) == Some(entry.id)
     }
 
-    /// Applies an entry that is in the log, if it is the next one. Returns whether the store has it now.
-    pub(crate) fn take(&self, entry: &Entry) -> Result<bool, ReplicaError> {
+    /// Applies an entry that is in the log, if it is the next one. Returns whether the store has it now. `head` is the newest known end of the log: if the
+    /// entry ends there, the records are compared.
+    pub(crate) fn take(&self, entry: &Entry, head: Option<Head>) -> Result<bool, ReplicaError> {
         if entry.first > self.store.at().next().revision {
             return Ok(false);
         }
         self.apply(std::slice::from_ref(entry), entry.last())?;
-        Ok(true)
+        let (at, state) = self.now()?;
+        match head.filter(|head| head.at == at && head.state != state) {
+            Some(head) => Err(ReplicaError::Differs { change: head.at.next().revision }),
+            None => Ok(true),
+        }
     }
 
     /// Applies the changes of entries that the store does not have yet, up to the change `last`. The store makes them durable at once.
     fn apply(&self, entries: &[Entry], last: Revision) -> Result<(), ReplicaError> {
         let (at, state) = self.now()?;
         let next = at.next().revision;
+        if entries.iter().all(|entry| entry.last() < next) {
+            return Ok(());
+        }
         if entries.iter().any(|entry| entry.first == next && entry.state != state) {
             return Err(ReplicaError::Differs { change: next });
         }
@@ -185,13 +193,18 @@ impl Replica {
             let takes = change.writes().all(|(_, _, value)| value.is_none());
             let effect = if takes { Effect::Takes } else { Effect::Gives };
             self.store.has_room_for(change.requester(), effect)?;
-            // The digest after the change; `None` if the change writes nothing.
+            // The digest before the change and after it; the latter is `None` if the change writes nothing.
             let look = |view: &View<'_>| {
                 let after = After::of(view, change)?;
                 let writes = after.view().at() != view.at();
-                Ok::<_, CommitError>((view.at(), writes.then(|| digest(&after.view())).transpose()?))
+                let state = writes.then(|| digest(&after.view())).transpose()?;
+                Ok::<_, CommitError>((view.at(), digest(view)?, state))
             };
-            let (at, state) = self.store.read(look)??;
+            let (at, before, state) = self.store.read(look)??;
+            // A member with wrong records must not add changes: the others would differ from the log, and refuse.
+            if at == head.at && before != head.state {
+                return Err(refused(ReplicaError::Differs { change: at.next().revision }));
+            }
             let Some(state) = state else { return Ok(Made { at, head: None, lacking: None }) };
             if at != head.at {
                 continue;

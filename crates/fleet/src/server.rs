@@ -343,7 +343,7 @@ impl Follower {
     async fn take(&mut self, first: Entry, more: &mut Receiver<Entry>) -> Result<bool, ReplicaError> {
         let (mut next, mut others) = (Some(first), false);
         while let Some(entry) = next {
-            if !self.replica.take(&entry)? {
+            if !self.replica.take(&entry, self.state.head())? {
                 return Ok(false);
             }
             others |= !self.replica.is_own(&entry);
@@ -400,8 +400,10 @@ impl Follower {
         };
         self.state.set_head(proof.head);
         let head = self.replica.catch_up_to(proof.head, proof.next).await?;
-        if proof.files_followed {
-            self.state.files_followed.store(asked, Ordering::Release);
+        match proof.files_followed {
+            true => self.state.files_followed.store(asked, Ordering::Release),
+            // The record had the lease of another process of this machine, which has ended.
+            false => self.said_files = false,
         }
         self.state.proven.store(asked, Ordering::Release);
         self.report().await?;

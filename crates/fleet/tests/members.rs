@@ -209,10 +209,21 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     }
 }
 
-/// A store that can refuse changes, as one on a full disk does.
+/// A store that can refuse changes, as one on a full disk does, or make wrong ones.
 struct Full {
     store: Memory,
     is_full: AtomicBool,
+    is_wrong: AtomicBool,
+}
+
+impl Full {
+    fn new() -> Arc<Self> {
+        Arc::new(Full {
+            store: Memory::new(STORE),
+            is_full: AtomicBool::new(false),
+            is_wrong: AtomicBool::new(false),
+        })
+    }
 }
 
 impl Source for Full {
@@ -225,10 +236,14 @@ impl Source for Full {
     }
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
-        match self.is_full.load(Ordering::Relaxed) {
-            true => Err(SourceError::Unavailable("the disk is full".to_owned()).into()),
-            false => self.store.commit(change),
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(SourceError::Unavailable("the disk is full".to_owned()).into());
         }
+        let mut change = change.clone();
+        if self.is_wrong.load(Ordering::Relaxed) {
+            change.put(&DomainId::from_bytes([9; 16]), &Domain::new("wrong".parse().unwrap()));
+        }
+        self.store.commit(&change)
     }
 
     fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
@@ -243,7 +258,7 @@ fn a_member_that_cannot_apply_a_change_is_not_waited_for_and_comes_back() {
     let log = server.log("/house", STORE);
     runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
     let first = member(&server, Arc::new(Memory::new(STORE)));
-    let full = Arc::new(Full { store: Memory::new(STORE), is_full: AtomicBool::new(false) });
+    let full = Full::new();
     let second = member(&server, full.clone());
     add_one(&first).unwrap();
     full.is_full.store(true, Ordering::Relaxed);
@@ -345,4 +360,28 @@ fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     wait_until("the files are not followed", || second.files_followed_ago().is_some_and(|ago| ago > 3_000));
     add_one(&second).unwrap();
     assert_eq!(second.numbers().acknowledged, 1);
+}
+
+/// Otherwise the other members would differ from the log, and refuse.
+#[test]
+fn a_member_that_made_a_change_wrongly_adds_none() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = Server::start();
+    let log = server.log("/house", STORE);
+    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    let first = member(&server, Arc::new(Memory::new(STORE)));
+    let wrong = Full::new();
+    let second = member(&server, wrong.clone());
+    add_one(&first).unwrap();
+    wait_until("the second member has the change", || wrong.at().revision == Revision(1));
+    wrong.is_wrong.store(true, Ordering::Relaxed);
+    add_one(&first).unwrap();
+    wait_until("the second member has the change", || wrong.at().revision == Revision(2));
+    let refused = add_one(&second);
+    assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
+    let differs = Some(ReplicaError::Differs { change: Revision(3) });
+    wait_until("the second member finds the difference", || second.why() == differs);
+    assert_eq!(second.proven(), 0);
+    add_one(&first).unwrap();
+    assert!(first.is_current());
 }

@@ -10,13 +10,14 @@ use crate::upkeep::{audit, open};
 use crate::{clock, output};
 use anyhow::{Context, bail, ensure};
 use enfilade_facts::journal::digest;
-use enfilade_facts::tables::MirroredFile;
+use enfilade_facts::tables::{FileName, MirroredFile};
 use enfilade_facts::{Read as _, Source};
 use enfilade_fleet::{Head, KeysDigest, Log, LogError, Member};
 use enfilade_sources::files::mirror::is_version;
 use enfilade_sources::lmdb::Lmdb;
 pub(super) use join::join;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> anyhow::Result<()> {
     match command {
@@ -220,12 +221,17 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
 /// Refuses if an edited file of this machine is not the version that the facts are of. `next` says what to do.
 fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &str) -> anyhow::Result<()> {
     let files = crate::home::file_set(&installation.data, &installation.config);
-    let known = source.read(|view| view.list::<MirroredFile>(&[]))??;
-    for (file, row) in known {
+    let known: BTreeMap<_, _> = source.read(|view| view.list::<MirroredFile>(&[]))??.into_iter().collect();
+    for file in FileName::ALL {
         let path = files.path(file);
         let bytes = files.read(file).with_context(|| format!("`{}` cannot be read", path.display()))?;
+        let is_version = match (&bytes, known.get(&file)) {
+            (Some(bytes), Some(row)) => is_version(bytes, row),
+            (None, None) => true,
+            (None, Some(_)) | (Some(_), None) => false,
+        };
         ensure!(
-            bytes.is_some_and(|bytes| is_version(&bytes, &row)),
+            is_version,
             "`{}` is missing, or is not the version that the facts are of: if this machine followed it, what was deleted since could come back. {next}",
             path.display()
         );
