@@ -330,12 +330,10 @@ fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>], etc
                 };
                 delay(most);
                 pause(run, millis);
-                if random.below(2) == 0 {
-                    // What is under way does not arrive any more.
-                    cut(&relays[member], true);
-                    pause(run, 1_000 + random.below(600));
-                    cut(&relays[member], false);
-                }
+                // What is under way does not arrive any more.
+                cut(&relays[member], true);
+                pause(run, 1_000 + random.below(600));
+                cut(&relays[member], false);
                 delay(0);
             }
             3 => {

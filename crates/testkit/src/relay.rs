@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 /// A direction of a connection: of the questions, or of the answers.
 #[derive(Default)]
@@ -63,15 +64,28 @@ impl Relay {
 
 #[expect(clippy::disallowed_methods, reason = "it delays real connections")]
 fn pass_on(mut from: TcpStream, mut to: TcpStream, direction: &Direction) {
-    let mut piece = [0; 16_384];
-    while let Ok(count @ 1..) = from.read(&mut piece) {
-        std::thread::sleep(Duration::from_millis(direction.delay_millis.load(Ordering::Relaxed)));
-        while direction.is_held.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(5));
+    let (sender, pieces) = sync_channel::<(Instant, Vec<u8>)>(1_024);
+    std::thread::scope(|scope| {
+        // Each piece is late by the same time, however many come.
+        scope.spawn(move || {
+            let mut piece = [0; 16_384];
+            while let Ok(count @ 1..) = from.read(&mut piece) {
+                let piece = piece.get(..count).unwrap_or_default().to_vec();
+                if sender.send((Instant::now(), piece)).is_err() {
+                    break;
+                }
+            }
+        });
+        for (came, piece) in pieces {
+            let delay = Duration::from_millis(direction.delay_millis.load(Ordering::Relaxed));
+            std::thread::sleep(delay.saturating_sub(came.elapsed()));
+            while direction.is_held.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if to.write_all(&piece).is_err() {
+                break;
+            }
         }
-        if to.write_all(piece.get(..count).unwrap_or_default()).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(Shutdown::Both);
+        let _ = to.shutdown(Shutdown::Both);
+    });
 }
