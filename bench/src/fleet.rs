@@ -136,15 +136,19 @@ fn join(report: &mut Report, place: &Path, addresses: &[String], small: bool) ->
     drop(Store::generated(&facts, tokens)?);
     stores::data_directory(&first, &facts)?;
     std::fs::DirBuilder::new().mode(0o700).create(&second)?;
-    for (data, name) in [(&first, "a"), (&second, "b")] {
+    let configure = |data: &Path, name: &str| {
         let text = format!("[fleet]\nname = \"{name}\"\netcd = {addresses:?}\nprefix = \"/join\"\n");
-        std::fs::write(data.join("enfilade.toml"), text)?;
-    }
+        std::fs::write(data.join("enfilade.toml"), text)
+    };
     let invitation = place.join("invitation");
+    let [fleet, name] = ["fleet", "b"].map(OsStr::new);
     enfilade(&first, &[OsStr::new("init")])?;
-    enfilade(&first, &[OsStr::new("invite"), OsStr::new("b"), invitation.as_os_str()])?;
+    configure(&first, "a")?;
+    configure(&second, "b")?;
+    enfilade(&first, &[fleet, OsStr::new("init")])?;
+    enfilade(&first, &[fleet, OsStr::new("invite"), name, invitation.as_os_str()])?;
     let began = now();
-    enfilade(&second, &[OsStr::new("join"), invitation.as_os_str()])?;
+    enfilade(&second, &[fleet, OsStr::new("join"), invitation.as_os_str()])?;
     let server = Server::start(&second, &[]);
     let took = began.elapsed().as_secs_f64();
     drop(server?);
@@ -153,10 +157,10 @@ fn join(report: &mut Report, place: &Path, addresses: &[String], small: bool) ->
     Ok(())
 }
 
-/// Runs `enfilade fleet`.
+/// Runs a command.
 fn enfilade(data: &Path, words: &[&OsStr]) -> Result<(), Failure> {
     let program = std::env::current_exe()?.with_file_name("enfilade");
-    let done = Command::new(program).arg("--data").arg(data).arg("fleet").args(words).output()?;
+    let done = Command::new(program).arg("--data").arg(data).args(words).output()?;
     match done.status.success() {
         true => Ok(()),
         false => Err(String::from_utf8_lossy(&done.stderr).into_owned().into()),

@@ -61,6 +61,10 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
         !lmdb.is_replica(),
         "this machine is a member of a fleet already: `enfilade fleet status` shows it"
     );
+    ensure!(
+        enfilade_admin::is_set_up(&lmdb)?,
+        "this data directory is new: run `enfilade init` first, because only the first member can create an administrator and a datastore"
+    );
     let (at, state) = lmdb.read(|view| Ok::<_, anyhow::Error>((view.at(), digest(view)?)))??;
     drop(lmdb);
     let log = log(config, at.store)?;
