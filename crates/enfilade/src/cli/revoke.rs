@@ -38,6 +38,7 @@ pub(crate) enum Revoke {
     /// Delete an API token with the sessions and records made with it, or end one session
     Token {
         /// USER@REALM!NAME of an API token; or the audit id of a session; `-` reads the token of a session from standard input
+        #[arg(allow_hyphen_values = true)] // one audit id in 64 begins with a hyphen
         token: String,
     },
     /// Delete an EC2 key, and end the sessions that were issued for it
@@ -59,6 +60,7 @@ pub(crate) enum Revoke {
     /// End one session
     Session {
         /// The audit id of the session, as `session list` and the log show it; `-` reads the token of the session from standard input
+        #[arg(allow_hyphen_values = true)] // one audit id in 64 begins with a hyphen
         session: String,
         /// Also end all other sessions of the chain: they come from the same login
         #[arg(long)]
@@ -67,6 +69,7 @@ pub(crate) enum Revoke {
     /// The same as `revoke session --chain`
     Chain {
         /// The audit id of a session of the chain; `-` reads the token of the session from standard input
+        #[arg(allow_hyphen_values = true)] // one audit id in 64 begins with a hyphen
         session: String,
     },
     /// Show all revocations
@@ -105,4 +108,45 @@ pub(crate) enum Session {
         /// NAME@DOMAIN
         user: Userid,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Revoke;
+    use crate::cli::{Cli, Command};
+    use clap::Parser as _;
+
+    /// The audit id and the value of `--chain`, or the exit code.
+    fn check(words: &[&str]) -> Result<(String, bool), i32> {
+        let cli =
+            Cli::try_parse_from([&["enfilade", "revoke"], words].concat()).map_err(|why| why.exit_code())?;
+        match cli.command {
+            Command::Revoke(Revoke::Session { session, chain }) => Ok((session, chain)),
+            Command::Revoke(Revoke::Token { token: session } | Revoke::Chain { session }) => {
+                Ok((session, false))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_audit_id_begins_with_any_of_its_characters() {
+        for id in [
+            "-o-rZTXq_EMjQD3y60IlXQ",
+            "--orZTXq_EMjQD3y60IlXQ",
+            "-h-rZTXq_EMjQD3y60IlXQ",
+            "xo-rZTXq_EMjQD3y60IlXQ",
+            "-",
+        ] {
+            let said = |chain| Ok((id.to_owned(), chain));
+            assert_eq!(check(&["session", id]), said(false));
+            assert_eq!(check(&["session", id, "--chain"]), said(true));
+            assert_eq!(check(&["session", "--chain", id]), said(true));
+            assert_eq!(check(&["chain", id]), said(false));
+            assert_eq!(check(&["token", id]), said(false));
+            assert_eq!(check(&["token", id, "--json"]), said(false));
+        }
+        assert_eq!(check(&["session", "-h"]), Err(0), "the help");
+        assert_eq!(check(&["session", "xo-rZTXq_EMjQD3y60IlXQ", "--cain"]), Err(2));
+    }
 }
