@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 96] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 97] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("bootstrap", Creates, "--password-stdin"),
@@ -63,6 +63,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 96] = [
     ("keys init", Reads, ""),
     ("keys rotate", Reads, "--force"),
     ("keys prune", Reads, ""),
+    ("keys replace", Reads, "--force"),
     ("keys check", Reads, ""),
     ("revoke token", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
     ("revoke chain", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
@@ -116,7 +117,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 96] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-pub(crate) const ELSEWHERE: [(&str, &str); 27] = [
+pub(crate) const ELSEWHERE: [(&str, &str); 28] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -125,6 +126,7 @@ pub(crate) const ELSEWHERE: [(&str, &str); 27] = [
     ("facts compact", "interop `compact`"),
     ("facts dump", "interop `facts`"),
     ("facts load", "interop `facts`"),
+    ("keys share", "needs a fleet: interop `fleet`"),
     ("fleet init", "needs etcd: interop `fleet`"),
     ("fleet invite", "needs etcd: interop `fleet`"),
     ("fleet join", "needs etcd: interop `fleet`"),

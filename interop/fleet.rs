@@ -1,6 +1,7 @@
 //! A fleet of real servers, on a real etcd: what one member revokes, no other member grants.
 
 mod balanced;
+mod keys;
 mod nemesis;
 mod tls;
 
@@ -324,32 +325,4 @@ fn members_leave_and_the_last_one_works_alone() {
     passes(&c, &["fleet", "recover", "--force"]);
     std::fs::write(c.join("enfilade.toml"), "").unwrap();
     passes(&c, &["user", "add", "bob@local"]);
-}
-
-/// Keys of sessions are copied by hand. Until they are, the commands say so.
-#[test]
-fn a_member_with_other_keys_of_sessions_is_found() {
-    let mut fleet = Fleet::start();
-    fleet.join("b");
-    let [a, b] = [0, 1].map(|member: usize| fleet.members[member].data());
-    let keys = || {
-        let rows = fleet.members[0].cli(&["fleet", "status"]);
-        let of = |row: &Value| row["servers"][0]["keys"].as_str().unwrap_or_default().to_owned();
-        rows.iter().map(of).collect::<Vec<_>>()
-    };
-    let are_equal = || keys().iter().all(|one| *one == keys()[0] && !one.is_empty());
-    let warns = || {
-        let said = |output: Output| String::from_utf8_lossy(&output.stdout).into_owned();
-        said(run(&a, &["doctor"], None)).contains("different keys of sessions")
-    };
-    until("both have the same keys", &fleet.members[0], are_equal);
-    assert!(!warns());
-    fleet.members[0].cli(&["keys", "rotate"]);
-    until("they have other keys", &fleet.members[0], || !are_equal());
-    assert!(warns());
-    std::fs::remove_dir_all(b.join("keys")).unwrap();
-    let copied = std::process::Command::new("cp").arg("-a").args([a.join("keys"), b.join("keys")]).status();
-    assert!(copied.unwrap().success());
-    until("they have the same keys again", &fleet.members[0], are_equal);
-    assert!(!warns());
 }

@@ -214,7 +214,8 @@ fn member(
     nth: usize,
 ) -> Result<Member, Failure> {
     let name = format!("m{nth}");
-    let about = About { version: "0".to_owned(), host: "bench".to_owned(), pid: std::process::id() };
+    let about =
+        About { version: "0".to_owned(), host: "bench".to_owned(), pid: std::process::id(), reach: None };
     let store = Arc::new(Lmdb::open(&place.join(nth.to_string()))?);
     let log = Log::new(Etcd::at(addresses, None)?, prefix, at.store).of_member(&name);
     Ok(Member::start(&name, about, store, log, || clock::now().tick_millis)?)

@@ -81,13 +81,3 @@ fn only_a_member_with_a_certificate_of_the_authority_reaches_etcd() {
     assert!(listed.status.success() && said.contains("may be old"), "{said}");
     assert!(why(&server.cli_output(&["user", "add", "eve@local"], "")).contains("etcd does not answer"));
 }
-
-/// Each member would make keys of its own.
-#[test]
-fn a_member_does_not_rotate_keys_by_itself() {
-    let fleet = super::Fleet::start();
-    let data = fleet.members[0].data();
-    let mut command = crate::server::serving(&data, &[("ENFILADE_IDENTITY__ROTATE_EVERY", "7d")]);
-    let refused = why(&command.output().unwrap());
-    assert!(refused.contains("`identity.rotate_every` cannot be set on a member of a fleet"), "{refused}");
-}

@@ -3,7 +3,9 @@
 use crate::error::Error;
 use enfilade_facts::tables::{Revocation, Revoked};
 use enfilade_facts::{Read, Source};
-use enfilade_sources::files::fernet_keys::{FernetKey, FernetKeys, Found, KeysError, Rotation, STAGED};
+use enfilade_sources::files::fernet_keys::{
+    FernetKey, FernetKeys, Found, KeyList, KeysError, Rotation, STAGED,
+};
 
 /// The settings that decide how long keys are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,10 +177,7 @@ pub fn rotate_due_keys(
     now: i64,
     every_seconds: i64,
 ) -> Result<Option<Rotation>, Error> {
-    let is_due = |found: &Found| {
-        let since = found.primary().and_then(|primary| found.keys.get(&primary)).map(|key| key.since);
-        since.is_some_and(|since| since.saturating_add(every_seconds) <= now)
-    };
+    let is_due = |found: &Found| is_due(found, now, every_seconds);
     if !is_due(&read(keys)?) {
         return Ok(None);
     }
@@ -218,6 +217,74 @@ pub fn prune_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) ->
         false => check_drops(found, excess, terms, now),
     });
     pruned.map_err(|why| unchanged(keys, why))
+}
+
+/// The keys that [`rotate_keys`] would leave in the directory. Nothing is changed.
+///
+/// # Errors
+/// As [`rotate_keys`].
+pub fn rotated_keys(
+    keys: &FernetKeys,
+    terms: &KeyTerms,
+    now: i64,
+    force: bool,
+) -> Result<(Rotation, KeyList), Error> {
+    let found = read(keys)?;
+    let rotation = FernetKeys::plan(&found, terms.max_active);
+    if !force {
+        check_drops(&found, &rotation.drops, terms, now).map_err(Error::Invalid)?;
+    }
+    let list = FernetKeys::rotated(&found, &rotation).map_err(|why| unchanged(keys, why.into()))?;
+    Ok((rotation, list))
+}
+
+/// The keys that [`prune_keys`] would leave in the directory, and the numbers of the others. Nothing is changed.
+///
+/// # Errors
+/// As [`prune_keys`].
+pub fn pruned_keys(
+    keys: &FernetKeys,
+    terms: &KeyTerms,
+    now: i64,
+    force: bool,
+) -> Result<(Vec<u32>, KeyList), Error> {
+    let found = read(keys)?;
+    let excess = FernetKeys::excess(&found, terms.max_active);
+    if !force {
+        check_drops(&found, &excess, terms, now).map_err(Error::Invalid)?;
+    }
+    let mut list = found.list();
+    list.retain(|(number, _)| !excess.contains(number));
+    Ok((excess, list))
+}
+
+/// Whether the primary key is old enough for the next rotation.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn is_rotation_due(keys: &FernetKeys, now: i64, every_seconds: i64) -> Result<bool, Error> {
+    Ok(is_due(&read(keys)?, now, every_seconds))
+}
+
+fn is_due(found: &Found, now: i64, every_seconds: i64) -> bool {
+    let since = found.primary().and_then(|primary| found.keys.get(&primary)).map(|key| key.since);
+    since.is_some_and(|since| since.saturating_add(every_seconds) <= now)
+}
+
+/// New keys, with which nothing was signed.
+///
+/// # Errors
+/// When there are no random bytes.
+pub fn new_keys(keys: &FernetKeys) -> Result<KeyList, Error> {
+    FernetKeys::new_keys().map_err(|why| unchanged(keys, why.into()))
+}
+
+/// Puts these keys in the place of those in the directory.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn install_keys(keys: &FernetKeys, list: &KeyList) -> Result<(), Error> {
+    keys.install(list).map_err(|why| unchanged(keys, why.into()))
 }
 
 /// The problems of the keys, each with the next step.

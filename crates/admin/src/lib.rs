@@ -62,7 +62,7 @@ pub use datastores::{
     writable_chunk_stores,
 };
 pub use enfilade_content::{Reserved, ReservedPaths, real_path};
-pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
+pub use enfilade_sources::files::fernet_keys::{FernetKeys, KeyList, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;
 pub use error::Error;
 pub use example::{example_datastores, example_logins, example_user};
@@ -76,8 +76,8 @@ pub use import::{
 };
 pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
-    KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,
-    rotate_due_keys, rotate_keys,
+    KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, install_keys, is_rotation_due,
+    list_keys, new_keys, prune_keys, pruned_keys, rotate_due_keys, rotate_keys, rotated_keys,
 };
 pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key, remove_lost_hashes};
 pub use limit_model::LimitModel;

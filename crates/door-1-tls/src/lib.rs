@@ -28,6 +28,7 @@ mod client_verifier;
 mod revocation_list;
 mod tickets;
 mod fingerprint;
+mod members;
 mod crt_list;
 
 pub use ask::Ask;
@@ -36,6 +37,7 @@ pub use crt_list::{CrtList, Line, Options, Verify};
 pub use fingerprint::{fingerprint, of as fingerprint_of};
 pub use issuers::{Issuers, is_issued_by};
 pub use leaf::{Algorithm, Leaf, Room};
+pub use members::{Fingerprint, MemberTls};
 pub use memo::KeyMemo;
 pub use open::open;
 pub use permit::TlsPermit;

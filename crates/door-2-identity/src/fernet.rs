@@ -5,6 +5,7 @@
 mod assertion;
 pub mod frame;
 pub mod payload;
+pub mod sealed_keys;
 
 pub use assertion::AssertionPublicKey;
 

@@ -102,6 +102,14 @@ impl HashKey {
         check
     }
 
+    /// A key for another purpose. It tells nothing about this key.
+    pub(crate) fn derived(&self, purpose: &[u8]) -> [u8; 32] {
+        let sum = hmac::sign(&self.0, purpose);
+        let mut key = [0; 32];
+        key.iter_mut().zip(sum.as_ref()).for_each(|(to, from)| *to = *from);
+        key
+    }
+
     /// Whether the digest is the keyed hash of the secret. The comparison takes constant time.
     pub fn matches(&self, credential: &CredentialId, secret: &[u8], digest: &[u8; 32]) -> bool {
         constant_time::verify_slices_are_equal(&self.digest(credential, secret), digest).is_ok()

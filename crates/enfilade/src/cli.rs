@@ -200,6 +200,14 @@ pub(crate) enum Keys {
         #[arg(long)]
         force: bool,
     },
+    /// Make new keys and delete all others: every session ends. For keys that an attacker may have
+    Replace {
+        /// Confirm that every session ends
+        #[arg(long)]
+        force: bool,
+    },
+    /// Give the keys of this machine to all members of the fleet, for example after they were restored from a backup
+    Share,
     /// Check file modes, missing keys, and files that are not keys; exits with 1 on an error
     Check,
 }

@@ -16,7 +16,7 @@ pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
 
 use crate::owner::uid_of;
 use anyhow::{Context, bail};
-use enfilade_admin::{CertificatePlace, IndexUse, LimitModel, PasswordRules};
+use enfilade_admin::{CertificatePlace, FernetKeys, IndexUse, LimitModel, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
@@ -104,6 +104,12 @@ impl UseOfLimits {
 const LOCKOUT_SECONDS: i64 = 1_800;
 
 impl Config {
+    /// The repository of Fernet keys.
+    pub(crate) fn fernet_keys(&self, data: &Path) -> FernetKeys {
+        let directory = self.identity.fernet_keys.clone().unwrap_or_else(|| data.join("keys/fernet"));
+        FernetKeys::new(directory).shared_by(self.facts.group)
+    }
+
     /// The rules for passwords and logins, in the type of the crate `enfilade-admin`.
     pub(crate) fn password_rules(&self) -> PasswordRules {
         let (passwords, identity) = (&self.passwords, &self.identity);

@@ -1,10 +1,12 @@
 //! The fleet of which this machine is a member: the connection to its log, and the source of the facts for a command or a server.
 
 use crate::config::Config;
+use crate::fleet_log::{log, name, wait_for};
+use crate::shared_keys::KeysOfFleet;
 use crate::{clock, output};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use enfilade_facts::{Source, StoreId};
-use enfilade_fleet::{About, Etcd, Log, LogError, Server, Tls, Writer};
+use enfilade_fleet::{About, Server, Writer};
 use enfilade_sources::lmdb::Lmdb;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) source: Arc<dyn Source>,
     /// The registration of a server in its fleet.
     pub(crate) server: Option<Arc<Server>>,
+    /// The keys of sessions of the fleet; `None` if this machine is not a member.
+    pub(crate) keys: Option<Arc<KeysOfFleet>>,
     /// Why this machine does not follow its edited files; `None` if it does.
     pub(crate) no_files: Option<String>,
     /// The member that serves the datastores, if it is another machine.
@@ -41,11 +45,11 @@ impl Facts {
     ///
     /// # Errors
     /// When the store is one of a member and `[fleet]` is not set, or the other way round.
-    pub(crate) fn open(store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
+    pub(crate) fn open(data: &Path, store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
         match (store.is_replica(), &config.fleet.etcd) {
             (false, None) => {
                 let source = Arc::clone(store) as Arc<dyn Source>;
-                Ok(Facts { source, server: None, no_files: None, datastores_at: None })
+                Ok(Facts { source, server: None, keys: None, no_files: None, datastores_at: None })
             }
             (false, Some(_)) => bail!(
                 "enfilade.toml has `fleet.etcd`, but this machine is not a member of a fleet: run `enfilade fleet init` to begin a fleet, or \
@@ -55,12 +59,13 @@ impl Facts {
                 "this machine is a member of a fleet, but enfilade.toml does not set `fleet.etcd`: write the section [fleet] again (docs/fleet.md); \
                  or take the machine out of the fleet with `enfilade fleet recover`"
             ),
-            (true, Some(_)) => Self::of_member(store, config, usage),
+            (true, Some(_)) => Self::of_member(data, store, config, usage),
         }
     }
 
-    fn of_member(store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
+    fn of_member(data: &Path, store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
         let (name, id) = (name(config)?, store.at().store);
+        let keys = Arc::new(KeysOfFleet::new(data, config, id));
         let raw = Arc::clone(store) as Arc<dyn Source>;
         let (source, server) = match usage {
             Use::Command => {
@@ -74,21 +79,17 @@ impl Facts {
                 (Arc::new(writer) as Arc<dyn Source>, None)
             }
             Use::Serve => {
-                if config.identity.rotate_every.is_some() {
-                    bail!(
-                        "`identity.rotate_every` cannot be set on a member of a fleet, because each member would make keys that the others do not have: \
-                         remove it, run `enfilade keys rotate` on one member, and copy `keys/` from there to the others (docs/fleet.md)"
-                    );
-                }
                 let about = About {
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
                     pid: std::process::id(),
+                    reach: None,
                 };
                 // Not the cheap clock: it may be late, and a proof must never count too long.
                 let tick = || clock::now().tick_millis;
                 let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
-                wait_until_current(&server);
+                server.use_keys(keys.installed());
+                wait_until_current(&server, &keys);
                 (Arc::clone(&server) as Arc<dyn Source>, Some(server))
             }
         };
@@ -121,7 +122,7 @@ impl Facts {
                 (Some(why), Some("unknown".to_owned()))
             }
         };
-        Ok(Facts { source, server, no_files, datastores_at })
+        Ok(Facts { source, server, keys: Some(keys), no_files, datastores_at })
     }
 }
 
@@ -130,60 +131,21 @@ fn files_member(config: &Config, store: StoreId) -> anyhow::Result<Option<String
     log(config, store).and_then(|log| wait_for(async { log.files_member().await }))
 }
 
-fn wait_until_current(server: &Server) {
-    let mut waited = Duration::ZERO;
+fn wait_until_current(server: &Server, keys: &KeysOfFleet) {
+    let (mut waited, mut no_keys) = (Duration::ZERO, None);
     while !server.is_current() {
+        if server.lacks_keys().is_some() {
+            match keys.fetch() {
+                Ok(id) => server.use_keys(id),
+                Err(why) => no_keys = Some(format!("{why:#}")),
+            }
+        }
         std::thread::park_timeout(LOOK);
         waited += LOOK;
         if waited.as_millis().is_multiple_of(SAY_AGAIN.as_millis()) {
-            let why = server.why().map_or_else(|| "etcd has not answered".to_owned(), |why| why.to_string());
+            let why = no_keys.take().or_else(|| server.why().map(|why| why.to_string()));
+            let why = why.unwrap_or_else(|| "etcd has not answered".to_owned());
             output::note(&format!("this server waits until it can prove that its facts are current: {why}"));
         }
     }
-}
-
-/// The name of this machine in its fleet.
-///
-/// # Errors
-/// When it is not configured.
-pub(crate) fn name(config: &Config) -> anyhow::Result<&str> {
-    let name = config.fleet.name.as_ref().context(
-        "enfilade.toml does not set `fleet.name`, the name of this machine in its fleet: set it, such as name = \"a\"",
-    )?;
-    Ok(name.as_str())
-}
-
-/// The log of a store. A connection belongs to the runtime of its first call, so each runtime needs its own log.
-///
-/// # Errors
-/// When `[fleet]` is not complete, or a certificate cannot be read.
-pub(crate) fn log(config: &Config, store: StoreId) -> anyhow::Result<Log> {
-    let fleet = &config.fleet;
-    let etcd = fleet.etcd.as_ref().context(
-        "enfilade.toml does not set `fleet.etcd`, the machines of etcd: set it, such as etcd = [\"https://etcd1:2379\"]",
-    )?;
-    let tls = match (&fleet.ca, &fleet.certificate, &fleet.key) {
-        (Some(ca), Some(certificate), Some(key)) => {
-            Some(Tls { ca: read(ca)?, certificate: read(certificate)?, key: read(key)? })
-        }
-        (None, None, None) if etcd.0.iter().all(|url| url.starts_with("http://")) => None,
-        _ => bail!(
-            "TLS to etcd needs three keys in the section [fleet] of enfilade.toml: `ca`, `certificate` and `key`; set all of them"
-        ),
-    };
-    let log = Log::new(Etcd::at(&etcd.0, tls.as_ref())?, fleet.prefix.as_str(), store);
-    Ok(log.of_member(name(config)?))
-}
-
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("`{}` (section [fleet]) cannot be read", path.display()))
-}
-
-/// Runs calls to etcd.
-///
-/// # Errors
-/// The error of the calls.
-pub(crate) fn wait_for<R>(work: impl Future<Output = Result<R, LogError>>) -> anyhow::Result<R> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(work)?)
 }

@@ -135,7 +135,7 @@ impl Installation {
 
     /// The repository of Fernet keys.
     pub(crate) fn fernet_keys(&self) -> FernetKeys {
-        fernet_keys(&self.data, &self.config)
+        self.config.fernet_keys(&self.data)
     }
 
     /// The directory of the store of facts.
@@ -155,7 +155,7 @@ impl Home {
     pub(crate) fn open(installation: Installation, usage: Use) -> anyhow::Result<Home> {
         config::refuse_lost(&installation.data, installation.config_file.as_deref())?;
         let store = Arc::new(Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?);
-        let facts = Facts::open(&store, &installation.config, usage)?;
+        let facts = Facts::open(&installation.data, &store, &installation.config, usage)?;
         make_directory(&installation.data.join("keys"), installation.config.facts.group)?;
         let hash_key = token_key::find(&installation.data, installation.config.facts.group, &*store)?;
         let Installation { data, config, config_file, had_config_file } = installation;
@@ -312,7 +312,7 @@ impl Home {
 
     /// The repository of Fernet keys.
     pub(crate) fn fernet_keys(&self) -> FernetKeys {
-        fernet_keys(&self.data, &self.config)
+        self.config.fernet_keys(&self.data)
     }
 
     /// The place of the certificates.
@@ -426,11 +426,6 @@ impl Home {
         house.set_mounts(mounts.context("/proc/self/mountinfo cannot be read")?);
         Ok(house)
     }
-}
-
-fn fernet_keys(data: &Path, config: &Config) -> FernetKeys {
-    let said = config.identity.fernet_keys.clone();
-    FernetKeys::new(said.unwrap_or_else(|| data.join("keys/fernet"))).shared_by(config.facts.group)
 }
 
 /// The number of slow hashes that are computed at the same time.

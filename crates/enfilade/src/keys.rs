@@ -2,12 +2,13 @@
 
 use crate::home::{Home, key_terms, seed, server_change_context};
 use crate::output;
+use crate::shared_keys::{KeysOfFleet, digest};
 use enfilade_admin::keystone::purge_revocations;
-use enfilade_admin::{Error, FernetKeys, KeyLook, KeyNews, KeyWatch, rotate_due_keys};
+use enfilade_admin::{
+    Error, FernetKeys, KeyLook, KeyNews, KeyTerms, KeyWatch, is_rotation_due, rotate_due_keys, rotated_keys,
+};
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::CredentialId;
-use enfilade_fleet::KeysDigest;
-use enfilade_identity::HashKey;
+use enfilade_fleet::Server;
 use enfilade_identity::fernet::KeyRing;
 use enfilade_passage::House;
 use enfilade_sources::files::fernet_keys::Found;
@@ -52,33 +53,46 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             key_terms.max_active
         ));
     }
-    let (mut told, mut not_turned) = (Vec::new(), String::new());
     let maker = KeyMaker::new(&seed()?, "keys");
     let mut watch = KeyWatch::new(keys.directory(), home.files.stale_limit(), maker);
     let (server, hash_key) = (home.facts.server.clone(), home.loaded_key());
     let tell = move |found: Option<&Found>| {
         if let (Some(server), Some(key)) = (&server, &hash_key) {
-            server.show_keys(found.map(|found| digest(found, key)));
+            server.show_keys(found.map(|found| digest(&found.list(), key)));
         }
     };
+    let mut told = Vec::new();
     look(&house, &keys, &mut watch, &mut told, &tell);
+    let mut fleet = OfFleet::new(home);
+    let mut not_turned = String::new();
     std::thread::Builder::new().name("keys".into()).spawn(move || {
+        fleet.begin();
         for turn in 1_u32.. {
             std::thread::park_timeout(EVERY);
+            let got = fleet.get();
             // If the keys cannot be read, `look` has logged a warning.
             if let Some(every) = every.filter(|_| watch.is_readable()) {
-                match rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every) {
+                let rotated = match &fleet.keys {
+                    None => rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every)
+                        .map(|rotation| rotation.map(|rotation| rotation.primary))
+                        .map_err(|why| (!matches!(why, Error::Invalid(_))).then(|| why.to_string())),
+                    // One member rotates: the one whose edited files are followed.
+                    Some(of_fleet) if files.is_followed() => {
+                        rotate_in_fleet(of_fleet, &keys, &key_terms, (house.now().unix_seconds, every))
+                    }
+                    Some(_) => Ok(None),
+                };
+                match rotated {
                     Ok(None) => {}
-                    Ok(Some(rotation)) => {
+                    Ok(Some(primary)) => {
                         output::note(&format!(
-                            "the Fernet keys were rotated: key {} signs from now on",
-                            rotation.primary
+                            "the Fernet keys were rotated: key {primary} signs from now on"
                         ));
                         not_turned.clear();
                     }
                     // A key that is still needed delays the rotation. The server logged a warning about the delay when it started.
-                    Err(Error::Invalid(_)) => {}
-                    Err(why) => {
+                    Err(None) => {}
+                    Err(Some(why)) => {
                         let why = format!("warning: the Fernet keys were not rotated: {why}");
                         if why != not_turned {
                             output::note(&why);
@@ -88,6 +102,9 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                 }
             }
             look(&house, &keys, &mut watch, &mut told, &tell);
+            if got {
+                fleet.uses_them();
+            }
             // In a fleet one machine purges, because the purge time depends on its clock.
             if turn % PURGE_EVERY == 0 && files.is_followed() {
                 let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
@@ -99,15 +116,75 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A digest by which the members of a fleet compare their keys. The key of the digest is that of the hashes of API tokens, which all members have.
-fn digest(found: &Found, key: &HashKey) -> KeysDigest {
-    let mut all = KeysDigest::default();
-    for (number, bytes) in found.keys.iter().map(|(number, key)| (*number, key.bytes())) {
-        // Tokens have random ids, so no token's hash is a digest of keys.
-        let digest = key.digest(&CredentialId::from_bytes(u128::from(number).to_be_bytes()), bytes);
-        all.iter_mut().zip(digest).for_each(|(all, byte)| *all ^= byte);
+/// Rotates the keys of a fleet if they are due. Returns the number of the new primary key. The error is none if a key is still needed.
+fn rotate_in_fleet(
+    of_fleet: &KeysOfFleet,
+    keys: &FernetKeys,
+    terms: &KeyTerms,
+    (now, every): (i64, i64),
+) -> Result<Option<u32>, Option<String>> {
+    let said = |why: Error| (!matches!(why, Error::Invalid(_))).then(|| why.to_string());
+    if !is_rotation_due(keys, now, every).map_err(said)? {
+        return Ok(None);
     }
-    all
+    let mut is_needed = false;
+    let rotated = of_fleet.change(|keys| {
+        rotated_keys(keys, terms, now, false).inspect_err(|why| is_needed = matches!(why, Error::Invalid(_)))
+    });
+    match rotated {
+        Ok(rotation) => Ok(Some(rotation.primary)),
+        Err(_) if is_needed => Err(None),
+        Err(why) => Err(Some(format!("{why:#}"))),
+    }
+}
+
+/// The keys of the fleet of this server; nothing if it is not in one.
+struct OfFleet {
+    keys: Option<Arc<KeysOfFleet>>,
+    server: Option<Arc<Server>>,
+    told: String,
+}
+
+impl OfFleet {
+    fn new(home: &Home) -> Self {
+        OfFleet { keys: home.facts.keys.clone(), server: home.facts.server.clone(), told: String::new() }
+    }
+
+    /// The calling thread is woken when there are new keys.
+    fn begin(&self) {
+        self.server.as_ref().inspect(|server| server.get_keys_by(std::thread::current()));
+    }
+
+    /// Gets the newest keys, if this machine does not have them. Returns whether they are in the directory now.
+    fn get(&mut self) -> bool {
+        let (Some(server), Some(keys)) = (&self.server, &self.keys) else { return false };
+        if server.lacks_keys().is_none() {
+            return false;
+        }
+        match keys.fetch() {
+            Ok(_) => {
+                self.told.clear();
+                true
+            }
+            Err(why) => {
+                let why = format!(
+                    "warning: this server refuses requests, because it cannot get the newest keys of sessions: {why:#}"
+                );
+                if why != self.told {
+                    output::note(&why);
+                    self.told = why;
+                }
+                false
+            }
+        }
+    }
+
+    /// The keys in the directory are in use.
+    fn uses_them(&self) {
+        if let (Some(server), Some(keys)) = (&self.server, &self.keys) {
+            server.use_keys(keys.installed());
+        }
+    }
 }
 
 /// Reads the keys and puts them into use; logs each problem once. `tell` gets the keys if they changed.

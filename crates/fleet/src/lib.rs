@@ -4,6 +4,7 @@
 //! head       the number of the newest change, and the id of the store
 //! log/<n>    an entry: the changes up to number n
 //! member/<name>, invitation/<id>, files/member   the members (`membership.rs`)
+//! sessions/sealed   the encrypted keys of sessions (`shared_keys.rs`)
 //! node/<id>, beat/<id>, applied/<id>   their running processes (`registration.rs`)
 //! ```
 //!
@@ -19,13 +20,15 @@ mod messages;
 mod registration;
 mod replica;
 mod server;
+mod shared_keys;
 mod writer;
 
 pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError, Tls};
 pub use log::{Head, Log, LogError};
 pub use membership::{INVITATION_SECONDS, Member, Running};
-pub use registration::{About, KeysDigest};
+pub use registration::{About, KeysDigest, Reach};
 pub use replica::{DELTA, ReplicaError};
 pub use server::{ASK_EVERY, BootClock, Numbers, Server};
+pub use shared_keys::{KeysId, SharedKeys};
 pub use writer::Writer;

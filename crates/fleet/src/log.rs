@@ -452,6 +452,6 @@ fn is_from_file(change: &Change) -> bool {
     change.requester() == Requester::File
 }
 
-fn damaged(key: &[u8], why: &'static str) -> LogError {
+pub(crate) fn damaged(key: &[u8], why: &'static str) -> LogError {
     LogError::Damaged { key: String::from_utf8_lossy(key).into_owned(), why }
 }

@@ -16,6 +16,7 @@ use crate::log::{ENTRIES_OF_PROOF, Head, Log, LogError};
 use crate::messages::KeyValue;
 use enfilade_facts::Revision;
 use enfilade_facts::codec::{Reader, Writer};
+use std::net::SocketAddr;
 
 /// How long etcd keeps a beat that is not renewed, in seconds.
 const LEASE_SECONDS: i64 = 2;
@@ -23,7 +24,16 @@ const LEASE_SECONDS: i64 = 2;
 /// A digest of keys. Members with equal keys have equal digests.
 pub type KeysDigest = [u8; 8];
 
-/// A process of a member, for people.
+/// How other members reach a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// The address of its listener for members.
+    pub address: SocketAddr,
+    /// The fingerprint of its certificate: the SHA-256 of its DER.
+    pub certificate: [u8; 32],
+}
+
+/// What a process of a member says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The version of the program.
@@ -32,18 +42,26 @@ pub struct About {
     pub host: String,
     /// The number of the process on the machine.
     pub pid: u32,
+    /// How other members reach it; `None` if they cannot.
+    pub reach: Option<Reach>,
 }
 
 impl About {
     fn bytes(&self) -> Vec<u8> {
         let mut to = Writer::default();
         to.text(&self.version).text(&self.host).u32(self.pid);
+        to.tail(self.reach.as_ref(), |to, reach| {
+            to.text(&reach.address.to_string()).fixed(&reach.certificate);
+        });
         to.into_bytes()
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes);
-        Some(About { version: from.text()?, host: from.text()?, pid: from.u32()? })
+        let (version, host, pid) = (from.text()?, from.text()?, from.u32()?);
+        let reach = from
+            .tail(|from| Some(Reach { address: from.text()?.parse().ok()?, certificate: from.fixed()? }))?;
+        Some(About { version, host, pid, reach })
     }
 }
 
@@ -90,6 +108,8 @@ pub(crate) struct Proof {
     pub(crate) next: Vec<Entry>,
     /// Whether a process follows the edited files.
     pub(crate) files_followed: bool,
+    /// The newest keys of sessions; `None` if no keys were shared yet.
+    pub(crate) keys: Option<Vec<u8>>,
 }
 
 impl Log {
@@ -167,6 +187,7 @@ impl Log {
         let reads = vec![
             one(self.head_key()),
             one(self.following_key()),
+            one(self.keys_id_key()),
             self.reads_after(applied, ENTRIES_OF_PROOF),
         ];
         let Some(found) = self.etcd().transact(is_own, reads).await? else { return Ok(None) };
@@ -174,12 +195,13 @@ impl Log {
         let mut next = || found.next().unwrap_or_default();
         let head = self.head_of(next().first())?;
         let files_followed = !next().is_empty();
+        let keys = next().into_iter().next().map(|row| row.value);
         // Another process of this machine can have applied more than this log has; `Replica::catch_up_to` reads the head again.
         let next = match head.at.revision >= applied {
             true => self.entries(applied, head, next().into_iter())?,
             false => Vec::new(),
         };
-        Ok(Some(Proof { head, next, files_followed }))
+        Ok(Some(Proof { head, next, files_followed, keys }))
     }
 
     /// Says that a process has applied a change.

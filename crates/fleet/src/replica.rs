@@ -45,6 +45,11 @@ pub enum ReplicaError {
     /// The registration or the beat of this member in etcd has ended. It registers again.
     #[error("this member was not heard by etcd for too long, and registers again")]
     NoBeat,
+    /// This member does not use the newest keys of sessions.
+    #[error(
+        "this member does not use the newest keys of sessions yet. It gets them within a second; if not, its log says why"
+    )]
+    OldKeys,
     /// The store of this member cannot be read.
     #[error(transparent)]
     Store(#[from] SourceError),
@@ -56,7 +61,7 @@ impl ReplicaError {
         match self {
             ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
             ReplicaError::Log(why) => !matches!(why, LogError::Etcd(_) | LogError::Unknown(_)),
-            ReplicaError::NoBeat => false,
+            ReplicaError::NoBeat | ReplicaError::OldKeys => false,
         }
     }
 }

@@ -5,12 +5,13 @@ use crate::entry::Entry;
 use crate::log::{Head, Log, LogError, News};
 use crate::registration::{About, KeysDigest, Process, Registration, Silent};
 use crate::replica::{DRIFT, Made, Replica, ReplicaError, Reports};
+use crate::shared_keys::KeysId;
 use enfilade_facts::{
     At, Change, CommitError, Effect, Requester, Revision, Source, SourceError, StoreId, View,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::sync::watch;
@@ -52,13 +53,26 @@ struct State {
     files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     follows_files: AtomicBool,
-    /// A digest of the keys of sessions that this process uses.
-    keys: Mutex<Option<KeysDigest>>,
+    /// The keys of sessions that this process uses.
+    keys: Mutex<UsedKeys>,
     refused: AtomicU64,
     acknowledged: AtomicU64,
     acknowledged_millis: AtomicU64,
     /// Why the copy is not current.
     why: Mutex<Option<ReplicaError>>,
+}
+
+/// The keys of sessions that a process uses.
+#[derive(Clone, Default)]
+struct UsedKeys {
+    /// The keys of the fleet that it has got.
+    shared: Option<KeysId>,
+    /// A digest of the keys, to compare servers.
+    digest: Option<KeysDigest>,
+    /// The newest keys of the fleet.
+    newest: Option<KeysId>,
+    /// The thread that gets new keys.
+    getter: Option<Thread>,
 }
 
 impl State {
@@ -72,6 +86,10 @@ impl State {
         if known.is_none_or(|known| known.at.revision <= head.at.revision) {
             *known = Some(head);
         }
+    }
+
+    fn keys(&self) -> MutexGuard<'_, UsedKeys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the proof counts now.
@@ -178,7 +196,23 @@ impl Server {
 
     /// Tells the fleet which keys of sessions this process uses, by a digest of them; `None` if it has none.
     pub fn show_keys(&self, keys: Option<KeysDigest>) {
-        *self.state.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+        self.state.keys().digest = keys;
+    }
+
+    /// The newest keys of the fleet, if this process does not use them yet. Until it does, it gets no proof.
+    pub fn lacks_keys(&self) -> Option<KeysId> {
+        let keys = self.state.keys();
+        keys.newest.filter(|newest| keys.shared != Some(*newest))
+    }
+
+    /// From now on, this process uses these keys of the fleet.
+    pub fn use_keys(&self, id: Option<KeysId>) {
+        self.state.keys().shared = id;
+    }
+
+    /// Unparks this thread when there are new keys.
+    pub fn get_keys_by(&self, thread: Thread) {
+        self.state.keys().getter = Some(thread);
     }
 
     /// Numbers for metrics.
@@ -405,6 +439,7 @@ impl Follower {
             // The record had the lease of another process of this machine, which has ended.
             false => self.said_files = false,
         }
+        self.look_at_keys(proof.keys)?;
         self.state.proven.store(asked, Ordering::Release);
         self.report().await?;
         self.say_files().await?;
@@ -433,6 +468,18 @@ impl Follower {
         Ok(())
     }
 
+    /// Whether this process uses the newest keys of sessions. Without them it gets no proof (rule 3): an older key can be one that an attacker has.
+    fn look_at_keys(&self, newest: Option<Vec<u8>>) -> Result<(), ReplicaError> {
+        let newest = newest.map(|id| KeysId::try_from(id).unwrap_or_default());
+        let mut keys = self.state.keys();
+        keys.newest = newest;
+        if newest.is_none() || newest == keys.shared {
+            return Ok(());
+        }
+        keys.getter.as_ref().inspect(|getter| getter.unpark());
+        Err(ReplicaError::OldKeys)
+    }
+
     /// Says in etcd whether this process follows the edited files, if it has not said so.
     async fn say_files(&mut self) -> Result<(), LogError> {
         let follows = self.state.follows_files.load(Ordering::Acquire);
@@ -447,7 +494,7 @@ impl Follower {
 
     /// Says in etcd which keys of sessions this process uses, if it has not said so.
     async fn say_keys(&mut self) -> Result<(), LogError> {
-        let keys = *self.state.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.state.keys().digest;
         if let Some(registration) = &self.registration
             && keys != self.said_keys
         {

@@ -3,9 +3,10 @@
 mod join;
 
 use crate::cli::Fleet;
-use crate::fleet::{log, name, wait_for};
+use crate::fleet_log::{log, name, wait_for};
 use crate::home::Installation;
 use crate::progress::Progress;
+use crate::shared_keys::KeysOfFleet;
 use crate::upkeep::{audit, open};
 use crate::{clock, output};
 use anyhow::{Context, bail, ensure};
@@ -119,8 +120,8 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     );
     if have_different_keys(&members) {
         output::note(
-            "warning: the servers have different keys of sessions, so some refuse the sessions of others: copy `keys/` from the member on which you ran \
-             `enfilade keys rotate` to the others",
+            "warning: the servers have different keys of sessions, so some refuse the sessions of others: run `enfilade keys share` on the member with \
+             the right keys",
         );
     }
     output::line(&format!(
@@ -276,6 +277,8 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
         lmdb.read(|view| view.at())? == head.at,
         "this machine does not have all changes of the log: start its server once, so that it applies them, stop it, and run this command again"
     );
+    // They are in etcd, and the log ends.
+    KeysOfFleet::new(&installation.data, &installation.config, head.at.store).fetch()?;
     let log = log_of(installation, &lmdb)?;
     drop(lmdb);
     Lmdb::set_replica(&installation.facts(), installation.config.facts.terms(), false)?;

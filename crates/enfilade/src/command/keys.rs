@@ -2,8 +2,9 @@
 
 use crate::cli::Keys;
 use crate::home::{Home, key_terms};
+use crate::shared_keys::KeysOfFleet;
 use crate::{clock, output, token_key};
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
 use serde_json::json;
 use std::process::ExitCode;
@@ -19,12 +20,16 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
         Keys::Init { accept_loss } => init(home, &keys, accept_loss, json)?,
         Keys::Rotate { force } => {
             let before = enfilade_admin::list_keys(&keys, &terms)?;
-            let rotation = enfilade_admin::rotate_keys(&keys, &terms, now, force)?;
+            let rotation = match &home.facts.keys {
+                Some(fleet) => fleet.change(|keys| enfilade_admin::rotated_keys(keys, &terms, now, force))?,
+                None => enfilade_admin::rotate_keys(&keys, &terms, now, force)?,
+            };
             let after = enfilade_admin::list_keys(&keys, &terms)?;
             let gone = match rotation.drops.as_slice() {
                 [] => String::new(),
                 drops => format!("; deleted: {}", numbers(drops)),
             };
+            wait_for_fleet(home)?;
             let value = json!({ "primary": rotation.primary, "dropped": rotation.drops });
             let text = format!(
                 "before  {}\nafter   {}\nkey 0 became {} and signs from now on{gone}",
@@ -35,12 +40,39 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
             output::done(json, &value, &text);
         }
         Keys::Prune { force } => {
-            let dropped = enfilade_admin::prune_keys(&keys, &terms, now, force)?;
+            let dropped = match &home.facts.keys {
+                Some(fleet) => fleet.change(|keys| enfilade_admin::pruned_keys(keys, &terms, now, force))?,
+                None => enfilade_admin::prune_keys(&keys, &terms, now, force)?,
+            };
+            wait_for_fleet(home)?;
             let text = match dropped.as_slice() {
                 [] => "no keys to delete".to_owned(),
                 dropped => format!("deleted: {}", numbers(dropped)),
             };
             output::done(json, &json!({ "dropped": dropped }), &text);
+        }
+        Keys::Replace { force } => {
+            ensure!(
+                force,
+                "every session ends, also those of other services that validate them here: their users have to log in again. Nothing was changed; to go on, \
+                 run this command with --force"
+            );
+            match &home.facts.keys {
+                Some(fleet) => fleet.change(|keys| Ok(((), enfilade_admin::new_keys(keys)?)))?,
+                None => enfilade_admin::install_keys(&keys, &enfilade_admin::new_keys(&keys)?)?,
+            }
+            wait_for_fleet(home)?;
+            let text = format!("new keys are in `{}`; every session has ended", keys.directory().display());
+            output::done(json, &json!({ "directory": keys.directory() }), &text);
+        }
+        Keys::Share => {
+            let fleet = home.facts.keys.as_ref().context(
+                "this machine is not a member of a fleet, so no other machine has its keys; nothing was changed",
+            )?;
+            fleet.share_own()?;
+            wait_for_fleet(home)?;
+            let text = "all members of the fleet have the keys of this machine";
+            output::done(json, &json!({ "directory": keys.directory() }), text);
         }
         Keys::Check => {
             let mut problems = enfilade_admin::check_keys(&keys, &terms)?;
@@ -58,6 +90,11 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
+/// Waits until the servers of the fleet use the new keys.
+fn wait_for_fleet(home: &Home) -> anyhow::Result<()> {
+    home.facts.keys.as_ref().map_or(Ok(()), |fleet| fleet.wait_until_used())
+}
+
 /// The problem with the key of API tokens, in words.
 fn lost_token_key(home: &Home) -> anyhow::Result<Option<String>> {
     let (judged, key) = token_key::judge(&home.data, home.config.facts.group, home.source())?;
@@ -66,7 +103,10 @@ fn lost_token_key(home: &Home) -> anyhow::Result<Option<String>> {
 
 fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow::Result<()> {
     let lost_sessions = token_key::lost_session_keys(&home.fernet_keys(), home.source())?;
-    let is_made = enfilade_admin::init_keys(keys)?;
+    let is_made = match &home.facts.keys {
+        Some(fleet) => init_in_fleet(fleet, keys)?,
+        None => enfilade_admin::init_keys(keys)?,
+    };
     let directory = keys.directory().display();
     let lost = if accept_loss { None } else { lost_token_key(home)? };
     if let (false, Some(lost)) = (is_made, &lost) {
@@ -112,6 +152,17 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     });
     output::done(json, &value, &text);
     Ok(())
+}
+
+/// Gets the keys of the fleet. If it has none, makes keys for all members.
+fn init_in_fleet(fleet: &KeysOfFleet, keys: &FernetKeys) -> anyhow::Result<bool> {
+    let are_shared = fleet.fetch()?.is_some();
+    let is_made = enfilade_admin::init_keys(keys)?;
+    if is_made || !are_shared {
+        fleet.share_own()?;
+        fleet.wait_until_used()?;
+    }
+    Ok(is_made)
 }
 
 fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Result<()> {

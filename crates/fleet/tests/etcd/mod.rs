@@ -52,6 +52,7 @@ impl Server {
 
 /// A process of a member.
 pub(crate) fn process(name: &str, store: Arc<dyn Source>, log: Log) -> Member {
-    let about = About { version: "0".to_owned(), host: "test".to_owned(), pid: std::process::id() };
+    let about =
+        About { version: "0".to_owned(), host: "test".to_owned(), pid: std::process::id(), reach: None };
     Member::start(name, about, store, log, boot_clock).unwrap()
 }

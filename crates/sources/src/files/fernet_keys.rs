@@ -20,6 +20,19 @@ pub const STAGED: u32 = 0;
 const FILE_BYTES_MAX: u64 = 64;
 const KEY_BYTES: usize = 32;
 
+/// The number and the bytes of each key, in the order of the numbers.
+pub type KeyList = Vec<(u32, Zeroizing<[u8; KEY_BYTES]>)>;
+
+fn new_key() -> io::Result<Zeroizing<[u8; KEY_BYTES]>> {
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    getrandom::fill(key.as_mut()).map_err(|why| io::Error::other(why.to_string()))?;
+    Ok(key)
+}
+
+fn no_staged_key() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "there is no staged key; run `enfilade keys init`")
+}
+
 /// A directory of keys.
 #[derive(Clone, Debug)]
 pub struct FernetKeys {
@@ -56,6 +69,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// The number and the bytes of each key.
+    pub fn list(&self) -> KeyList {
+        self.keys.iter().map(|(number, key)| (*number, key.bytes.clone())).collect()
+    }
+
     /// The number of the key that signs.
     pub fn primary(&self) -> Option<u32> {
         self.keys.keys().next_back().copied()
@@ -202,10 +220,7 @@ impl FernetKeys {
     }
 
     fn write_staged(&self) -> io::Result<()> {
-        let mut key = Zeroizing::new([0; KEY_BYTES]);
-        getrandom::fill(key.as_mut()).map_err(|why| io::Error::other(why.to_string()))?;
-        let text = Zeroizing::new(URL_SAFE.encode(key.as_ref()));
-        atomic::write_shared(&self.path(STAGED), text.as_bytes(), self.group)
+        self.write(STAGED, &*new_key()?)
     }
 
     /// The effect that a rotation would have.
@@ -238,8 +253,7 @@ impl FernetKeys {
         let directory = self.lock()?;
         let found = self.read()?;
         if !found.keys.contains_key(&STAGED) {
-            let why = "there is no staged key; run `enfilade keys init`";
-            return Err(io::Error::new(io::ErrorKind::NotFound, why).into());
+            return Err(no_staged_key().into());
         }
         let rotation = Self::plan(&found, max_active);
         agree(&found, &rotation).map_err(KeysError::Refused)?;
@@ -266,6 +280,54 @@ impl FernetKeys {
         self.remove(&excess)?;
         directory.sync_all()?;
         Ok(excess)
+    }
+
+    /// The keys after a rotation, with a new staged key.
+    ///
+    /// # Errors
+    /// When there is no staged key, or there are no random bytes.
+    pub fn rotated(found: &Found, rotation: &Rotation) -> io::Result<KeyList> {
+        let staged = found.keys.get(&STAGED).ok_or_else(no_staged_key)?;
+        let stay = |(number, key): (&u32, &FernetKey)| {
+            let stays = *number != STAGED && !rotation.drops.contains(number);
+            stays.then(|| (*number, key.bytes.clone()))
+        };
+        let others = found.keys.iter().filter_map(stay).chain([(rotation.primary, staged.bytes.clone())]);
+        Ok([(STAGED, new_key()?)].into_iter().chain(others).collect())
+    }
+
+    /// A staged key and a primary key that nothing was signed with.
+    ///
+    /// # Errors
+    /// When there are no random bytes.
+    pub fn new_keys() -> io::Result<KeyList> {
+        Ok(vec![(STAGED, new_key()?), (1, new_key()?)])
+    }
+
+    /// Puts these keys in the place of those in the directory. Each key that is in both stays there the whole time.
+    ///
+    /// # Errors
+    /// When a file cannot be written. Call it again: it then does what is left to do.
+    pub fn install(&self, keys: &[(u32, Zeroizing<[u8; KEY_BYTES]>)]) -> io::Result<()> {
+        directory::make_for(&self.directory, self.group)?;
+        let directory = self.lock()?;
+        let found = self.read()?;
+        let is_there = |number: &u32, key: &Zeroizing<[u8; KEY_BYTES]>| {
+            found.keys.get(number).is_some_and(|found| found.bytes == *key)
+        };
+        // The staged key is the last one: until then, its file can have the only copy of the new primary key.
+        for (number, key) in keys.iter().rev().filter(|(number, key)| !is_there(number, key)) {
+            self.write(*number, key)?;
+        }
+        let gone: Vec<u32> =
+            found.keys.into_keys().filter(|number| !keys.iter().any(|(stays, _)| stays == number)).collect();
+        self.remove(&gone)?;
+        directory.sync_all()
+    }
+
+    fn write(&self, number: u32, key: &[u8; KEY_BYTES]) -> io::Result<()> {
+        let text = Zeroizing::new(URL_SAFE.encode(key));
+        atomic::write_shared(&self.path(number), text.as_bytes(), self.group)
     }
 
     fn remove(&self, numbers: &[u32]) -> io::Result<()> {
@@ -360,6 +422,31 @@ mod tests {
         assert!(keys.directory().join("foo").exists());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(keys.directory()), mode(&keys.directory().join("0"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn other_keys_are_installed_as_a_rotation_leaves_them() {
+        let scratch = Scratch::new();
+        let [one, other] = ["one", "other"].map(|name| FernetKeys::new(scratch.path().join(name)));
+        let of = |keys: &FernetKeys| {
+            let found = keys.read().unwrap();
+            found.keys.into_iter().map(|(number, key)| (number, *key.bytes())).collect::<Vec<_>>()
+        };
+        one.init().unwrap();
+        (0..3).for_each(|_| drop(rotate(&one, 3)));
+        let found = one.read().unwrap();
+        let rotation = FernetKeys::plan(&found, 3);
+        let keys = FernetKeys::rotated(&found, &rotation).unwrap();
+        assert_eq!(keys.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 4, 5]);
+        assert_eq!(*keys[2].1, *found.keys[&0].bytes(), "the staged key is the primary key");
+        assert!(found.keys.values().all(|key| key.bytes() != &*keys[0].1), "the staged key is new");
+        for directory in [&one, &other, &one] {
+            directory.install(&keys).unwrap();
+            assert_eq!(of(directory), keys.iter().map(|(number, key)| (*number, **key)).collect::<Vec<_>>());
+        }
+        let new = FernetKeys::new_keys().unwrap();
+        one.install(&new).unwrap();
+        assert_eq!(of(&one).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

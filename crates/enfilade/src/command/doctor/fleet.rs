@@ -2,7 +2,7 @@
 
 use super::super::fleet::have_different_keys;
 use super::{Finding, error, warning, well};
-use crate::fleet::{log, name, wait_for};
+use crate::fleet_log::{log, name, wait_for};
 use crate::home::Installation;
 use enfilade_facts::Source as _;
 use enfilade_fleet::Running;
@@ -54,8 +54,8 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if have_different_keys(&members) => warning(
             what,
             format!(
-                "{text}; the servers have different keys of sessions, so some refuse the sessions of others: `enfilade fleet status` shows them; copy \
-                 `keys/` from the member on which you ran `enfilade keys rotate` to the others"
+                "{text}; the servers have different keys of sessions, so some refuse the sessions of others: `enfilade fleet status` shows them; run \
+                 `enfilade keys share` on the member with the right keys"
             ),
         ),
         () if !members.iter().any(|member| member.has_files) => warning(

@@ -2,7 +2,7 @@
 
 use super::{log_of, member};
 use crate::backup::key_files;
-use crate::fleet::{log, name, wait_for};
+use crate::fleet_log::{log, name, wait_for};
 use crate::home::{Installation, check_new, data_directory, is_house, make_directory};
 use crate::reserved::refuse_backup_place;
 use crate::{clock, config, output};
@@ -184,6 +184,6 @@ fn enter(
         lmdb.is_replica() && lmdb.at().store == store,
         "the store in the invitation is not that of the fleet: make another invitation"
     );
-    Writer::new(Arc::new(lmdb), crate::fleet::log(config, store)?)?.catch_up()?;
+    Writer::new(Arc::new(lmdb), crate::fleet_log::log(config, store)?)?.catch_up()?;
     Ok(())
 }

@@ -1,0 +1,219 @@
+//! TLS between the members of a fleet. Each process makes a key and a certificate when it starts, and tells the fleet the fingerprint of the certificate.
+//! Nobody signs these certificates: a peer is the process whose fingerprint the fleet has. The handshake proves that the peer has the key.
+
+use crate::fingerprint::of as fingerprint_of;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::NoServerSessionStorage;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible,
+    ServerConfig, SignatureScheme,
+};
+use std::sync::Arc;
+
+/// The fingerprint of a certificate: the SHA-256 of its DER.
+pub type Fingerprint = [u8; 32];
+
+/// The key and the certificate of a process.
+pub struct MemberTls {
+    provider: Arc<CryptoProvider>,
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl MemberTls {
+    /// A certificate, in DER, and its private key, as PKCS #8 in DER.
+    ///
+    /// # Errors
+    /// When the key cannot be read.
+    pub fn new(certificate: Vec<u8>, key: Vec<u8>) -> Result<Self, String> {
+        Ok(MemberTls {
+            provider: Arc::new(aws_lc_rs::default_provider()),
+            certificate: certificate.into(),
+            key: PrivateKeyDer::try_from(key).map_err(str::to_owned)?,
+        })
+    }
+
+    /// The fingerprint of the certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        fingerprint_of(&self.certificate)
+    }
+
+    /// The terms of a listener for members. It takes any certificate: compare the fingerprint after the handshake, with [`fingerprint_of`].
+    ///
+    /// # Errors
+    /// When the TLS library refuses the key.
+    pub fn server(&self) -> Result<Arc<ServerConfig>, String> {
+        let algorithms = self.provider.signature_verification_algorithms;
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|why| why.to_string())?
+            .with_client_cert_verifier(Arc::new(Client { algorithms }))
+            .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())
+            .map_err(|why| why.to_string())?;
+        // A new connection needs a full handshake, because the peer may be no member any more.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+
+    /// The terms of a connection to the process with this fingerprint. Any other process is refused.
+    ///
+    /// # Errors
+    /// When the TLS library refuses the key.
+    pub fn client(&self, peer: Fingerprint) -> Result<Arc<ClientConfig>, String> {
+        let algorithms = self.provider.signature_verification_algorithms;
+        let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|why| why.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Server { algorithms, peer }))
+            .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())
+            .map_err(|why| why.to_string())?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Takes every client that has the key of its certificate.
+#[derive(Debug)]
+struct Client {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// Takes one server.
+#[derive(Debug)]
+struct Server {
+    algorithms: WebPkiSupportedAlgorithms,
+    peer: Fingerprint,
+}
+
+fn no_tls12() -> Error {
+    Error::PeerIncompatible(PeerIncompatible::Tls13RequiredForQuic)
+}
+
+impl ClientCertVerifier for Client {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for Server {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match fingerprint_of(certificate) == self.peer {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{ClientConnection, ServerConnection};
+    use std::io;
+
+    fn made() -> MemberTls {
+        let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        MemberTls::new(made.cert.der().to_vec(), made.signing_key.serialize_der()).unwrap()
+    }
+
+    /// The fingerprint that the server sees of the client, or the error of the side that refuses. `shown` signs with the key of the client.
+    fn check(server: &MemberTls, client: &MemberTls, expected: Fingerprint) -> Result<Fingerprint, String> {
+        let name = ServerName::try_from("member").unwrap();
+        let mut client = ClientConnection::new(client.client(expected).unwrap(), name).unwrap();
+        let mut server = ServerConnection::new(server.server().unwrap()).unwrap();
+        let failed = |why: &dyn std::fmt::Display| why.to_string();
+        for _ in 0..4 {
+            let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+            client.write_tls(&mut to_server).unwrap();
+            server.read_tls(&mut io::Cursor::new(to_server)).unwrap();
+            server.process_new_packets().map_err(|why| failed(&why))?;
+            server.write_tls(&mut to_client).unwrap();
+            client.read_tls(&mut io::Cursor::new(to_client)).unwrap();
+            client.process_new_packets().map_err(|why| failed(&why))?;
+        }
+        assert!(!client.is_handshaking() && !server.is_handshaking());
+        Ok(fingerprint_of(server.peer_certificates().and_then(<[_]>::first).unwrap()))
+    }
+
+    #[test]
+    fn only_the_process_with_the_key_of_the_fingerprint_is_taken() {
+        let (server, client) = (made(), made());
+        assert_eq!(check(&server, &client, server.fingerprint()), Ok(client.fingerprint()));
+        assert!(check(&server, &client, client.fingerprint()).is_err(), "another server");
+        // The certificate of another process, without its key.
+        let thief = MemberTls {
+            provider: Arc::clone(&client.provider),
+            certificate: client.certificate.clone(),
+            key: made().key,
+        };
+        assert!(
+            thief.client(server.fingerprint()).is_err()
+                || check(&server, &thief, server.fingerprint()).is_err(),
+            "the key must be that of the certificate"
+        );
+    }
+}

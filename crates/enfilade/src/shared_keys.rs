@@ -1,0 +1,173 @@
+//! The keys of sessions of a fleet. etcd has the newest ones, encrypted for the members. Each member has them in its directory of keys too, and their id in
+//! the file `keys/shared-keys.id`.
+
+use crate::config::Config;
+use crate::fleet_log::{log, wait_for};
+use crate::{clock, output, token_key};
+use anyhow::{Context, ensure};
+use enfilade_admin::{Error, FernetKeys, KeyList};
+use enfilade_facts::StoreId;
+use enfilade_facts::vocabulary::CredentialId;
+use enfilade_fleet::{DELTA, KeysDigest, KeysId, SharedKeys};
+use enfilade_identity::HashKey;
+use enfilade_identity::fernet::sealed_keys::{open_keys, seal_keys};
+use enfilade_sources::files::{atomic, key};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a command asks whether all servers use new keys.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The keys of sessions of a member and of its fleet.
+pub(crate) struct KeysOfFleet {
+    data: PathBuf,
+    config: Config,
+    store: StoreId,
+    keys: FernetKeys,
+}
+
+impl KeysOfFleet {
+    pub(crate) fn new(data: &Path, config: &Config, store: StoreId) -> Self {
+        let keys = config.fernet_keys(data);
+        KeysOfFleet { data: data.to_owned(), config: config.clone(), store, keys }
+    }
+
+    /// The id of the keys of the fleet that this machine has; `None` if it has none.
+    pub(crate) fn installed(&self) -> Option<KeysId> {
+        let text = std::fs::read_to_string(id_file(&self.data)).ok()?;
+        u64::from_str_radix(text.trim(), 16).ok().map(u64::to_be_bytes)
+    }
+
+    /// Gets the newest keys of the fleet, if this machine does not have them. Returns their id; `None` if no keys were shared yet.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or the keys cannot be decrypted or written.
+    pub(crate) fn fetch(&self) -> anyhow::Result<Option<KeysId>> {
+        let log = log(&self.config, self.store)?;
+        let Some(SharedKeys { id, sealed }) = wait_for(async { log.shared_keys().await })? else {
+            return Ok(None);
+        };
+        if self.installed() != Some(id) {
+            let found = open_keys(&self.hash_key()?, &sealed).ok().filter(|(found, _)| *found == id);
+            let (_, keys) = found.with_context(|| {
+                format!(
+                    "the keys of sessions of the fleet cannot be decrypted: `{}` is not the one of the other members; copy it from another member",
+                    token_key::path(&self.data).display()
+                )
+            })?;
+            self.install(id, &keys)?;
+            output::note(&format!(
+                "this machine got the newest keys of sessions of the fleet, in `{}`",
+                self.keys.directory().display()
+            ));
+        }
+        Ok(Some(id))
+    }
+
+    /// Makes new keys from those of the fleet, and gives them to all members. Returns what `make` says about the change.
+    ///
+    /// # Errors
+    /// When `make` refuses, etcd does not answer, or another member changed the keys at the same time.
+    pub(crate) fn change<R>(
+        &self,
+        make: impl FnOnce(&FernetKeys) -> Result<(R, KeyList), Error>,
+    ) -> anyhow::Result<R> {
+        let before = self.fetch()?;
+        let (said, keys) = make(&self.keys)?;
+        self.share(before, &keys)?;
+        Ok(said)
+    }
+
+    /// Gives the keys of this machine to all members.
+    ///
+    /// # Errors
+    /// As [`KeysOfFleet::change`].
+    pub(crate) fn share_own(&self) -> anyhow::Result<()> {
+        let log = log(&self.config, self.store)?;
+        let before = wait_for(async { log.shared_keys().await })?.map(|keys| keys.id);
+        let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;
+        ensure!(!found.keys.is_empty(), "`{}` has no keys", self.keys.directory().display());
+        self.share(before, &found.list())
+    }
+
+    fn share(&self, before: Option<KeysId>, keys: &KeyList) -> anyhow::Result<()> {
+        let (id, key) = (random()?, self.hash_key()?);
+        let now = u64::try_from(clock::now().unix_seconds).unwrap_or(0);
+        let sealed = seal_keys::<anyhow::Error>(&key, id, now, keys, random)?;
+        let log = log(&self.config, self.store)?;
+        let is_shared =
+            wait_for(async { log.share_keys(before, &SharedKeys { id, sealed }).await })
+                .context("it is not known whether the keys were changed: run `enfilade fleet status`, and look at `enfilade keys list`")?;
+        ensure!(is_shared, "another member changed the keys of sessions at the same time: try again");
+        self.install(id, keys)
+    }
+
+    /// Waits until every registered server uses the keys of this machine, at most until a server that does not use them refuses all requests.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or the keys cannot be read.
+    pub(crate) fn wait_until_used(&self) -> anyhow::Result<()> {
+        let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
+        // A proof that was asked for before the change ends after Δ; the quarter is for clocks of different speed, and for the time of the call.
+        let (began, most) = (clock::now().tick_millis, (DELTA + DELTA / 4).as_millis());
+        loop {
+            let log = log(&self.config, self.store)?;
+            let (_, members) = wait_for(async { log.status().await })?;
+            let lacking: Vec<String> = members
+                .iter()
+                .filter(|member| member.processes.iter().any(|running| running.keys != Some(digest)))
+                .map(|member| format!("`{}`", member.name))
+                .collect();
+            if lacking.is_empty() {
+                return Ok(());
+            }
+            if u128::from(clock::now().tick_millis.saturating_sub(began)) >= most {
+                output::note(&format!(
+                    "warning: a server of {} does not use the new keys yet; until it does, it refuses all requests; its log says why",
+                    lacking.join(" and of ")
+                ));
+                return Ok(());
+            }
+            std::thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Puts keys into the directory, and then notes their id: a crash between the two is repaired by [`KeysOfFleet::fetch`].
+    fn install(&self, id: KeysId, keys: &KeyList) -> anyhow::Result<()> {
+        let directory = self.keys.directory();
+        self.keys.install(keys).with_context(|| {
+            format!("the keys of sessions of the fleet cannot be written to `{}`", directory.display())
+        })?;
+        let path = id_file(&self.data);
+        let text = format!("{:016x}\n", u64::from_be_bytes(id));
+        atomic::write_shared(&path, text.as_bytes(), self.config.facts.group)
+            .with_context(|| format!("`{}` cannot be written", path.display()))
+    }
+
+    fn hash_key(&self) -> anyhow::Result<HashKey> {
+        let found = key::load(&token_key::path(&self.data), self.config.facts.group);
+        let found = found.context("the keys of sessions of the fleet are encrypted with this key")?;
+        Ok(HashKey::new(found.bytes()))
+    }
+}
+
+/// A digest by which the members of a fleet compare their keys. The key of the digest is that of the hashes of API tokens, which all members have.
+pub(crate) fn digest(keys: &KeyList, key: &HashKey) -> KeysDigest {
+    let mut all = KeysDigest::default();
+    for (number, bytes) in keys {
+        // Tokens have random ids, so no token's hash is a digest of keys.
+        let digest = key.digest(&CredentialId::from_bytes(u128::from(*number).to_be_bytes()), &**bytes);
+        all.iter_mut().zip(digest).for_each(|(all, byte)| *all ^= byte);
+    }
+    all
+}
+
+fn id_file(data: &Path) -> PathBuf {
+    data.join("keys/shared-keys.id")
+}
+
+fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
+    Ok(bytes)
+}
