@@ -14,6 +14,7 @@ use enfilade_datastore::Ledger;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::{At, Clocks, CommitError, LockStore, MemoSeed, Mounts, Source, WordMemo};
 use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
+use std::sync::atomic::AtomicI64;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -98,6 +99,8 @@ pub struct House {
     pub(crate) stores: HouseStores,
     /// The keys of session tokens, and the index of revocations.
     pub(crate) sessions: SessionState,
+    /// Sessions may be issued up to this second, as a change says which this process waited for: every server obeys it.
+    pub(crate) issues_until: AtomicI64,
     /// A memo of the states of files and directories that have no dead properties.
     pub(crate) bare: WordMemo<bool>,
     /// A memo of the names in directories: each list is remembered for one state of its directory.
@@ -134,7 +137,19 @@ impl House {
         let names = NamesMemo::new(seed, room(NAMES_BYTES));
         let (shares, mounts) = (Arc::default(), RwLock::default());
         let (passcodes, sign_ins) = (Passcodes::default(), SignIns::default());
-        Arc::new(House { parts, stores, sessions, bare, names, passcodes, sign_ins, shares, mounts })
+        let issues_until = AtomicI64::new(i64::MIN);
+        Arc::new(House {
+            parts,
+            stores,
+            sessions,
+            issues_until,
+            bare,
+            names,
+            passcodes,
+            sign_ins,
+            shares,
+            mounts,
+        })
     }
 
     /// The key of the fast hash of generated secrets.

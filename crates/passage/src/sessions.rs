@@ -5,7 +5,7 @@ use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::ApiPermit;
 use enfilade_facts::limits::SESSION_TRIES_MAX;
-use enfilade_facts::{Clocks, CommitError, Read, View};
+use enfilade_facts::{Clocks, CommitError, Horizon, Read, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
@@ -13,6 +13,7 @@ use enfilade_identity::{
     Unissued, Validated, Wanted, read_receipt,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// An issued token with its session.
 pub struct IssuedToken {
@@ -86,11 +87,14 @@ impl House {
         Ok(made)
     }
 
-    /// Moves the horizon: commits that sessions may be issued up to this second.
+    /// Moves the horizon: commits that sessions may be issued up to this second. In a fleet, all members know it afterwards.
     async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(_)) => {
+                self.issues_until.fetch_max(Horizon::moved_for(second, now), Ordering::Relaxed);
+                Ok(())
+            }
             Ok(Err(CommitError::Source(why))) => Err(why.into()),
             Ok(Err(_)) | Err(_) => Err(IdentityRefusal::Busy.into()),
         }
@@ -130,7 +134,15 @@ impl House {
             let (own, more) = halves(random);
             let now = self.now();
             match self.parts.source.read(|view| judge(view, now, own))?? {
-                Ok(session) => return Ok((session, more)),
+                Ok(session) => {
+                    let second = session.claim.issued_at;
+                    // The horizon of the view may be one that another member does not know yet: that member would refuse the session. A change that writes
+                    // nothing waits for the one that moved the horizon.
+                    if self.issues_until.load(Ordering::Relaxed) < second {
+                        self.move_horizon(now, second).await?;
+                    }
+                    return Ok((session, more));
+                }
                 Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
                 Err(Unissued::Beyond(second)) => self.move_horizon(now, second).await?,
             }

@@ -26,6 +26,8 @@ use enfilade_identity::{
 };
 use enfilade_passage::{KeyRing, SessionTerms, Visit};
 use enfilade_testkit::{Remembering, TestHouse, hash_key, new_application_credential, new_trust};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const PASSWORD: &str = "correct horse";
 const KEY: BlobId = BlobId([9; 32]);
@@ -512,4 +514,34 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     world.grant("admin", On::Project(world.project));
     let why = visit.may_go_on(&permit).unwrap_err().to_string();
     assert!(why.contains("the role with which the call started"), "{why}");
+}
+
+/// Another server moved the horizon. Before this server issues a session, it makes a change of its own, because a third server may not have the first change
+/// yet, and would refuse the session.
+#[tokio::test]
+async fn a_session_is_issued_when_every_server_knows_the_horizon() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let house = TestHouse::changed(Remembering::AsServed, |parts| {
+        let (allow, asked) = (Arc::clone(&parts.allow_issue), Arc::clone(&asked));
+        parts.allow_issue = Arc::new(move |now, second| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            allow(now, second)
+        });
+    });
+    house.house.set_keys(Some(keys()));
+    let ann: Userid = "ann@Default".parse().unwrap();
+    admin::add_domain(&house.change_context(), ann.realm(), None).unwrap();
+    house.add_login("ann");
+    let issue = async || {
+        let ask = SecretAsk { authid: ann.clone().into(), secret: Secret::new(b"pw").unwrap() };
+        house.come_in(ask).await.unwrap().issue(Wanted::Scope(Scope::Unscoped)).await.unwrap();
+        asked.load(Ordering::Relaxed)
+    };
+    let now = house.clock.now();
+    for (ahead, expected) in [(3_600, [1, 1]), (7_200, [1, 1])] {
+        admin::allow_issue(house.facts(), now, now.unix_seconds + ahead).unwrap();
+        assert_eq!([issue().await, issue().await], expected, "the horizon is {ahead} s ahead");
+    }
+    house.clock.advance_seconds(61);
+    assert_eq!([issue().await, issue().await], [2, 2], "later than what this server waited for");
 }
