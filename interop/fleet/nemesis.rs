@@ -3,16 +3,21 @@
 //!
 //! `cargo xtask nemesis` is the campaign; the test runs for half a minute.
 
+mod client;
+mod clocks;
+
 use super::{Fleet, configure, metric, ready};
 use crate::command::run as run_on;
 use crate::decision_campaigns::{number, seed};
+use crate::key_directory::log_in;
 use crate::kill_loop::Random;
-use crate::server::{Scratch, Server, WITHOUT_PENALTIES, wait_until};
+use crate::server::{Scratch, Server, wait_until};
 use crate::signals::signal;
+use client::Client;
+use clocks::Clocks;
 use enfilade_testkit::{Etcd, Relay};
-use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,7 +26,10 @@ use std::time::{Duration, Instant};
 const SMOKE: u64 = 30;
 const MACHINES: usize = 3;
 const WRITERS: u64 = 32;
-const ENVIRONMENT: [(&str, &str); 1] = [WITHOUT_PENALTIES];
+const PASSWORD: &str = "wonderland-42-x";
+const KEYS_MAX: (&str, &str) = ("ENFILADE_IDENTITY__MAX_ACTIVE_KEYS", "5000");
+/// The wall clocks of members differ by at most this many seconds from the right time.
+const CLOCK_OFF: u64 = 3_600;
 
 /// The states of a permission, as far as a client knows.
 const GIVEN: u8 = 0;
@@ -30,6 +38,7 @@ const TAKEN: u8 = 2;
 
 /// What a user may do, until it is taken back.
 struct Permission {
+    /// An API token with its secret, or the token of a session.
     login: String,
     path: String,
     /// The status after it was taken back.
@@ -44,7 +53,10 @@ enum Kind {
     Role,
     Disabled,
     User,
+    Session,
 }
+
+const KINDS: [Kind; 5] = [Kind::Token, Kind::Role, Kind::Disabled, Kind::User, Kind::Session];
 
 #[derive(Default)]
 struct Counts {
@@ -55,11 +67,16 @@ struct Counts {
     in_doubt: AtomicU64,
     faults: AtomicU64,
     replaced: AtomicU64,
+    rotations: AtomicU64,
 }
 
 struct Run {
     admin: String,
+    /// A session of the administrator, from which others are issued.
+    session: String,
     addresses: Vec<Mutex<String>>,
+    /// The data directories of the members, next to their logs.
+    places: Vec<Mutex<PathBuf>>,
     permissions: Mutex<Vec<Arc<Permission>>>,
     counts: Counts,
     ends: Instant,
@@ -68,6 +85,16 @@ struct Run {
 }
 
 impl Run {
+    /// The last refusals in the log of a member.
+    fn last_refusals(&self, member: usize) -> String {
+        // The server writes its log with a delay.
+        std::thread::sleep(Duration::from_secs(1));
+        let place = self.places[member].lock().unwrap().with_extension("log");
+        let log = std::fs::read_to_string(place).unwrap_or_default();
+        let refusals: Vec<&str> = log.lines().filter(|line| line.contains("\"refuse\"")).collect();
+        refusals[refusals.len().saturating_sub(40)..].join("\n")
+    }
+
     fn is_over(&self) -> bool {
         Instant::now() >= self.ends || self.has_failed.load(Ordering::Relaxed)
     }
@@ -82,62 +109,19 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// A client of one member. It connects again when the connection ends.
-struct Client<'a> {
-    address: &'a Mutex<String>,
-    stream: Option<(String, BufReader<TcpStream>)>,
-}
-
-impl<'a> Client<'a> {
-    fn of(run: &'a Run, member: usize) -> Self {
-        Client { address: &run.addresses[member], stream: None }
-    }
-
-    /// Sends a request. `None` if no answer comes: then it is not known whether it was carried out.
-    fn ask(&mut self, method: &str, path: &str, login: &str, body: &str) -> Option<(u16, String)> {
-        let answer = self.try_ask(method, path, login, body);
-        if answer.is_none() {
-            self.stream = None;
-        }
-        answer
-    }
-
-    fn try_ask(&mut self, method: &str, path: &str, login: &str, body: &str) -> Option<(u16, String)> {
-        let address = self.address.lock().unwrap().clone();
-        if self.stream.as_ref().is_none_or(|(of, _)| *of != address) {
-            let stream = TcpStream::connect(&address).ok()?;
-            stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-            stream.set_nodelay(true).ok()?;
-            self.stream = Some((address, BufReader::new(stream)));
-        }
-        let (address, stream) = self.stream.as_mut()?;
-        let text = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: PBSAPIToken={login}\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.get_mut().write_all(text.as_bytes()).ok()?;
-        let mut line = String::new();
-        stream.read_line(&mut line).ok()?;
-        let status = line.split(' ').nth(1)?.parse().ok()?;
-        let mut length = 0;
-        while line.trim_end() != "" {
-            line.clear();
-            stream.read_line(&mut line).ok()?;
-            if let Some(("content-length", value)) = line.to_ascii_lowercase().trim_end().split_once(": ") {
-                length = value.parse().ok()?;
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).ok()?;
-        Some((status, String::from_utf8_lossy(&body).into_owned()))
+/// The header with an API token or the token of a session.
+fn credential(login: &str) -> String {
+    match login.contains('!') {
+        true => format!("Authorization: PBSAPIToken={login}"),
+        false => format!("X-Auth-Token: {login}"),
     }
 }
 
 /// Checks permissions at one member.
 fn check(run: &Run, member: usize) {
     let _ends = Ends(run);
-    let (mut client, mut random) = (Client::of(run, member), Random(seed() + 100 + member as u64));
+    let (mut client, mut random) =
+        (Client::new(&run.addresses[member]), Random(seed() + 100 + member as u64));
     while !run.is_over() {
         let permission = {
             let all = run.permissions.lock().unwrap();
@@ -149,7 +133,7 @@ fn check(run: &Run, member: usize) {
         };
         let Some(permission) = permission else { continue };
         let before = permission.state.load(Ordering::SeqCst);
-        let answer = client.ask("GET", &permission.path, &permission.login, "");
+        let answer = client.ask("GET", &permission.path, &credential(&permission.login), "");
         let after = permission.state.load(Ordering::SeqCst);
         let id = permission.login.split(':').next().unwrap();
         match answer {
@@ -164,7 +148,8 @@ fn check(run: &Run, member: usize) {
             Some((status, body)) if status == permission.refusal => {
                 assert!(
                     before != GIVEN || after != GIVEN,
-                    "lost: member {member} refused {id}: {status} {body}"
+                    "lost: member {member} refused {id}: {status} {body}\n{}",
+                    run.last_refusals(member)
                 );
                 run.counts.refused.fetch_add(1, Ordering::Relaxed);
             }
@@ -190,7 +175,7 @@ impl Writer<'_> {
         let (path, mut is_in_doubt) = (format!("/api2/json/access/{path}"), false);
         loop {
             let nth = self.random.below(self.clients.len() as u64) as usize;
-            match self.clients[nth].ask(method, &path, &self.run.admin, body) {
+            match self.clients[nth].ask(method, &path, &credential(&self.run.admin), body) {
                 Some((200, text)) => {
                     return Some(serde_json::from_str::<Value>(&text).unwrap()["data"].take());
                 }
@@ -218,6 +203,39 @@ impl Writer<'_> {
         Some(format!("{}:{}", made["tokenid"].as_str().unwrap(), made["value"].as_str().unwrap()))
     }
 
+    /// Issues a session at a member that is chosen at random, or ends one. Tries again until it is done. `None` if the run ends before.
+    fn session(&mut self, method: &str, subject: Option<&str>) -> Option<String> {
+        let parent = &self.run.session;
+        let subject = subject.map(|subject| format!("\r\nX-Subject-Token: {subject}")).unwrap_or_default();
+        let credential = format!("X-Auth-Token: {parent}{subject}");
+        let body = match method {
+            "POST" => {
+                let identity = json!({ "methods": ["token"], "token": { "id": parent } });
+                json!({ "auth": { "identity": identity } }).to_string()
+            }
+            _ => String::new(),
+        };
+        let mut is_in_doubt = false;
+        loop {
+            let nth = self.random.below(self.clients.len() as u64) as usize;
+            match self.clients[nth].ask(method, "/v3/auth/tokens", &credential, &body) {
+                Some((201 | 204, text)) => return Some(text),
+                // An earlier try ended it.
+                Some((404, _)) if method == "DELETE" && is_in_doubt => return Some(String::new()),
+                Some((503, _)) | None => is_in_doubt = true,
+                Some((status, text)) => panic!(
+                    "member {nth}: {method} of a session: {status} {text}\n{}",
+                    self.run.last_refusals(nth)
+                ),
+            }
+            let is_late = Instant::now() >= self.run.ends + Duration::from_secs(60);
+            if is_late || self.run.has_failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Gives a permission and takes it back. `None` if it is not known whether a change was made.
     fn give_and_take(&mut self, kind: Kind, own: &str, login: &str, nth: u64) -> Option<()> {
         let (mut path, mut refusal, mut used) = ("/whoami", 401, login.to_owned());
@@ -236,6 +254,9 @@ impl Writer<'_> {
                 self.change("POST", "users", &format!("userid={user}"))?;
                 used = self.add_token(&user, "t")?;
             }
+            Kind::Session => {
+                (path, used) = ("/v3/auth/projects", self.session("POST", None)?);
+            }
         }
         let state = AtomicU8::new(GIVEN);
         let permission = Arc::new(Permission { login: used, path: path.to_owned(), refusal, state });
@@ -247,6 +268,7 @@ impl Writer<'_> {
             Kind::Role => self.change("PUT", "acl", &format!("{of_role}&delete=1"))?,
             Kind::Disabled => self.change("PUT", &of_own, "enable=0")?,
             Kind::User => self.change("DELETE", &format!("users/{user}"), "")?,
+            Kind::Session => self.session("DELETE", Some(&permission.login)).map(Value::from)?,
         };
         permission.state.store(TAKEN, Ordering::SeqCst);
         self.run.counts.taken.fetch_add(1, Ordering::Relaxed);
@@ -261,9 +283,9 @@ impl Writer<'_> {
 
 fn write(run: &Run, writer: u64) {
     let _ends = Ends(run);
-    let clients = (0..run.addresses.len()).map(|member| Client::of(run, member)).collect();
+    let clients = (0..run.addresses.len()).map(|member| Client::new(&run.addresses[member])).collect();
     let mut writer_of = Writer { run, clients, random: Random(seed() + 200 + writer) };
-    let kind = [Kind::Token, Kind::Role, Kind::Disabled, Kind::User][writer as usize % 4];
+    let kind = KINDS[writer as usize % KINDS.len()];
     let own = format!("w{writer}");
     writer_of.change("POST", "users", &format!("userid={own}@local"));
     writer_of.change("PUT", "acl", &format!("path=/access/users&role=Audit&auth-id={own}@local"));
@@ -286,11 +308,16 @@ fn pause(run: &Run, millis: u64) {
 }
 
 /// Servers stop, are killed and start again; their connections to etcd are cut, or slow.
-fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>], etcd: &[Vec<String>]) {
+fn disturb_members(
+    run: &Run,
+    servers: &mut [Server],
+    relays: &[Vec<Relay>],
+    (etcd, clocks): (&[Vec<String>], &Clocks),
+) {
     let mut random = Random(seed());
     let mut names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
     // The test is too short for it.
-    let kinds = if servers.len() > 3 { 6 } else { 5 };
+    let kinds = if servers.len() > 3 { 8 } else { 7 };
     let mut member = 0;
     while !run.is_over() {
         // Often the same member again.
@@ -308,7 +335,16 @@ fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>], etc
         };
         match random.below(kinds) {
             // The first member follows the edited files.
-            5 if member > 0 => replace(run, servers, member, &mut names, etcd),
+            7 if member > 0 => replace(run, servers, member, &mut names, (etcd, clocks)),
+            5 => {
+                let off = random.below(2 * CLOCK_OFF + 1) as i64 - CLOCK_OFF as i64;
+                clocks.set(member, off);
+            }
+            // Without an answer of etcd, nothing is changed.
+            6 => {
+                let rotated = server.cli_output_with(&[KEYS_MAX], &["keys", "rotate"], "");
+                run.counts.rotations.fetch_add(u64::from(rotated.status.success()), Ordering::Relaxed);
+            }
             0 => {
                 cut(&relays[member], true);
                 pause(run, millis);
@@ -344,7 +380,7 @@ fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>], etc
             _ => {
                 server.stop();
                 pause(run, millis);
-                server.start_again_with(&ENVIRONMENT);
+                server.start_again_with(&clocks.environment(member));
                 run.addresses[member].lock().unwrap().clone_from(&server.plain);
             }
         }
@@ -354,7 +390,13 @@ fn disturb_members(run: &Run, servers: &mut [Server], relays: &[Vec<Relay>], etc
 }
 
 /// Expels a member, and lets another machine join in its place. Each command is repeated until etcd answers.
-fn replace(run: &Run, servers: &mut [Server], member: usize, names: &mut [String], etcd: &[Vec<String>]) {
+fn replace(
+    run: &Run,
+    servers: &mut [Server],
+    member: usize,
+    names: &mut [String],
+    (etcd, clocks): (&[Vec<String>], &Clocks),
+) {
     let name = format!("{}x", names[member]);
     let (expelled, other) =
         (std::mem::replace(&mut names[member], name.clone()), (member + 1) % servers.len());
@@ -382,8 +424,10 @@ fn replace(run: &Run, servers: &mut [Server], member: usize, names: &mut [String
         std::fs::create_dir(&data).unwrap();
         if run_on(&data, &["fleet", "join", file], None).status.success() {
             configure(&data, &etcd[member], &name);
-            servers[member] = Server::start_on(|into| std::fs::rename(&data, into).unwrap(), &ENVIRONMENT);
+            servers[member] =
+                Server::start_on(|into| std::fs::rename(&data, into).unwrap(), &clocks.environment(member));
             run.addresses[member].lock().unwrap().clone_from(&servers[member].plain);
+            *run.places[member].lock().unwrap() = servers[member].data();
             run.counts.replaced.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -440,20 +484,25 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         .map(|_| machines.iter().map(|one| Relay::to(one.address.trim_start_matches("http://"))).collect())
         .collect();
     let etcd: Vec<Vec<String>> = relays.iter().map(|relays| urls(relays)).collect();
-    let mut servers = Fleet::of_servers(&etcd, &ENVIRONMENT);
+    let clocks = Clocks::new(members);
+    let mut servers = Fleet::of_servers_with(&etcd, |member| clocks.environment(member));
+    let set = ["user", "passwd", "admin@local", "--password-stdin"];
+    assert!(servers[0].cli_output(&set, &format!("{PASSWORD}\n")).status.success());
     let run = Run {
+        session: log_in(&servers[0], PASSWORD).1,
         admin: servers[0].add_token("admin@local!nemesis"),
         addresses: servers.iter().map(|server| Mutex::new(server.plain.clone())).collect(),
+        places: servers.iter().map(|server| Mutex::new(server.data())).collect(),
         permissions: Mutex::default(),
         counts: Counts::default(),
         ends: Instant::now() + Duration::from_secs(seconds),
         has_failed: AtomicBool::new(false),
     };
     std::thread::scope(|scope| {
-        let (run, relays) = (&run, &relays);
+        let (run, relays, clocks) = (&run, &relays, &clocks);
         (0..members).for_each(|member| drop(scope.spawn(move || check(run, member))));
         (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(run, writer))));
-        scope.spawn(|| disturb_members(run, &mut servers, relays, &etcd));
+        scope.spawn(|| disturb_members(run, &mut servers, relays, (&etcd, clocks)));
         scope.spawn(|| disturb_etcd(run, &mut machines));
     });
     // All members become current again, and say the same about every permission. A member whose records differ does not become current.
@@ -464,10 +513,11 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
     }
     let permissions = run.permissions.lock().unwrap();
     for member in 0..members {
-        let mut client = Client::of(&run, member);
+        let mut client = Client::new(&run.addresses[member]);
         for permission in permissions.iter() {
             let state = permission.state.load(Ordering::SeqCst);
-            let (status, body) = client.ask("GET", &permission.path, &permission.login, "").unwrap();
+            let (status, body) =
+                client.ask("GET", &permission.path, &credential(&permission.login), "").unwrap();
             let id = permission.login.split(':').next().unwrap();
             assert!(
                 state != TAKEN || status == permission.refusal,
@@ -476,11 +526,11 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
             assert!(state != GIVEN || status == 200, "lost: member {member}, {id}: {status} {body}");
         }
     }
-    let Counts { granted, refused, not_current, taken, in_doubt, faults, replaced } = &run.counts;
+    let Counts { granted, refused, not_current, taken, in_doubt, faults, replaced, rotations } = &run.counts;
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     println!(
         "nemesis: {}, {} checks at {members} members ({} granted, {} refused, {} without a proof), {} revocations acknowledged, {} changes in doubt, {} faults, \
-         {} members replaced; 0 stale, 0 lost, 0 diverged",
+         {} members replaced, {} rotations of keys; 0 stale, 0 lost, 0 diverged",
         Etcd::version(),
         of(granted) + of(refused) + of(not_current),
         of(granted),
@@ -489,7 +539,8 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         of(taken),
         of(in_doubt),
         of(faults),
-        of(replaced)
+        of(replaced),
+        of(rotations)
     );
     assert!([granted, refused, not_current, taken, faults].iter().all(|count| of(count) > 0));
 }
