@@ -3,6 +3,7 @@
 mod balanced;
 mod keys;
 mod nemesis;
+mod passing;
 mod tls;
 
 use crate::command::run;

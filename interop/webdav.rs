@@ -15,7 +15,7 @@ fn method(server: &Server, login: &str, method: &str, path: &str, headers: &[&st
 }
 
 /// Runs litmus. Returns its suites by name, with the numbers of tests run and passed.
-fn litmus(url: &str, user: &str, password: &str) -> Vec<(String, u32, u32)> {
+pub(crate) fn litmus(url: &str, user: &str, password: &str) -> Vec<(String, u32, u32)> {
     let scratch = Scratch::new();
     let mut command = Command::new("litmus");
     let output = command.args(["-k", url, user, password]).current_dir(scratch.path()).output();

@@ -20,9 +20,11 @@ use enfilade_admin::{CertificatePlace, FernetKeys, IndexUse, LimitModel, Passwor
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
+use fleet::MemberAddress;
 use keys::{Access, Backup, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use values::{Duration, Matching, UseOfIndex, UseOfLimits, Users};
@@ -104,6 +106,11 @@ impl UseOfLimits {
 const LOCKOUT_SECONDS: i64 = 1_800;
 
 impl Config {
+    /// The address of the listener for other members of the fleet.
+    pub(crate) fn member_address(&self) -> Option<SocketAddr> {
+        self.fleet.listen.map(|MemberAddress(address)| address)
+    }
+
     /// The repository of Fernet keys.
     pub(crate) fn fernet_keys(&self, data: &Path) -> FernetKeys {
         let directory = self.identity.fernet_keys.clone().unwrap_or_else(|| data.join("keys/fernet"));

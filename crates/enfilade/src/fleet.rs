@@ -3,11 +3,12 @@
 use crate::config::Config;
 use crate::fleet_log::{log, name, wait_for};
 use crate::shared_keys::KeysOfFleet;
-use crate::{clock, output};
+use crate::{clock, output, passing};
 use anyhow::bail;
 use enfilade_facts::{Source, StoreId};
-use enfilade_fleet::{About, Server, Writer};
+use enfilade_fleet::{About, Reach, Server, Writer};
 use enfilade_sources::lmdb::Lmdb;
+use enfilade_tls::MemberTls;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) keys: Option<Arc<KeysOfFleet>>,
     /// Why this machine does not follow its edited files; `None` if it does.
     pub(crate) no_files: Option<String>,
+    /// The key and certificate of this process for other members; `None` if they do not connect to it.
+    pub(crate) tls: Option<Arc<MemberTls>>,
     /// The member that serves the datastores, if it is another machine.
     pub(crate) datastores_at: Option<String>,
 }
@@ -49,7 +52,7 @@ impl Facts {
         match (store.is_replica(), &config.fleet.etcd) {
             (false, None) => {
                 let source = Arc::clone(store) as Arc<dyn Source>;
-                Ok(Facts { source, server: None, keys: None, no_files: None, datastores_at: None })
+                Ok(Facts { source, server: None, keys: None, tls: None, no_files: None, datastores_at: None })
             }
             (false, Some(_)) => bail!(
                 "enfilade.toml has `fleet.etcd`, but this machine is not a member of a fleet: run `enfilade fleet init` to begin a fleet, or \
@@ -67,6 +70,7 @@ impl Facts {
         let (name, id) = (name(config)?, store.at().store);
         let keys = Arc::new(KeysOfFleet::new(data, config, id));
         let raw = Arc::clone(store) as Arc<dyn Source>;
+        let mut tls = None;
         let (source, server) = match usage {
             Use::Command => {
                 let writer = Writer::new(raw, log(config, id)?)?;
@@ -79,11 +83,16 @@ impl Facts {
                 (Arc::new(writer) as Arc<dyn Source>, None)
             }
             Use::Serve => {
+                tls = config.member_address().is_some().then(passing::make_tls).transpose()?.map(Arc::new);
+                let reach = config
+                    .member_address()
+                    .zip(tls.as_ref())
+                    .map(|(address, tls)| Reach { address, certificate: tls.fingerprint() });
                 let about = About {
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
                     pid: std::process::id(),
-                    reach: None,
+                    reach,
                 };
                 // Not the cheap clock: it may be late, and a proof must never count too long.
                 let tick = || clock::now().tick_millis;
@@ -122,7 +131,7 @@ impl Facts {
                 (Some(why), Some("unknown".to_owned()))
             }
         };
-        Ok(Facts { source, server, keys: Some(keys), no_files, datastores_at })
+        Ok(Facts { source, server, keys: Some(keys), tls, no_files, datastores_at })
     }
 }
 

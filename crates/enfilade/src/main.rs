@@ -32,6 +32,7 @@ mod notify;
 mod operations;
 mod output;
 mod owner;
+mod passing;
 mod peer_certificate;
 mod process_use;
 mod progress;

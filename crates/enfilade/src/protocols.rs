@@ -17,12 +17,16 @@ pub(crate) const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
 /// The routes of the listener for proxies that ask for decisions.
 pub(crate) const DECISIONS: [&[Route]; 1] = [&enfilade_decision::ROUTES];
 
+/// The routes of the listener for other members of the fleet.
+pub(crate) const MEMBERS: [&[Route]; 1] = [&enfilade_webdav::ROUTES];
+
 /// The routers of the listeners.
 #[derive(Clone)]
 pub(crate) struct Routers {
     pub(crate) main: Router,
     pub(crate) operations: Router,
     pub(crate) decisions: Router,
+    pub(crate) members: Router,
 }
 
 impl Routers {
@@ -31,6 +35,7 @@ impl Routers {
             main: Router::new(faces.clone(), &MAIN),
             operations: Router::new(faces.clone(), &OPERATIONS),
             decisions: Router::of_decisions(faces.clone(), &DECISIONS, enfilade_decision::form),
+            members: Router::of_members(faces.clone(), &MEMBERS),
         }
     }
 }

@@ -11,16 +11,18 @@ use crate::config::{
 use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, is_house, server_change_context};
-use crate::listen::{self, Admission, Door, Listener, Place, Tls};
+use crate::listen::{self, Addresses, Admission, Door, Listener, Place, Tls};
+use crate::passing::{Others, Peers};
 use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
 use crate::{
     activities, audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations,
-    output, reload, self_made, sweeping, token_key,
+    output, passing, reload, self_made, sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
-use enfilade_faces::{Faces, FleetState, Redirect, Router};
+use enfilade_faces::{Faces, FleetState, PassOn, Redirect, Router};
+use enfilade_facts::Source as _;
 use enfilade_facts::limits::Limits;
 use enfilade_fleet::Numbers;
 use enfilade_passage::{House, Upgrade, Watch};
@@ -150,6 +152,34 @@ fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
 }
 
+/// Starts the listeners for other members of the fleet.
+fn serve_members(
+    home: &Home,
+    listeners: Vec<TcpListener>,
+    peers: Option<&watch::Receiver<Peers>>,
+    router: &Router,
+    door: &Door,
+) -> anyhow::Result<()> {
+    let (Some(tls), Some(peers)) = (&home.facts.tls, peers) else { return Ok(()) };
+    let tls = tls.server().map_err(anyhow::Error::msg)?;
+    // Its connections do not take the place of those of clients.
+    let door = Door { admission: Arc::new(Admission::new(door.limits)), ..door.without_proxies() };
+    for listener in listeners {
+        let (tls, peers) = (Arc::clone(&tls), peers.clone());
+        tokio::spawn(listen::members(listener, tls, peers, router.clone(), door.clone()));
+    }
+    Ok(())
+}
+
+/// The other members, if one of them serves the datastores of this fleet.
+fn others(home: &Home, peers: Option<&watch::Receiver<Peers>>) -> anyhow::Result<Option<Arc<dyn PassOn>>> {
+    let (Some(tls), Some(peers), Some(_)) = (&home.facts.tls, peers, &home.facts.datastores_at) else {
+        return Ok(None);
+    };
+    let others = Others::new(&home.config, Arc::clone(tls), peers.clone())?;
+    Ok(Some(Arc::new(others)))
+}
+
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
@@ -161,8 +191,11 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let shared = operations::shared(home)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
-    let faces = faces_of(home, &house);
-    let Routers { main: router, operations: of_operations, decisions: of_decisions } = Routers::new(&faces);
+    let peers =
+        home.facts.tls.as_ref().map(|_| passing::follow(&home.config, home.store.at().store)).transpose()?;
+    let faces = faces_of(home, &house).with_others(others(home, peers.as_ref())?);
+    let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
+        Routers::new(&faces);
     tell_fleet(home, &faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
@@ -170,7 +203,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     follow_everything(home, &house, &faces, &bound)?;
 
     let signals = Signals::new()?;
-    let Listeners { tls, operations, plain, http, decisions, may_ask } = listeners;
+    let Listeners { tls, operations, plain, http, decisions, may_ask, members } = listeners;
     tell(home, settled.as_ref(), json, &bound);
     let _ = output::lost().inspect(|why| output::note(&format!("warning: {why:#}")));
     files::tell_unused(home);
@@ -205,6 +238,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
     decide(decisions, &of_decisions, &may_ask, &current, &door);
+    serve_members(home, members, peers.as_ref(), &of_members, &door)?;
     for listener in http {
         let directory = home.config.tls.acme_challenges.clone();
         let answers = Arc::clone(&answers);
@@ -343,6 +377,7 @@ struct Listeners {
     decisions: Vec<Listener>,
     /// The users whose processes may ask for decisions on a Unix socket.
     may_ask: Vec<u32>,
+    members: Vec<TcpListener>,
 }
 
 impl Listeners {
@@ -363,6 +398,10 @@ impl Listeners {
                 None => Vec::new(),
             },
             may_ask: config.decisions.uids()?,
+            members: match config.member_address() {
+                Some(address) => Addresses::one(address).bind("other members").await?,
+                None => Vec::new(),
+            },
             http: match &tls.http_listen {
                 Some(addresses) => addresses.bind("HTTP").await?,
                 None => Vec::new(),

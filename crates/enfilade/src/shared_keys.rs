@@ -64,7 +64,8 @@ impl KeysOfFleet {
         Ok(Some(id))
     }
 
-    /// Makes new keys from those of the fleet, and gives them to all members. Returns what `make` says about the change.
+    /// Makes new keys from those of the fleet, and gives them to all members, when all use those. Then each server knows the key that signs next. Returns
+    /// what `make` says about the change.
     ///
     /// # Errors
     /// When `make` refuses, etcd does not answer, or another member changed the keys at the same time.
@@ -73,6 +74,7 @@ impl KeysOfFleet {
         make: impl FnOnce(&FernetKeys) -> Result<(R, KeyList), Error>,
     ) -> anyhow::Result<R> {
         let before = self.fetch()?;
+        self.lacking()?;
         let (said, keys) = make(&self.keys)?;
         self.share(before, &keys)?;
         Ok(said)
@@ -102,11 +104,23 @@ impl KeysOfFleet {
         self.install(id, keys)
     }
 
-    /// Waits until every registered server uses the keys of this machine, at most until a server that does not use them refuses all requests.
+    /// Waits until every registered server uses the keys of this machine, or refuses all requests.
     ///
     /// # Errors
     /// When etcd does not answer, or the keys cannot be read.
     pub(crate) fn wait_until_used(&self) -> anyhow::Result<()> {
+        let lacking = self.lacking()?;
+        if !lacking.is_empty() {
+            output::note(&format!(
+                "warning: a server of {} does not use the new keys yet; until it does, it refuses all requests; its log says why",
+                lacking.join(" and of ")
+            ));
+        }
+        Ok(())
+    }
+
+    /// Waits until every registered server uses the keys of this machine, at most until the others refuse all requests. Returns the members of the others.
+    fn lacking(&self) -> anyhow::Result<Vec<String>> {
         let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
         // A proof that was asked for before the change ends after Δ; the quarter is for clocks of different speed, and for the time of the call.
         let (began, most) = (clock::now().tick_millis, (DELTA + DELTA / 4).as_millis());
@@ -118,15 +132,9 @@ impl KeysOfFleet {
                 .filter(|member| member.processes.iter().any(|running| running.keys != Some(digest)))
                 .map(|member| format!("`{}`", member.name))
                 .collect();
-            if lacking.is_empty() {
-                return Ok(());
-            }
-            if u128::from(clock::now().tick_millis.saturating_sub(began)) >= most {
-                output::note(&format!(
-                    "warning: a server of {} does not use the new keys yet; until it does, it refuses all requests; its log says why",
-                    lacking.join(" and of ")
-                ));
-                return Ok(());
+            let waited = clock::now().tick_millis.saturating_sub(began);
+            if lacking.is_empty() || u128::from(waited) >= most {
+                return Ok(lacking);
             }
             std::thread::park_timeout(LOOK);
         }

@@ -47,7 +47,7 @@ const CLASSES: &str = "1, 2, 3";
 /// The routes of WebDAV, and of the files that its page for browsers needs.
 pub const ROUTES: [Route; 6] = [
     Route::guarded("/dav", Takes::Everything, handle).says("List the datastores that the user can see"),
-    Route::guarded("/dav/", Takes::Everything, handle).says("WebDAV: `/dav/DATASTORE/PATH`"),
+    Route::guarded("/dav/", Takes::Everything, handle).of_datastore().says("WebDAV: `/dav/DATASTORE/PATH`"),
     // Clients request each collection on the path to the collection that they mount.
     Route::guarded("/", Takes::Everything, handle)
         .only("OPTIONS, PROPFIND")

@@ -1,5 +1,6 @@
 //! The body of a response: bytes in memory, or a stream.
 
+use crate::passed::Passed;
 use crate::trace::Trace;
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -41,6 +42,8 @@ pub enum Body {
     WithTrailers(Option<Bytes>, Option<Box<HeaderMap>>),
     /// Pieces that are still being made.
     Stream(Pieces),
+    /// The response of another member of the fleet.
+    Passed(Box<Passed>),
 }
 
 /// Pieces of a response.
@@ -101,16 +104,22 @@ impl hyper::body::Body for Body {
                 pieces.note(piece.as_ref());
                 Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
             }
+            Body::Passed(passed) => passed.poll(cx).map(|frame| frame.map(|frame| frame.map_err(|_| Cut))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Whole(None) | Body::WithTrailers(None, None))
+        match self {
+            Body::Whole(None) | Body::WithTrailers(None, None) => true,
+            Body::Passed(passed) => passed.is_over(),
+            Body::Whole(_) | Body::WithTrailers(..) | Body::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Body::Passed(passed) => passed.size(),
             Body::WithTrailers(..) | Body::Stream(_) => SizeHint::default(),
         }
     }

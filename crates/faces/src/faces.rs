@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::credential::Carried;
 use crate::metrics::Metrics;
+use crate::pass_on::PassOn;
 use crate::rendered::Rendered;
 use crate::trace::{self, Trace};
 use enfilade_admin::keystone::Catalog;
@@ -31,6 +32,8 @@ pub struct Faces {
     reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
     pub(crate) transport_security: Option<HeaderValue>,
     sign_in: Option<Arc<str>>,
+    /// The other members that serve datastores; `None` if this server is not in a fleet.
+    others: Option<Arc<dyn PassOn>>,
 }
 
 /// A request to reload configuration and certificates. The reply is the result, or why it failed.
@@ -75,6 +78,7 @@ impl Faces {
             reloads,
             transport_security,
             sign_in,
+            others: None,
         }
     }
 
@@ -186,6 +190,17 @@ impl Faces {
     #[must_use]
     pub fn with_sign_in(self, origin: Option<&str>) -> Self {
         Faces { sign_in: origin.map(Arc::from), ..self }
+    }
+
+    /// Passes requests for datastores on to other members of the fleet.
+    #[must_use]
+    pub fn with_others(self, others: Option<Arc<dyn PassOn>>) -> Self {
+        Faces { others, ..self }
+    }
+
+    /// The other members that serve datastores, if one of them is reachable.
+    pub(crate) fn others(&self) -> Option<&dyn PassOn> {
+        self.others.as_deref().filter(|others| others.member().is_some())
     }
 
     /// Sends this value of `Strict-Transport-Security` with every response to a URL with `https` (RFC 6797 §6.1).

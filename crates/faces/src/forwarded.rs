@@ -16,10 +16,10 @@ use hyper::{Request, Uri};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-const X_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const X_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+pub(crate) const X_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const X_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(crate) const X_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(crate) const X_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 /// The most proxies, and the most values of a header.
 const HOPS_MAX: usize = 64;
 

@@ -16,6 +16,8 @@ mod forwarded;
 mod head;
 mod methods;
 mod metrics;
+mod pass_on;
+mod passed;
 pub mod percent;
 mod received;
 mod redirect;
@@ -37,6 +39,8 @@ pub use metrics::{
     AcmeState, DATASTORES_SHOWN_MAX, Disk, FileLook, FleetState, HandshakeEnd, METRICS, Metric, Metrics,
     ProcessUse, TimedDoor,
 };
+pub use pass_on::{PassOn, Passing};
+pub use passed::{Passed, PassedBody};
 pub use received::{BoxError, Incoming, collect_form, collect_json, collect_message, collect_xml};
 pub use redirect::{Challenge, PLAIN_HTTP, Redirect};
 pub use rendered::Rendered;

@@ -261,6 +261,10 @@ impl Metrics {
         let class = usize::from(event.status / 100);
         add(self.responses.get(method).and_then(|classes| classes.get(class)), 1);
         self.request_took((named(event.face), named(event.route)), event.millis.saturating_mul(1_000));
+        // The member that answered counts a request that was passed on.
+        if event.code.is_empty() && event.verdict == "passed" {
+            return;
+        }
         if event.code.is_empty() {
             self.permitted.fetch_add(1, Ordering::Relaxed);
             return;

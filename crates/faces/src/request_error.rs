@@ -121,6 +121,9 @@ pub enum RequestError {
          --send-groups no`: then the application gets no group names of any user"
     )]
     GroupsTooLong(usize),
+    /// The member of the fleet that serves the datastore does not answer.
+    #[error("the member of the fleet that serves the datastore does not answer: try again")]
+    NotPassed,
     /// A thread of the server panicked.
     #[error("internal error: a worker thread of the server failed")]
     Worker,
@@ -128,7 +131,7 @@ pub enum RequestError {
 
 /// Every error of a request itself, in the order of the codes. The refusal codes of doors are in other tables.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 32] = [
+pub const CODES: [RefusalRow; 33] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
     RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in canonical form", "the answer contains the reason; a file has exactly one URL"),
     RefusalRow::new("HT03", Fault::Client, "the path does not support this method", "use another method"),
@@ -161,6 +164,7 @@ pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("HT30", Fault::Operator, "the proxy's question does not describe the visitor's request, or the proxy is not allowed to ask", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
     RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer says which header; do not send it"),
     RefusalRow::new("HT32", Fault::Operator, "the names of all groups of the user do not fit into a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
+    RefusalRow::new("HT33", Fault::Source, "the member of the fleet that serves the datastore does not answer", "`reason` in the log says why; look at the server of that member (`enfilade fleet status`)"),
 ];
 
 impl<R: Into<Refusal>> From<R> for Failure {
@@ -213,6 +217,7 @@ impl RequestError {
             RequestError::Subrequest(_) => "HT30",
             RequestError::Misleading(_) => "HT31",
             RequestError::GroupsTooLong(_) => "HT32",
+            RequestError::NotPassed => "HT33",
         }
     }
 

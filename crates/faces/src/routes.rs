@@ -63,6 +63,8 @@ pub struct Route {
     /// The methods, separated by `, `. `None` if the handler itself refuses methods.
     methods: Option<&'static str>,
     pub(crate) need: Need,
+    /// Whether the route is about a datastore, which only one member of a fleet serves.
+    pub(crate) is_of_datastore: bool,
     /// The summary of the route in docs/routes.md.
     what: &'static str,
 }
@@ -70,23 +72,35 @@ pub struct Route {
 impl Route {
     /// A route that needs an identity permit.
     pub const fn guarded(path: &'static str, takes: Takes, answer: Guarded) -> Self {
-        Route { path, methods: None, need: Need::Identity(takes, answer), what: "" }
+        Route { path, methods: None, need: Need::Identity(takes, answer), is_of_datastore: false, what: "" }
     }
 
     /// A route that needs no identity. It takes GET and HEAD.
     pub const fn public(path: &'static str, answer: Public) -> Self {
-        Route { path, methods: Some("GET, HEAD"), need: Need::Public(answer), what: "" }
+        Route {
+            path,
+            methods: Some("GET, HEAD"),
+            need: Need::Public(answer),
+            is_of_datastore: false,
+            what: "",
+        }
     }
 
     /// A route whose handler authenticates the client itself, such as the route of a login.
     pub const fn own(path: &'static str, answer: Own) -> Self {
-        Route { path, methods: None, need: Need::Own(answer), what: "" }
+        Route { path, methods: None, need: Need::Own(answer), is_of_datastore: false, what: "" }
     }
 
     /// The same route for these methods only, separated by `, `. Several routes may share a path, each with other methods.
     #[must_use]
     pub const fn only(self, methods: &'static str) -> Self {
         Route { methods: Some(methods), ..self }
+    }
+
+    /// The same route, about the datastore that follows in the path.
+    #[must_use]
+    pub const fn of_datastore(self) -> Self {
+        Route { is_of_datastore: true, ..self }
     }
 
     /// The same route, with a summary for docs/routes.md and `enfilade reference routes`.

@@ -6,6 +6,7 @@ use crate::credential;
 use crate::faces::{Faces, Takes};
 use crate::forwarded::set_host;
 use crate::head;
+use crate::pass_on;
 use crate::received::Incoming;
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
@@ -53,6 +54,8 @@ enum Clients {
     /// Only proxies, which ask about the requests of visitors. Each route reads the address of the visitor. The function returns the form of the
     /// responses to a path.
     Proxies(fn(&str) -> Form),
+    /// Only other members of the fleet, which pass requests of their clients on.
+    Members,
 }
 
 /// Changes a response into one that the client can use.
@@ -70,6 +73,11 @@ impl Router {
         Router { clients: Clients::Proxies(form), ..Router::new(faces, routes) }
     }
 
+    /// A router for the listener to which only other members of the fleet connect. They pass requests of their clients on.
+    pub fn of_members(faces: Faces, routes: &[&[Route]]) -> Self {
+        Router { clients: Clients::Members, ..Router::new(faces.with_others(None), routes) }
+    }
+
     /// The state that all routes share.
     pub fn faces(&self) -> &Faces {
         &self.faces
@@ -79,12 +87,16 @@ impl Router {
     pub async fn answer<B: Incoming>(&self, mut connection: Connection, request: Request<B>) -> Answer {
         let Faces { house, metrics, .. } = &self.faces;
         let host = match self.clients {
-            Clients::All => connection.follow(request.headers(), metrics),
+            Clients::All | Clients::Members => connection.follow(request.headers(), metrics),
             Clients::Proxies(_) => Ok(None),
         };
         let form = match self.clients {
             Clients::All => None,
             Clients::Proxies(form) => Some(form(request.uri().path())),
+            Clients::Members => {
+                connection.certificate = pass_on::certificate(request.headers());
+                None
+            }
         };
         let id = self.faces.request_id();
         let who = (id, connection.client());
@@ -141,6 +153,10 @@ impl Router {
         let need = match checked.and_then(|()| found(&self.routes, &request)) {
             Ok(Found::Route(route)) => {
                 trace.event.route = route.path;
+                let is_of_datastore = route.is_of_datastore && request.uri().path() != route.path;
+                if let Some(others) = faces.others().filter(|_| is_of_datastore) {
+                    return pass_on::answer(others, connection, request, trace).await;
+                }
                 route.need
             }
             Ok(Found::OtherMethods(methods)) => {

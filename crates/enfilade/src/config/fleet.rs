@@ -94,6 +94,40 @@ impl From<MemberName> for String {
     }
 }
 
+/// The address of the listener for other members, at which they also connect to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct MemberAddress(pub(crate) SocketAddr);
+
+impl TryFrom<String> for MemberAddress {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let address = text.parse::<SocketAddr>().ok();
+        let is_usable = |address: &SocketAddr| !address.ip().is_unspecified() && address.port() != 0;
+        address.filter(is_usable).map(MemberAddress).ok_or_else(|| {
+            format!(
+                "`{text}` is not an address at which other members reach this machine; expected an IP address and a port, such as 10.0.0.1:8444"
+            )
+        })
+    }
+}
+
+impl From<MemberAddress> for String {
+    fn from(MemberAddress(address): MemberAddress) -> Self {
+        address.to_string()
+    }
+}
+
+impl Value for MemberAddress {
+    fn expected() -> String {
+        "IP address and port, such as `10.0.0.1:8444`".to_owned()
+    }
+
+    fn sample() -> &'static str {
+        "\"127.0.0.1:8444\""
+    }
+}
+
 /// The prefix of a fleet's keys in etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]

@@ -1,7 +1,7 @@
 //! Every key of `enfilade.toml` except the limits: section, type, default, effect and meaning. The parser, SIGHUP and the reference
 //! (`enfilade reference configuration`) all use this table.
 
-use super::fleet::{EtcdUrls, LogPrefix, MemberName};
+use super::fleet::{EtcdUrls, LogPrefix, MemberAddress, MemberName};
 use super::url_origin::UrlOrigin;
 use super::values::{
     AbsolutePath, AcmeDirectory, AtMost, Check, Duration, Expression, MailAddress, MapSize, Matching, Names,
@@ -244,6 +244,8 @@ keys! {
         name: Option<MemberName>, "this machine is no member of a fleet", Restart;
         /// The prefix of the keys in etcd. Each fleet has its own.
         prefix: LogPrefix, Restart;
+        /// The address at which other members reach this machine. They pass requests for datastores on to it, if it is the files member.
+        listen: Option<MemberAddress>, "no requests are passed on", Restart;
         /// A PEM file with the CA certificates that verify the certificate of etcd.
         ca: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;
         /// A PEM file with the certificate of this machine for etcd.

@@ -117,6 +117,11 @@ impl Addresses {
         Addresses(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()])
     }
 
+    /// One address.
+    pub(crate) fn one(address: SocketAddr) -> Self {
+        Addresses(vec![address.to_string()])
+    }
+
     /// The first address, for a client on this machine. No client can connect to the unspecified address, so `localhost` replaces it.
     pub(crate) fn for_client(&self) -> String {
         let first = self.0.first().map(String::as_str).unwrap_or_default();

@@ -50,8 +50,15 @@ pub(crate) struct Door {
     pub(crate) faces: Faces,
 }
 
+impl Door {
+    /// The same, for a listener that no proxy connects to.
+    pub(crate) fn without_proxies(&self) -> Self {
+        Door { proxies: Arc::default(), trusted: Arc::default(), ..self.clone() }
+    }
+}
+
 /// Accepts connections until the server drains, and spawns a task for each.
-async fn accept<F>(
+pub(super) async fn accept<F>(
     listener: impl Into<Listener>,
     door: Door,
     serve: impl Fn(Stream, Turn, Drain) -> F + Send + Sync + 'static,
@@ -149,9 +156,9 @@ fn closed(count: u64) -> String {
 }
 
 /// A connection that has a slot and is not authenticated yet.
-struct Turn {
-    anonymous: AnonymousSlot,
-    client: Arc<ClientProgress>,
+pub(super) struct Turn {
+    pub(super) anonymous: AnonymousSlot,
+    pub(super) client: Arc<ClientProgress>,
     /// The first byte from the client. It is still in the receive buffer.
     first: u8,
 }
@@ -490,7 +497,8 @@ fn tell(request: &mut Request<Incoming>, flaw: Option<Flaw>) {
     }
 }
 
-async fn speak<S>(
+/// Serves HTTP on a connection.
+pub(super) async fn speak<S>(
     stream: S,
     is_h2: bool,
     connection: Connection,

@@ -1,0 +1,75 @@
+//! The listener for the other members of the fleet, which pass requests of their clients on.
+
+use super::connection::{Door, accept, speak};
+use super::sockets::Stream;
+use crate::output;
+use crate::passing::{Peers, gone};
+use enfilade_faces::{Connection, HandshakeEnd, Proxies, Router};
+use enfilade_tls::Fingerprint;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+/// How long a process may take to become known: it is registered before it connects.
+const KNOWN: Duration = Duration::from_secs(3);
+
+/// Serves registered processes of other members. A connection ends when its process is not registered any more.
+pub(crate) async fn members(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    peers: watch::Receiver<Peers>,
+    router: Router,
+    door: Door,
+) {
+    let limit = Duration::from_secs(door.limits.handshake_seconds);
+    let acceptor = TlsAcceptor::from(tls);
+    accept(listener, door, move |stream, turn, drain| {
+        let (acceptor, router, peers) = (acceptor.clone(), router.clone(), peers.clone());
+        async move {
+            let Stream::Tcp(stream, peer) = stream else { return };
+            let shaken = tokio::time::timeout(limit, acceptor.accept(stream)).await;
+            // After a failed or slow handshake there is no channel for a response.
+            let Ok(Ok(stream)) = shaken else { return };
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let Some(certificate) = shown.map(enfilade_tls::fingerprint_of) else { return };
+            if !is_known(peers.clone(), certificate).await {
+                let count = router.faces().metrics().handshake_failed(HandshakeEnd::ClientCertificate) + 1;
+                if count.is_power_of_two() {
+                    output::note(&format!(
+                        "warning: a connection from {} to `fleet.listen` was closed: no registered server of this fleet has its certificate",
+                        peer.ip()
+                    ));
+                }
+                return;
+            }
+            turn.client.goes_on();
+            turn.anonymous.release();
+            let connection = Connection {
+                peer,
+                cut: Arc::new(Notify::new()),
+                // The member itself names its client.
+                proxies: Some(Proxies(Arc::new(move |address| address == peer.ip()))),
+                is_https: true,
+                anonymous: Arc::new(turn.anonymous),
+                last: Arc::default(),
+                certificate: None,
+                terms: None,
+                splices: None,
+            };
+            tokio::select! {
+                () = speak(stream, false, connection, turn.client, router, drain) => {}
+                () = gone(peers, certificate) => {}
+            }
+        }
+    })
+    .await;
+}
+
+/// Whether a registered process has this certificate.
+async fn is_known(mut peers: watch::Receiver<Peers>, certificate: Fingerprint) -> bool {
+    let known = peers.wait_for(|peers| peers.hold(&certificate));
+    tokio::time::timeout(KNOWN, known).await.is_ok_and(|known| known.is_ok())
+}

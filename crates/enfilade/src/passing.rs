@@ -1,0 +1,261 @@
+//! Passes requests for datastores on to the member of the fleet that serves them. The connections between members use TLS with the certificates that their
+//! processes make at the start; etcd has the fingerprint of each registered process.
+
+use crate::config::Config;
+use crate::fleet_log::{log, name};
+use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
+use enfilade_faces::{BoxError, PassOn, PassedBody, Passing, Received};
+use enfilade_facts::StoreId;
+use enfilade_fleet::{Log, Member, Reach};
+use enfilade_tls::{Fingerprint, MemberTls};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// How often etcd is asked for the other members.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a connection to another member may take to open.
+const CONNECT: Duration = Duration::from_secs(2);
+/// The most connections that are kept for later requests.
+const IDLE_MAX: usize = 64;
+/// The largest head of a response of another member, in bytes; also the size of the read buffer.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// The name in the certificates of members, which nobody compares.
+const NAME: &str = "member.invalid";
+
+/// A key and a certificate for this process.
+///
+/// # Errors
+/// When the library cannot make them.
+pub(crate) fn make_tls() -> anyhow::Result<MemberTls> {
+    let made = rcgen::generate_simple_self_signed([NAME.to_owned()])
+        .context("the certificate for other members cannot be made")?;
+    MemberTls::new(made.cert.der().to_vec(), made.signing_key.serialize_der()).map_err(|why| anyhow!(why))
+}
+
+/// The processes of the other members, as etcd had them at the last look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Peers {
+    /// The certificates of all registered processes.
+    certificates: BTreeSet<Fingerprint>,
+    /// The process that serves the datastores.
+    home: Option<Home>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Home {
+    member: String,
+    reach: Reach,
+}
+
+impl Peers {
+    fn of(members: &[Member]) -> Self {
+        let reach = |member: &Member| {
+            let of = |running: &enfilade_fleet::Running| running.about.as_ref()?.reach.clone();
+            member.processes.iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let home = members.iter().find(|member| member.has_files).and_then(|member| {
+            Some(Home { member: member.name.clone(), reach: reach(member).into_iter().next()? })
+        });
+        let certificates = members.iter().flat_map(reach).map(|reach| reach.certificate).collect();
+        Peers { certificates, home }
+    }
+
+    /// Whether a registered process has this certificate.
+    pub(crate) fn hold(&self, certificate: &Fingerprint) -> bool {
+        self.certificates.contains(certificate)
+    }
+}
+
+/// Looks for the other members, forever. While etcd does not answer, the last answer stays: a member without a proof refuses by itself.
+pub(crate) fn follow(config: &Config, store: StoreId) -> anyhow::Result<watch::Receiver<Peers>> {
+    let log: Log = log(config, store)?;
+    let (said, peers) = watch::channel(Peers::default());
+    tokio::spawn(async move {
+        while !said.is_closed() {
+            if let Ok((_, members)) = log.status().await {
+                let found = Peers::of(&members);
+                said.send_if_modified(|peers| {
+                    let is_new = *peers != found;
+                    *peers = found;
+                    is_new
+                });
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    });
+    Ok(peers)
+}
+
+/// The other members, seen from a server that serves no datastores.
+pub(crate) struct Others {
+    here: String,
+    tls: Arc<MemberTls>,
+    peers: watch::Receiver<Peers>,
+    idle: Arc<Mutex<Vec<Idle>>>,
+}
+
+/// A connection without a request.
+struct Idle {
+    peer: Fingerprint,
+    sender: SendRequest<Received>,
+}
+
+impl Others {
+    pub(crate) fn new(
+        config: &Config,
+        tls: Arc<MemberTls>,
+        peers: watch::Receiver<Peers>,
+    ) -> anyhow::Result<Self> {
+        Ok(Others { here: name(config)?.to_owned(), tls, peers, idle: Arc::default() })
+    }
+
+    fn home(&self) -> Option<Home> {
+        self.peers.borrow().home.clone().filter(|home| home.member != self.here)
+    }
+
+    /// A kept connection to a process.
+    fn kept(&self, peer: &Fingerprint) -> Option<SendRequest<Received>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|idle| !idle.sender.is_closed());
+        let at = idle.iter().rposition(|idle| idle.peer == *peer)?;
+        Some(idle.swap_remove(at).sender)
+    }
+
+    async fn connect(&self, reach: &Reach) -> Result<SendRequest<Received>, String> {
+        let config = self.tls.client(reach.certificate)?;
+        let connecting = async {
+            let stream = TcpStream::connect(reach.address).await?;
+            stream.set_nodelay(true)?;
+            let name = ServerName::try_from(NAME).map_err(std::io::Error::other)?;
+            TlsConnector::from(config).connect(name, stream).await
+        };
+        let failed = |why: &dyn std::fmt::Display| format!("no connection to {}: {why}", reach.address);
+        let stream = tokio::time::timeout(CONNECT, connecting)
+            .await
+            .map_err(|_| failed(&format!("no answer within {} s", CONNECT.as_secs())))?
+            .map_err(|why| failed(&why))?;
+        let shaken = Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.map_err(|why| failed(&why))?;
+        // It ends when the sender is dropped, and after an error, which the request gets.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(sender)
+    }
+
+    /// Sends a request to a process. A kept connection can have been closed just now; then another one is used.
+    async fn send(
+        &self,
+        home: &Home,
+        mut request: Request<Received>,
+    ) -> Result<Response<PassedBody>, String> {
+        loop {
+            let kept = self.kept(&home.reach.certificate);
+            let is_kept = kept.is_some();
+            let mut sender = match kept {
+                Some(sender) => sender,
+                None => self.connect(&home.reach).await?,
+            };
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    self.keep(home.reach.certificate, sender);
+                    let gone = Box::pin(gone(self.peers.clone(), home.reach.certificate));
+                    return Ok(response.map(|body| UntilGone { body, gone }.boxed_unsync()));
+                }
+                Err(mut failed) => match failed.take_message().filter(|_| is_kept) {
+                    Some(unsent) => request = unsent,
+                    None => {
+                        return Err(format!(
+                            "the connection to {} ended: {}",
+                            home.reach.address,
+                            failed.into_error()
+                        ));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Keeps a connection for the next request, when its response has ended.
+    fn keep(&self, peer: Fingerprint, mut sender: SendRequest<Received>) {
+        let idle = Arc::clone(&self.idle);
+        tokio::spawn(async move {
+            if sender.ready().await.is_ok() {
+                let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+                if idle.len() < IDLE_MAX {
+                    idle.push(Idle { peer, sender });
+                }
+            }
+        });
+    }
+}
+
+impl PassOn for Others {
+    fn member(&self) -> Option<String> {
+        self.home().map(|home| home.member)
+    }
+
+    fn pass(&self, request: Request<Received>) -> Passing<'_> {
+        Box::pin(async move {
+            let home = self.home().ok_or_else(|| "no member serves the datastores".to_owned())?;
+            tokio::select! {
+                answer = self.send(&home, request) => answer,
+                () = gone(self.peers.clone(), home.reach.certificate) => {
+                    Err(format!("the server of member `{}` stopped", home.member))
+                }
+            }
+        })
+    }
+}
+
+/// Waits until no registered process has this certificate.
+pub(crate) async fn gone(mut peers: watch::Receiver<Peers>, certificate: Fingerprint) {
+    let this_server_ends = peers.wait_for(|peers| !peers.hold(&certificate)).await.is_err();
+    if this_server_ends {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A body that is cut short when its process is not registered any more. A process that hangs sends nothing, and does not end the connection.
+struct UntilGone<B> {
+    body: B,
+    gone: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for UntilGone<B> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
+            Poll::Pending => {
+                let gone = this.gone.as_mut().poll(cx);
+                gone.map(|()| Some(Err("the server of the other member stopped".into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,205 @@
+//! Requests for datastores that another member of the fleet serves. This server passes them on with the credential and the address of the client. It does
+//! not judge them: the doors of the other member do.
+
+use crate::body::Body;
+use crate::connection::Connection;
+use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
+use crate::passed::{Passed, PassedBody};
+use crate::request_error::RequestError;
+use crate::respond::{Aim, Answer, fail, failed};
+use crate::trace::Trace;
+use crate::unread::Received;
+use enfilade_passage::CertificateAsk;
+use hyper::header::{
+    CONNECTION, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use hyper::http::uri::PathAndQuery;
+use hyper::{Request, Response, Uri, Version};
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+/// The fingerprint of the client's certificate, in hexadecimal digits. Only the listener for members reads it.
+const CERTIFICATE: HeaderName = HeaderName::from_static("x-enfilade-client-certificate");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Headers that are about one connection, or that say what only this server may say about the client.
+const NOT_PASSED: [HeaderName; 15] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    EXPECT,
+    FORWARDED,
+    X_FOR,
+    X_PROTO,
+    X_HOST,
+    X_PORT,
+    CERTIFICATE,
+    REQUEST_ID,
+];
+
+/// The other members of the fleet that serve datastores.
+pub trait PassOn: Send + Sync {
+    /// The member to which requests for datastores are passed on; `None` if there is none that can be reached.
+    fn member(&self) -> Option<String>;
+
+    /// Sends a request to this member, and returns the head of its response.
+    fn pass(&self, request: Request<Received>) -> Passing<'_>;
+}
+
+/// The response of another member, or why there is none.
+pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, String>> + Send + 'p>>;
+
+/// Passes a request on, and the response back.
+pub(crate) async fn answer(
+    others: &dyn PassOn,
+    connection: Connection,
+    mut request: Request<Received>,
+    mut trace: Trace,
+) -> Answer {
+    trace.event.path = request.uri().path().to_owned();
+    if describe(&connection, &mut request, &trace).is_none() {
+        return fail(RequestError::Host("it is missing").into(), trace);
+    }
+    let response = match others.pass(request).await {
+        Ok(response) => response,
+        Err(why) => return not_passed(&why, trace),
+    };
+    let (mut head, body) = response.into_parts();
+    strip(&mut head.headers);
+    // A client with a right credential is not one of the clients that have only opened connections.
+    if head.status.is_success() || head.status.is_redirection() {
+        connection.anonymous.release();
+    }
+    trace.event.status = head.status.as_u16();
+    trace.event.verdict = "passed";
+    let body = match Passed::new(body, trace) {
+        Some(passed) => Body::Passed(Box::new(passed)),
+        None => Body::empty(),
+    };
+    Response::from_parts(head, body)
+}
+
+/// Ends a request that no other member answers. The log has the reason.
+fn not_passed(why: &str, mut trace: Trace) -> Answer {
+    let failure = RequestError::NotPassed.into();
+    trace.failed(&failure);
+    trace.event.reason = format!("{}: {why}", trace.event.reason);
+    let answer = failed(&failure, Aim::Target);
+    trace.answered(&answer);
+    answer
+}
+
+/// Writes the request as one server sends it to another, with what this server knows of the client.
+fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Trace) -> Option<()> {
+    let host = match request.headers().get(HOST) {
+        Some(host) => host.clone(),
+        // HTTP/2 has the host in the target.
+        None => HeaderValue::from_str(request.uri().authority()?.as_str()).ok()?,
+    };
+    let target = request.uri().path_and_query().cloned();
+    *request.uri_mut() = Uri::from(target.unwrap_or(PathAndQuery::from_static("/")));
+    *request.version_mut() = Version::HTTP_11;
+    let headers = request.headers_mut();
+    strip(headers);
+    headers.insert(HOST, host);
+    headers.insert(FORWARDED, forwarded(connection.peer, connection.is_https)?);
+    headers.insert(REQUEST_ID, HeaderValue::from_str(&trace.event.id.to_string()).ok()?);
+    if let Some(CertificateAsk { fingerprint }) = &connection.certificate {
+        let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+        headers.insert(CERTIFICATE, HeaderValue::from_str(&digits).ok()?);
+    }
+    Some(())
+}
+
+/// The value of `Forwarded` for a client (RFC 7239 §4 to §6).
+fn forwarded(client: SocketAddr, is_https: bool) -> Option<HeaderValue> {
+    let scheme = if is_https { "https" } else { "http" };
+    HeaderValue::from_str(&format!("for=\"{client}\";proto={scheme}")).ok()
+}
+
+/// Removes the headers of one connection (RFC 9110 §7.6.1), and those that only a server may set.
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&NOT_PASSED) {
+        headers.remove(name);
+    }
+}
+
+/// The certificate of the client of a request that another member passed on.
+pub(crate) fn certificate(headers: &HeaderMap) -> Option<CertificateAsk> {
+    let digits = headers.get(CERTIFICATE)?.to_str().ok().filter(|digits| digits.len() == 64)?;
+    let mut fingerprint = [0; 32];
+    for (at, byte) in fingerprint.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(CertificateAsk { fingerprint })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
+        let row = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        headers.iter().map(row).collect()
+    }
+
+    #[test]
+    fn headers_of_the_connection_and_of_servers_are_not_passed_on() {
+        let mut headers = map(&[
+            ("authorization", "Basic x"),
+            ("destination", "https://files.example.com/dav/main/b"),
+            ("connection", "close, X-Mine"),
+            ("x-mine", "1"),
+            ("transfer-encoding", "chunked"),
+            ("expect", "100-continue"),
+            ("forwarded", "for=192.0.2.1"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-enfilade-client-certificate", "00"),
+            ("x-request-id", "mine"),
+        ]);
+        strip(&mut headers);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["authorization", "destination"]);
+    }
+
+    #[test]
+    fn the_client_is_described() {
+        for (client, is_https, value) in [
+            ("192.0.2.1:443", true, "for=\"192.0.2.1:443\";proto=https"),
+            ("[2001:db8::1]:80", false, "for=\"[2001:db8::1]:80\";proto=http"),
+        ] {
+            assert_eq!(forwarded(client.parse().unwrap(), is_https).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn a_certificate_has_32_bytes() {
+        let read = |digits: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CERTIFICATE, HeaderValue::from_str(digits).unwrap());
+            certificate(&headers).map(|ask| ask.fingerprint[31])
+        };
+        assert_eq!(read(&"0a".repeat(32)), Some(10));
+        for wrong in ["", "0a", &"0".repeat(63), &"0g".repeat(32), &"0a".repeat(33)] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        assert!(certificate(&HeaderMap::new()).is_none());
+    }
+}

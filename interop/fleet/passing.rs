@@ -1,0 +1,238 @@
+//! Requests for datastores that one member passes on to another, which serves them.
+
+use super::Fleet;
+use crate::curl::{command, curl};
+use crate::server::{Scratch, Server, until};
+use crate::signals::signal;
+use crate::terms::Authority;
+use crate::webdav::litmus;
+use enfilade_testkit::{Etcd, free_port};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MEMBERS: usize = 2;
+
+/// A fleet whose members pass requests on. The first one serves the datastores. `more` is added to the environment of each.
+fn fleet(more: &[(&str, &str)]) -> (Fleet, Vec<String>) {
+    let (etcd, scratch) = (Etcd::start(), Scratch::new());
+    let addresses: Vec<String> = (0..MEMBERS).map(|_| format!("127.0.0.1:{}", free_port())).collect();
+    let members = Fleet::of_servers_with(&vec![vec![etcd.address.clone()]; MEMBERS], |nth| {
+        [more, &[("ENFILADE_FLEET__LISTEN", addresses[nth].as_str())]].concat()
+    });
+    let fleet = Fleet { etcd, scratch, members };
+    until("requests are passed on", &fleet.members[1], || status(&fleet.members[1], "", "/dav/main/") == 401);
+    (fleet, addresses)
+}
+
+fn status(server: &Server, login: &str, path: &str) -> u16 {
+    curl(server, login, path, &["--request", "PROPFIND", "--header", "Depth: 0"]).status
+}
+
+/// A big file that compresses badly, so that a lost or repeated piece is seen.
+fn big() -> Vec<u8> {
+    (0..8_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+#[test]
+fn any_member_takes_requests_for_files() {
+    let (fleet, _) = fleet(&[]);
+    let [home, other] = [&fleet.members[0], &fleet.members[1]];
+    let login = home.add_token("admin@local!api");
+    let file = fleet.scratch.path().join("big");
+    std::fs::write(&file, big()).unwrap();
+    let upload = ["--upload-file", file.to_str().unwrap()];
+    assert_eq!(curl(other, &login, "/dav/main/big", &upload).status, 201);
+    assert!(std::fs::read(home.data().join("datastores/main/big")).unwrap() == big());
+    // Every answer is the one of the member that serves the file.
+    let host = format!("Host: {}", home.address);
+    for (path, arguments) in [
+        ("/dav/main/big", vec![]),
+        ("/dav/main/big", vec!["--range", "1000-1999"]),
+        ("/dav/main/big", vec!["--head"]),
+        ("/dav/main/", vec!["--request", "PROPFIND", "--header", "Depth: 1"]),
+        ("/dav/main/none", vec![]),
+        ("/dav/none/x", vec![]),
+        ("/dav/main/big", vec!["--request", "DELETE", "--header", "If-Match: \"other\""]),
+        ("/dav/main/new/", vec!["--request", "MKCOL", "--data", "x"]),
+    ] {
+        let arguments = [arguments, vec!["--header", &host]].concat();
+        let [direct, passed] = [home, other].map(|server| curl(server, &login, path, &arguments));
+        assert_eq!(passed, direct, "{path} {arguments:?}");
+    }
+    for login in ["", "admin@local!api:wrong"] {
+        let [direct, passed] = [home, other].map(|server| curl(server, login, "/dav/main/big", &[]));
+        assert_eq!((passed.status, &passed.head), (401, &direct.head), "{login}");
+    }
+    // HTTP/2, whose client is slower than the member that serves.
+    let slow = command(other, &login)
+        .args(["--http2", "--limit-rate", "16M"])
+        .arg(other.url("/dav/main/big"))
+        .output()
+        .unwrap();
+    assert!(slow.stdout == big(), "{}", String::from_utf8_lossy(&slow.stderr));
+    for path in ["copy", "moved"] {
+        let verb = if path == "copy" { "COPY" } else { "MOVE" };
+        let to = format!("Destination: {}", other.url(&format!("/dav/main/{path}")));
+        assert_eq!(curl(other, &login, "/dav/main/big", &["--request", verb, "--header", &to]).status, 201);
+    }
+    assert!(std::fs::read(home.data().join("datastores/main/moved")).unwrap() == big());
+    // One request has one id in the logs of both members.
+    let log = other.log();
+    let line = log.lines().find(|line| line.contains("\"passed\"") && line.contains("PUT")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    let id = line["request"].as_str().unwrap();
+    let log = home.log();
+    assert!(log.lines().any(|line| line.contains(id) && line.contains("admin@local!api")), "{line} {log}");
+    // A revocation on the member that passes requests on.
+    assert_eq!(status(other, &login, "/dav/main/"), 207);
+    other.cli(&["token", "delete", "admin@local!api"]);
+    assert_eq!(status(other, &login, "/dav/main/"), 401);
+}
+
+#[test]
+fn litmus_passes_through_another_member() {
+    let (fleet, _) = fleet(&[]);
+    let other = &fleet.members[1];
+    let login = other.add_token("admin@local!api");
+    let (user, secret) = login.split_once(':').unwrap();
+    for (url, http) in [(format!("http://{}/dav/main/", other.plain), 4), (other.url("/dav/main/"), 3)] {
+        let parts = litmus(&url, user, secret);
+        let expected = [("basic", 16), ("copymove", 13), ("props", 30), ("locks", 41), ("http", http)];
+        let expected: Vec<_> = expected.iter().map(|(name, n)| ((*name).to_owned(), *n, *n)).collect();
+        assert_eq!(parts, expected);
+    }
+}
+
+/// What a client says about itself does not reach the member that serves, and its wrong passwords are counted for its own address.
+#[test]
+fn a_client_cannot_take_the_place_of_another() {
+    let (fleet, addresses) = fleet(&[]);
+    let [home, other] = [&fleet.members[0], &fleet.members[1]];
+    let login = home.add_token("admin@local!api");
+    let headers = [
+        "--header",
+        "Forwarded: for=192.0.2.7",
+        "--header",
+        "X-Forwarded-For: 192.0.2.7",
+        "--header",
+        "X-Enfilade-Client-Certificate: 0000000000000000000000000000000000000000000000000000000000000000",
+    ];
+    assert_eq!(curl(other, &login, "/dav/main/none", &headers).status, 404);
+    let of_home = || home.log().lines().filter(|line| line.contains("/none")).count();
+    until("it is in the log", home, || of_home() > 0);
+    assert!(!home.log().contains("192.0.2.7"), "{}", home.log());
+    // Guesses through the other member block their address, and not that of the member. They are sent at the same time, so that the delays do not add up.
+    let guess = |server: &Server, nth: u32, from: &str| {
+        let mut guess = command(server, &format!("u{nth}@local!x:wrong"));
+        guess.args(["--output", "/dev/null", "--write-out", "%{http_code}", "--interface", from]);
+        guess.arg(server.url("/dav/main/")).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let code = |child: Child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let guesses: Vec<Child> = (0..25).map(|nth| guess(other, nth, "127.0.0.2")).collect();
+    let codes: Vec<String> = guesses.into_iter().map(code).collect();
+    assert!(codes.iter().filter(|code| *code == "401").count() >= 20, "{codes:?}");
+    for (server, from, expected) in [
+        (other, "127.0.0.2", "429"),
+        (home, "127.0.0.2", "429"),
+        (other, "127.0.0.1", "401"),
+        (home, "127.0.0.1", "401"),
+    ] {
+        assert_eq!(code(guess(server, 99, from)), expected, "from {from}");
+    }
+    // Only registered servers may use the listener for members.
+    let (pem, key) = Authority::new("strangers").give("stranger", true);
+    let place = fleet.scratch.path();
+    std::fs::write(place.join("stranger.pem"), pem + &key).unwrap();
+    let ask = |certificate: &[&str]| {
+        Command::new("curl")
+            .args(["--silent", "--insecure", "--max-time", "20", "--user", &login])
+            .args(certificate)
+            .arg(format!("https://{}/dav/main/", addresses[0]))
+            .output()
+            .unwrap()
+    };
+    for certificate in [&[][..], &["--cert", place.join("stranger.pem").to_str().unwrap()]] {
+        let output = ask(certificate);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{certificate:?}: {output:?}");
+    }
+    assert!(home.log().contains("no registered server of this fleet has its certificate"), "{}", home.log());
+    let mut plain = TcpStream::connect(&addresses[0]).unwrap();
+    plain.write_all(b"GET /dav/main/ HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut said = Vec::new();
+    let _ = plain.read_to_end(&mut said);
+    assert!(!said.starts_with(b"HTTP"), "{said:?}");
+}
+
+#[test]
+fn a_certificate_of_the_client_is_passed_on() {
+    let authority = Authority::new("clients");
+    let (mut fleet, addresses) = fleet(&[]);
+    let place = fleet.scratch.path();
+    let at = |name: &str| place.join(name).to_str().unwrap().to_owned();
+    let (pem, key) = authority.give("ann", true);
+    std::fs::write(at("ca.pem"), &authority.pem).unwrap();
+    std::fs::write(at("ann.crt"), &pem).unwrap();
+    std::fs::write(at("ann.pem"), pem + &key).unwrap();
+    let own = fleet.members[1].data().join("tls/localhost.pem");
+    let list = format!("{} [verify optional ca-file {}]\n", own.display(), at("ca.pem"));
+    std::fs::write(at("list"), list).unwrap();
+    let (list, certificate) = (at("list"), at("ann.pem"));
+    fleet.members[0].cli(&["token", "create", "admin@local!cert", "--certificate", &at("ann.crt")]);
+    fleet.members[0].cli(&["role", "assign", "--path", "/", "--auth-id", "admin@local!cert", "Admin"]);
+    fleet.members[1].stop();
+    fleet.members[1]
+        .start_again_with(&[("ENFILADE_TLS__CRT_LIST", &list), ("ENFILADE_FLEET__LISTEN", &addresses[1])]);
+    let other = &fleet.members[1];
+    let ask = |arguments: &[&str]| {
+        let propfind = ["--request", "PROPFIND", "--header", "Depth: 0"];
+        curl(other, "", "/dav/main/", &[&propfind, arguments].concat()).status
+    };
+    until("requests are passed on", other, || ask(&[]) == 401);
+    assert_eq!(ask(&["--cert", &certificate]), 207);
+    let digits = fleet.members[0].cli(&["token", "show", "admin@local!cert"])[0].to_string();
+    let header = format!("X-Enfilade-Client-Certificate: {}", longest_hex(&digits));
+    assert_eq!(ask(&["--header", &header]), 401, "{header}");
+}
+
+/// The longest run of hexadecimal digits in a text.
+fn longest_hex(text: &str) -> String {
+    let runs = text.split(|c: char| !c.is_ascii_hexdigit());
+    runs.max_by_key(|run| run.len()).unwrap_or_default().to_ascii_lowercase()
+}
+
+/// A member that is killed or stopped does not let clients of other members wait.
+#[test]
+fn a_member_that_serves_no_more_lets_nobody_wait() {
+    let (mut fleet, addresses) = fleet(&[]);
+    let login = fleet.members[0].add_token("admin@local!api");
+    // More than the buffers of all sockets take.
+    let file = std::fs::File::create(fleet.members[0].data().join("datastores/main/big")).unwrap();
+    file.set_len(256 << 20).unwrap();
+    assert_eq!(status(&fleet.members[1], &login, "/dav/main/big"), 207);
+    // A download is under way when the member stops.
+    let mut download = command(&fleet.members[1], &login)
+        .args(["--limit-rate", "16M"])
+        .arg(fleet.members[1].url("/dav/main/big"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    signal("STOP", fleet.members[0].pid());
+    let began = Instant::now();
+    // etcd forgets a server after about 5 s.
+    assert_eq!(status(&fleet.members[1], &login, "/dav/main/big"), 503);
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    assert!(!download.wait().unwrap().success(), "its response was cut short");
+    assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
+    signal("CONT", fleet.members[0].pid());
+    until("it serves again", &fleet.members[1], || status(&fleet.members[1], &login, "/dav/main/big") == 207);
+    fleet.members[0].stop();
+    fleet.members[0].start_again_with(&[("ENFILADE_FLEET__LISTEN", &addresses[0])]);
+    until("the next process serves", &fleet.members[1], || {
+        status(&fleet.members[1], &login, "/dav/main/big") == 207
+    });
+    let refused = fleet.members[1].log();
+    assert!(refused.contains("HT33"), "{refused}");
+}
