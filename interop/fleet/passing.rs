@@ -1,6 +1,6 @@
 //! Requests for datastores that one member passes on to another, which serves them.
 
-use super::Fleet;
+use super::{Fleet, why};
 use crate::curl::{command, curl};
 use crate::server::{Scratch, Server, until};
 use crate::signals::signal;
@@ -22,7 +22,10 @@ fn fleet(more: &[(&str, &str)]) -> (Fleet, Vec<String>) {
         [more, &[("ENFILADE_FLEET__LISTEN", addresses[nth].as_str())]].concat()
     });
     let fleet = Fleet { etcd, scratch, members };
-    until("requests are passed on", &fleet.members[1], || status(&fleet.members[1], "", "/dav/main/") == 401);
+    let login = fleet.members[0].add_token("admin@local!ready");
+    until("requests are passed on", &fleet.members[1], || {
+        status(&fleet.members[1], &login, "/dav/main/") == 207
+    });
     (fleet, addresses)
 }
 
@@ -123,7 +126,7 @@ fn a_client_cannot_take_the_place_of_another() {
     let of_home = || home.log().lines().filter(|line| line.contains("/none")).count();
     until("it is in the log", home, || of_home() > 0);
     assert!(!home.log().contains("192.0.2.7"), "{}", home.log());
-    // Guesses through the other member block their address, and not that of the member. They are sent at the same time, so that the delays do not add up.
+    // Guesses are judged where they arrive, and block their address there. They are sent at the same time, so that the delays do not add up.
     let guess = |server: &Server, nth: u32, from: &str| {
         let mut guess = command(server, &format!("u{nth}@local!x:wrong"));
         guess.args(["--output", "/dev/null", "--write-out", "%{http_code}", "--interface", from]);
@@ -135,7 +138,7 @@ fn a_client_cannot_take_the_place_of_another() {
     assert!(codes.iter().filter(|code| *code == "401").count() >= 20, "{codes:?}");
     for (server, from, expected) in [
         (other, "127.0.0.2", "429"),
-        (home, "127.0.0.2", "429"),
+        (home, "127.0.0.2", "401"),
         (other, "127.0.0.1", "401"),
         (home, "127.0.0.1", "401"),
     ] {
@@ -189,8 +192,8 @@ fn a_certificate_of_the_client_is_passed_on() {
         let propfind = ["--request", "PROPFIND", "--header", "Depth: 0"];
         curl(other, "", "/dav/main/", &[&propfind, arguments].concat()).status
     };
-    until("requests are passed on", other, || ask(&[]) == 401);
-    assert_eq!(ask(&["--cert", &certificate]), 207);
+    until("requests are passed on", other, || ask(&["--cert", &certificate]) == 207);
+    assert_eq!(ask(&[]), 401);
     let digits = fleet.members[0].cli(&["token", "show", "admin@local!cert"])[0].to_string();
     let header = format!("X-Enfilade-Client-Certificate: {}", longest_hex(&digits));
     assert_eq!(ask(&["--header", &header]), 401, "{header}");
@@ -229,10 +232,67 @@ fn a_member_that_serves_no_more_lets_nobody_wait() {
     signal("CONT", fleet.members[0].pid());
     until("it serves again", &fleet.members[1], || status(&fleet.members[1], &login, "/dav/main/big") == 207);
     fleet.members[0].stop();
+    assert_eq!(
+        status(&fleet.members[1], &login, "/dav/main/big"),
+        503,
+        "it is not known to have no listener"
+    );
     fleet.members[0].start_again_with(&[("ENFILADE_FLEET__LISTEN", &addresses[0])]);
     until("the next process serves", &fleet.members[1], || {
         status(&fleet.members[1], &login, "/dav/main/big") == 207
     });
     let refused = fleet.members[1].log();
     assert!(refused.contains("HT33"), "{refused}");
+}
+
+/// Each datastore has one home, and can get another one.
+#[test]
+fn a_datastore_gets_another_home() {
+    let (mut fleet, addresses) = fleet(&[]);
+    let path = fleet.scratch.path().join("shared");
+    let [a, b] = [&fleet.members[0], &fleet.members[1]];
+    let login = a.add_token("admin@local!api");
+    a.cli(&["datastore", "create", "second", "--path", path.to_str().unwrap()]);
+    let file = fleet.scratch.path().join("file");
+    std::fs::write(&file, "content").unwrap();
+    assert_eq!(curl(a, &login, "/dav/second/f", &["--upload-file", file.to_str().unwrap()]).status, 201);
+    let set = |member: &str| a.cli_output(&["datastore", "set", "second", "--home", member], "");
+    assert!(why(&set("b")).contains("must be in maintenance mode offline"));
+    a.cli(&["datastore", "maintenance", "second", "offline"]);
+    a.cli(&["datastore", "operations", "second", "--wait"]);
+    assert!(why(&set("x")).contains("no member `x`; its members are a, b"));
+    assert!(set("b").status.success());
+    a.cli(&["datastore", "maintenance", "second", "none"]);
+    let passed = |server: &Server| server.log().matches("\"passed\"").count();
+    let check = |a: &Server, b: &Server| {
+        for server in [a, b] {
+            let before = passed(server);
+            assert_eq!(curl(server, &login, "/dav/second/f", &[]).body, b"content");
+            assert_eq!(status(server, &login, "/dav/main/"), 207);
+            let count = || passed(server) - before;
+            until("the requests for the other member are passed on", server, || count() == 1);
+        }
+        let of = |server: &Server, name: &str| server.cli_output(&["acl", "get", name, "/"], "");
+        assert!(of(b, "second").status.success() && of(a, "main").status.success());
+        assert!(why(&of(a, "second")).contains("datastore `second` is served by member `b`"));
+        assert!(why(&of(b, "main")).contains("datastore `main` is served by member `a`"));
+    };
+    check(a, b);
+    let listed = a.cli(&["datastore", "list"]);
+    assert!(listed.iter().any(|row| row["datastore"] == "second" && row["home"] == "b"), "{listed:?}");
+    // What was hidden stays hidden, wherever it is.
+    a.cli(&["user", "add", "eve@local"]);
+    let eve = a.add_token("eve@local!t");
+    let answers = [a, b].map(|server| {
+        ["/dav/second/f", "/dav/main/f", "/dav/none/f"].map(|path| curl(server, &eve, path, &[]).status)
+    });
+    assert_eq!(answers, [[404; 3]; 2]);
+    for (nth, address) in addresses.iter().enumerate() {
+        fleet.members[nth].stop();
+        fleet.members[nth].start_again_with(&[("ENFILADE_FLEET__LISTEN", address)]);
+    }
+    let [a, b] = [&fleet.members[0], &fleet.members[1]];
+    until("requests are passed on", a, || status(a, &login, "/dav/second/") == 207);
+    until("requests are passed on", b, || status(b, &login, "/dav/main/") == 207);
+    check(a, b);
 }

@@ -87,7 +87,15 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
                 let ask = enfilade_datastore::Ask { name: &name, kind: OperationKind::Read, phase };
                 let found = memory.read(|view| {
                     let record = enfilade_datastore::Record::on(view, &name)?;
-                    Ok::<_, Failure>(enfilade_datastore::open(&record, now, &mounts, &ask).is_ok())
+                    Ok::<_, Failure>(
+                        enfilade_datastore::open(
+                            &record,
+                            now,
+                            (&mounts, &enfilade_datastore::Place::Alone),
+                            &ask,
+                        )
+                        .is_ok(),
+                    )
                 });
                 assert!(found??);
             }

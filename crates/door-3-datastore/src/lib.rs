@@ -6,6 +6,7 @@ mod ask;
 mod view;
 mod open;
 mod permit;
+mod place;
 mod refuse;
 mod operation_ledger;
 mod stores;
@@ -16,6 +17,7 @@ pub use operation_ledger::{
     Active, Entered, Everybody, Ledger, LedgerSlot, LedgerWords, OperationGuard, Process, ledger_words,
 };
 pub use permit::DatastorePermit;
+pub use place::Place;
 pub use refuse::{CODES, Refusal};
 pub use stores::Stores;
 pub use view::{Known, Record};

@@ -2,6 +2,7 @@
 
 use crate::ask::{Ask, Phase};
 use crate::permit::DatastorePermit;
+use crate::place::Place;
 use crate::refuse::Refusal;
 use crate::view::Record;
 use enfilade_facts::tables::FileFault;
@@ -17,11 +18,14 @@ use std::sync::Arc;
 pub fn open(
     record: &Record,
     now: Clocks,
-    mounts: &Mounts,
+    (mounts, place): (&Mounts, &Place),
     ask: &Ask<'_>,
 ) -> Result<DatastorePermit, Refusal> {
     let name = ask.name;
     let known = record.store.as_ref().ok_or_else(|| Refusal::Unknown(name.clone()))?;
+    if let Some(member) = place.elsewhere(known.home.as_deref()) {
+        return Err(Refusal::Elsewhere { name: name.clone(), member: member.to_owned() });
+    }
     let datastore = &known.datastore;
     let own_fault = if known.is_plain { None } else { datastore.fault.as_ref() };
     for fault in [record.file_fault.as_deref(), own_fault].into_iter().flatten() {
@@ -130,7 +134,7 @@ mod tests {
         let record = Record { at, store: Some(Arc::new(known)), file_fault: None };
         let now = |mirror| Clocks { unix_seconds: 0, tick_millis: 0, mirror };
         let ask = Ask { name: &name(), kind: OperationKind::Read, phase: Phase::Entering };
-        let open = |now| open(&record, now, &Mounts::default(), &ask);
+        let open = |now| open(&record, now, (&Mounts::default(), &Place::Alone), &ask);
         let permit = open(now(MirrorHealth::Current)).unwrap();
         assert!(permit.holds(at, now(MirrorHealth::Current)));
         assert!(!permit.holds(at, now(MirrorHealth::Stale)), "no server reads the file any more");

@@ -52,9 +52,14 @@ pub enum Refusal {
         "the operation ledger is full: this server has served {0} datastores since its start; restart the server"
     )]
     LedgerFull(usize),
-    /// Another member of the fleet serves the datastores.
-    #[error("the datastores of this fleet are served by member `{0}`")]
-    Elsewhere(String),
+    /// Another member of the fleet serves the datastore.
+    #[error("datastore `{name}` is served by member `{member}` of the fleet")]
+    Elsewhere {
+        /// The datastore.
+        name: DatastoreName,
+        /// The member.
+        member: String,
+    },
     /// The stored facts could not be read.
     #[error(transparent)]
     Facts(#[from] SourceError),
@@ -95,7 +100,7 @@ impl Refuse for Refusal {
             Refusal::Broken { .. } => "DS05",
             Refusal::LedgerFull(_) => "DS06",
             Refusal::Facts(_) => "DS07",
-            Refusal::Elsewhere(_) => "DS08",
+            Refusal::Elsewhere { .. } => "DS08",
         }
     }
 

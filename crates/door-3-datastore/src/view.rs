@@ -1,5 +1,6 @@
 //! The stored facts that door 3 may read.
 
+use crate::place::Place;
 use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, MirroredFile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
@@ -20,6 +21,8 @@ pub struct Known {
     /// The mount point that must be mounted before the datastore is served.
     pub(crate) mount_point: Option<String>,
     pub(crate) access: AccessRules,
+    /// The member of the fleet that serves the datastore, if its settings name one.
+    pub(crate) home: Option<String>,
 }
 
 impl Known {
@@ -34,7 +37,7 @@ impl Known {
     }
 
     pub(crate) fn of(name: &DatastoreName, datastore: Datastore, profile: Option<DatastoreProfile>) -> Self {
-        let DatastoreProfile { quota, mounted_at, access } = profile.unwrap_or_default();
+        let DatastoreProfile { quota, mounted_at, access, home } = profile.unwrap_or_default();
         let mount_point = datastore.mount_point(name).or(mounted_at);
         let Datastore { maintenance, fault, .. } = &datastore;
         let is_plain = maintenance.is_none() && mount_point.is_none() && fault.is_none();
@@ -46,6 +49,7 @@ impl Known {
             quota,
             mount_point,
             access,
+            home,
         }
     }
 
@@ -79,6 +83,11 @@ impl Record {
     /// The mount point that must be mounted before the datastore is served.
     pub fn mount_point(&self) -> Option<&str> {
         self.store.as_ref()?.mount_point()
+    }
+
+    /// The member of the fleet that serves the datastore, if it is another machine; `None` also if the datastore does not exist.
+    pub fn elsewhere<'r>(&'r self, place: &'r Place) -> Option<&'r str> {
+        place.elsewhere(self.store.as_ref()?.home.as_deref())
     }
 
     /// Reads the facts about a datastore from a view, without an index.

@@ -200,7 +200,7 @@ pub(crate) enum Keys {
         #[arg(long)]
         force: bool,
     },
-    /// Make new keys and delete all others: every session ends. For keys that an attacker may have
+    /// Make new keys and delete all others, for keys that an attacker may have: every session of the Identity API ends
     Replace {
         /// Confirm that every session ends
         #[arg(long)]

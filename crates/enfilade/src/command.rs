@@ -148,7 +148,7 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Decide(_) if decide::run(home)? => {}
         Command::Decide(_) => return Ok(ExitCode::FAILURE),
         Command::Acl(command) => {
-            home.refuse_datastores_elsewhere()?;
+            command.datastore().map_or(Ok(()), |name| home.refuse_elsewhere(name))?;
             acls::run(home, command, json)?;
         }
         Command::Explain(arguments) => return explain::run(home, &arguments, json),

@@ -7,6 +7,7 @@ use crate::{clock, output, passing};
 use anyhow::bail;
 use enfilade_facts::{Source, StoreId};
 use enfilade_fleet::{About, Reach, Server, Writer};
+use enfilade_passage::Place;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::MemberTls;
 use std::path::Path;
@@ -34,8 +35,8 @@ pub(crate) struct Facts {
     pub(crate) no_files: Option<String>,
     /// The key and certificate of this process for other members; `None` if they do not connect to it.
     pub(crate) tls: Option<Arc<MemberTls>>,
-    /// The member that serves the datastores, if it is another machine.
-    pub(crate) datastores_at: Option<String>,
+    /// Which datastores this machine serves.
+    pub(crate) place: Place,
 }
 
 /// How long a server waits for its first proof before it says again why it waits.
@@ -52,7 +53,7 @@ impl Facts {
         match (store.is_replica(), &config.fleet.etcd) {
             (false, None) => {
                 let source = Arc::clone(store) as Arc<dyn Source>;
-                Ok(Facts { source, server: None, keys: None, tls: None, no_files: None, datastores_at: None })
+                Ok(Facts { source, server: None, keys: None, tls: None, no_files: None, place: Place::Alone })
             }
             (false, Some(_)) => bail!(
                 "enfilade.toml has `fleet.etcd`, but this machine is not a member of a fleet: run `enfilade fleet init` to begin a fleet, or \
@@ -97,7 +98,7 @@ impl Facts {
                 // Not the cheap clock: it may be late, and a proof must never count too long.
                 let tick = || clock::now().tick_millis;
                 let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
-                server.use_keys(keys.installed());
+                server.use_keys(keys.installed().map(|(id, _)| id));
                 wait_until_current(&server, &keys);
                 (Arc::clone(&server) as Arc<dyn Source>, Some(server))
             }
@@ -116,23 +117,37 @@ impl Facts {
             std::thread::park_timeout(LOOK);
             followed = files_member(config, id);
         }
-        let (no_files, datastores_at) = match followed {
-            Ok(Some(member)) if member == name => (None, None),
-            Ok(member) => {
-                let member = member.unwrap_or_else(|| "none".to_owned());
-                let why = format!(
-                    "the edited files of this fleet are those of member `{member}`: make this change on that machine"
-                );
-                (Some(why), Some(member))
-            }
-            Err(why) => {
-                let why =
-                    format!("it is not known whether the edited files of this machine are followed: {why:#}");
-                (Some(why), Some("unknown".to_owned()))
-            }
+        let no_files = match &followed {
+            Ok(Some(member)) if member == name => None,
+            Ok(member) => Some(format!(
+                "the edited files of this fleet are those of member `{}`: make this change on that machine",
+                member.as_deref().unwrap_or("none")
+            )),
+            Err(why) => Some(format!(
+                "it is not known whether the edited files of this machine are followed: {why:#}"
+            )),
         };
-        Ok(Facts { source, server, keys: Some(keys), tls, no_files, datastores_at })
+        let place = Place::Member { name: name.to_owned(), others_at: followed.ok().flatten() };
+        Ok(Facts { source, server, keys: Some(keys), tls, no_files, place })
     }
+}
+
+/// Which datastores the machine of this store serves. If etcd does not answer, only those with a home are known.
+pub(crate) fn place(config: &Config, store: &Lmdb) -> Place {
+    match (store.is_replica(), name(config)) {
+        (true, Ok(name)) => {
+            let files = files_member(config, store.at().store);
+            Place::Member { name: name.to_owned(), others_at: files.ok().flatten() }
+        }
+        _ => Place::Alone,
+    }
+}
+
+/// The names of all members.
+pub(crate) fn members(config: &Config, store: StoreId) -> anyhow::Result<Vec<String>> {
+    let log = log(config, store)?;
+    let (_, members) = wait_for(async { log.status().await })?;
+    Ok(members.into_iter().map(|member| member.name).collect())
 }
 
 /// The member whose edited files are followed.

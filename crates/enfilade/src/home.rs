@@ -17,7 +17,9 @@ use enfilade_admin::{
     CertificatePlace, ChangeContext, KeyTerms, LimitModel, PasswordRules, Reserved, ReservedPaths, TokenKey,
     judge_token_key, record_token_key, remove_lost_hashes,
 };
-use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
+use enfilade_facts::tables::DatastoreProfile;
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::{Clocks, LockStore, MemoSeed, Read as _, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
     Accounts, Audit, Clock, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch,
@@ -266,11 +268,13 @@ impl Home {
         self.shared(&path, |path| LastUsed::open(path, seed))
     }
 
-    /// Refuses a command about the content of datastores, if another member of the fleet serves them.
-    pub(crate) fn refuse_datastores_elsewhere(&self) -> anyhow::Result<()> {
-        match &self.facts.datastores_at {
+    /// Refuses a command about the content of a datastore, if another member of the fleet serves the datastore.
+    pub(crate) fn refuse_elsewhere(&self, name: &DatastoreName) -> anyhow::Result<()> {
+        let profile = self.source().read(|view| view.get::<DatastoreProfile>(name))??;
+        let home = profile.and_then(|profile| profile.home);
+        match self.facts.place.elsewhere(home.as_deref()) {
             Some(member) => bail!(
-                "the datastores of this fleet are served by member `{member}`: run this command on that machine"
+                "datastore `{name}` is served by member `{member}` of the fleet: run this command on that machine"
             ),
             None => Ok(()),
         }
@@ -398,7 +402,7 @@ impl Home {
         let house = House::new(Parts {
             source: Arc::clone(&self.facts.source),
             clock: self.clock(),
-            datastores_at: self.facts.datastores_at.clone(),
+            place: self.facts.place.clone(),
             clock_sets: clock::sets(),
             reserved: Arc::clone(&self.reserved),
             watch,

@@ -127,6 +127,8 @@ fn rotate_in_fleet(
     if !is_rotation_due(keys, now, every).map_err(said)? {
         return Ok(None);
     }
+    // A key that is still needed delays the rotation for hours, in which etcd is not asked.
+    rotated_keys(keys, terms, now, false).map_err(said)?;
     let mut is_needed = false;
     let rotated = of_fleet.change(|keys| {
         rotated_keys(keys, terms, now, false).inspect_err(|why| is_needed = matches!(why, Error::Invalid(_)))
@@ -182,7 +184,11 @@ impl OfFleet {
     /// The keys in the directory are in use.
     fn uses_them(&self) {
         if let (Some(server), Some(keys)) = (&self.server, &self.keys) {
-            server.use_keys(keys.installed());
+            // If they could not be read, the server still has others.
+            if let Some((id, _)) = keys.installed().filter(|(_, digest)| server.used_keys() == Some(*digest))
+            {
+                server.use_keys(Some(id));
+            }
         }
     }
 }

@@ -98,7 +98,7 @@ pub(crate) fn look_after(faces: &Faces, files: &FileSet) -> anyhow::Result<()> {
             let house = faces.house();
             let mounts = mounts::now().unwrap_or_default();
             if let Ok(warnings) =
-                enfilade_admin::datastore_warnings(house.source(), &mounts, house.reserved())
+                enfilade_admin::datastore_warnings(house.source(), &mounts, house.reserved(), house.place())
             {
                 let mut amiss = BTreeMap::new();
                 warnings.iter().for_each(|found| *amiss.entry(found.name.clone()).or_default() += 1);

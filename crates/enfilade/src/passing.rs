@@ -2,7 +2,7 @@
 //! processes make at the start; etcd has the fingerprint of each registered process.
 
 use crate::config::Config;
-use crate::fleet_log::{log, name};
+use crate::fleet_log::log;
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use enfilade_faces::{BoxError, PassOn, PassedBody, Passing, Received};
@@ -14,13 +14,15 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use std::collections::BTreeSet;
+use rustix::net::sockopt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -30,6 +32,12 @@ const LOOK: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(2);
 /// The most connections that are kept for later requests.
 const IDLE_MAX: usize = 64;
+/// How long a connection is kept. It is shorter than the time after which the other member closes it.
+const IDLE: Duration = Duration::from_secs(5);
+/// The most requests that wait for the head of their response.
+const REQUESTS_MAX: usize = 1_024;
+/// How long the other machine may not acknowledge what was sent, or a probe of a silent connection.
+const SILENT: Duration = Duration::from_secs(6);
 /// The largest head of a response of another member, in bytes; also the size of the read buffer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The name in the certificates of members, which nobody compares.
@@ -50,14 +58,8 @@ pub(crate) fn make_tls() -> anyhow::Result<MemberTls> {
 pub(crate) struct Peers {
     /// The certificates of all registered processes.
     certificates: BTreeSet<Fingerprint>,
-    /// The process that serves the datastores.
-    home: Option<Home>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Home {
-    member: String,
-    reach: Reach,
+    /// The members with a registered process, and how one of its processes is reached; `None` if they have no listener for members.
+    members: BTreeMap<String, Option<Reach>>,
 }
 
 impl Peers {
@@ -66,11 +68,10 @@ impl Peers {
             let of = |running: &enfilade_fleet::Running| running.about.as_ref()?.reach.clone();
             member.processes.iter().filter_map(of).collect::<Vec<_>>()
         };
-        let home = members.iter().find(|member| member.has_files).and_then(|member| {
-            Some(Home { member: member.name.clone(), reach: reach(member).into_iter().next()? })
-        });
+        let is_running = |member: &&Member| member.processes.iter().any(|running| running.about.is_some());
+        let first = |member: &Member| (member.name.clone(), reach(member).into_iter().next());
         let certificates = members.iter().flat_map(reach).map(|reach| reach.certificate).collect();
-        Peers { certificates, home }
+        Peers { certificates, members: members.iter().filter(is_running).map(first).collect() }
     }
 
     /// Whether a registered process has this certificate.
@@ -99,37 +100,30 @@ pub(crate) fn follow(config: &Config, store: StoreId) -> anyhow::Result<watch::R
     Ok(peers)
 }
 
-/// The other members, seen from a server that serves no datastores.
+/// The other members, to which requests are passed on.
 pub(crate) struct Others {
-    here: String,
     tls: Arc<MemberTls>,
     peers: watch::Receiver<Peers>,
     idle: Arc<Mutex<Vec<Idle>>>,
+    places: Semaphore,
 }
 
 /// A connection without a request.
 struct Idle {
     peer: Fingerprint,
+    since: Instant,
     sender: SendRequest<Received>,
 }
 
 impl Others {
-    pub(crate) fn new(
-        config: &Config,
-        tls: Arc<MemberTls>,
-        peers: watch::Receiver<Peers>,
-    ) -> anyhow::Result<Self> {
-        Ok(Others { here: name(config)?.to_owned(), tls, peers, idle: Arc::default() })
-    }
-
-    fn home(&self) -> Option<Home> {
-        self.peers.borrow().home.clone().filter(|home| home.member != self.here)
+    pub(crate) fn new(tls: Arc<MemberTls>, peers: watch::Receiver<Peers>) -> Self {
+        Others { tls, peers, idle: Arc::default(), places: Semaphore::new(REQUESTS_MAX) }
     }
 
     /// A kept connection to a process.
     fn kept(&self, peer: &Fingerprint) -> Option<SendRequest<Received>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|idle| !idle.sender.is_closed());
+        idle.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < IDLE);
         let at = idle.iter().rposition(|idle| idle.peer == *peer)?;
         Some(idle.swap_remove(at).sender)
     }
@@ -139,6 +133,7 @@ impl Others {
         let connecting = async {
             let stream = TcpStream::connect(reach.address).await?;
             stream.set_nodelay(true)?;
+            end_when_silent(&stream)?;
             let name = ServerName::try_from(NAME).map_err(std::io::Error::other)?;
             TlsConnector::from(config).connect(name, stream).await
         };
@@ -157,20 +152,20 @@ impl Others {
     /// Sends a request to a process. A kept connection can have been closed just now; then another one is used.
     async fn send(
         &self,
-        home: &Home,
+        reach: &Reach,
         mut request: Request<Received>,
     ) -> Result<Response<PassedBody>, String> {
         loop {
-            let kept = self.kept(&home.reach.certificate);
+            let kept = self.kept(&reach.certificate);
             let is_kept = kept.is_some();
             let mut sender = match kept {
                 Some(sender) => sender,
-                None => self.connect(&home.reach).await?,
+                None => self.connect(reach).await?,
             };
             match sender.try_send_request(request).await {
                 Ok(response) => {
-                    self.keep(home.reach.certificate, sender);
-                    let gone = Box::pin(gone(self.peers.clone(), home.reach.certificate));
+                    self.keep(reach.certificate, sender);
+                    let gone = Box::pin(gone(self.peers.clone(), reach.certificate));
                     return Ok(response.map(|body| UntilGone { body, gone }.boxed_unsync()));
                 }
                 Err(mut failed) => match failed.take_message().filter(|_| is_kept) {
@@ -178,7 +173,7 @@ impl Others {
                     None => {
                         return Err(format!(
                             "the connection to {} ended: {}",
-                            home.reach.address,
+                            reach.address,
                             failed.into_error()
                         ));
                     }
@@ -193,8 +188,9 @@ impl Others {
         tokio::spawn(async move {
             if sender.ready().await.is_ok() {
                 let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.retain(|idle| idle.since.elapsed() < IDLE);
                 if idle.len() < IDLE_MAX {
-                    idle.push(Idle { peer, sender });
+                    idle.push(Idle { peer, since: Instant::now(), sender });
                 }
             }
         });
@@ -202,21 +198,40 @@ impl Others {
 }
 
 impl PassOn for Others {
-    fn member(&self) -> Option<String> {
-        self.home().map(|home| home.member)
+    fn has_no_listener(&self, member: &str) -> bool {
+        self.peers.borrow().members.get(member).is_some_and(Option::is_none)
     }
 
-    fn pass(&self, request: Request<Received>) -> Passing<'_> {
+    fn pass(&self, member: String, request: Request<Received>) -> Passing<'_> {
         Box::pin(async move {
-            let home = self.home().ok_or_else(|| "no member serves the datastores".to_owned())?;
+            let _place = self
+                .places
+                .try_acquire()
+                .map_err(|_| format!("{REQUESTS_MAX} requests are being passed on already"))?;
+            let reach = self.peers.borrow().members.get(&member).cloned().flatten();
+            let reach = reach.ok_or_else(|| format!("no server of member `{member}` is registered"))?;
             tokio::select! {
-                answer = self.send(&home, request) => answer,
-                () = gone(self.peers.clone(), home.reach.certificate) => {
-                    Err(format!("the server of member `{}` stopped", home.member))
+                answer = self.send(&reach, request) => answer,
+                () = gone(self.peers.clone(), reach.certificate) => {
+                    Err(format!("the server of member `{member}` stopped"))
                 }
             }
         })
     }
+}
+
+/// Ends a connection when the other machine is not reached any more, such as after a power cut.
+///
+/// # Errors
+/// When the kernel refuses an option.
+pub(crate) fn end_when_silent(stream: &TcpStream) -> std::io::Result<()> {
+    let seconds = SILENT.as_secs() / 3;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(seconds))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(seconds))?;
+    sockopt::set_tcp_keepcnt(stream, 2)?;
+    sockopt::set_tcp_user_timeout(stream, u32::try_from(SILENT.as_millis()).unwrap_or(u32::MAX))?;
+    Ok(())
 }
 
 /// Waits until no registered process has this certificate.

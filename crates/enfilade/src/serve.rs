@@ -152,32 +152,30 @@ fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
 }
 
-/// Starts the listeners for other members of the fleet.
+/// Starts the listeners for other members of the fleet. Returns the count of their connections.
 fn serve_members(
     home: &Home,
     listeners: Vec<TcpListener>,
     peers: Option<&watch::Receiver<Peers>>,
     router: &Router,
     door: &Door,
-) -> anyhow::Result<()> {
-    let (Some(tls), Some(peers)) = (&home.facts.tls, peers) else { return Ok(()) };
+) -> anyhow::Result<Arc<Admission>> {
+    // Connections of members do not take the place of those of clients.
+    let admission = Arc::new(Admission::new(door.limits));
+    let (Some(tls), Some(peers)) = (&home.facts.tls, peers) else { return Ok(admission) };
+    let door = Door { admission: Arc::clone(&admission), ..door.without_proxies() };
     let tls = tls.server().map_err(anyhow::Error::msg)?;
-    // Its connections do not take the place of those of clients.
-    let door = Door { admission: Arc::new(Admission::new(door.limits)), ..door.without_proxies() };
     for listener in listeners {
         let (tls, peers) = (Arc::clone(&tls), peers.clone());
         tokio::spawn(listen::members(listener, tls, peers, router.clone(), door.clone()));
     }
-    Ok(())
+    Ok(admission)
 }
 
-/// The other members, if one of them serves the datastores of this fleet.
-fn others(home: &Home, peers: Option<&watch::Receiver<Peers>>) -> anyhow::Result<Option<Arc<dyn PassOn>>> {
-    let (Some(tls), Some(peers), Some(_)) = (&home.facts.tls, peers, &home.facts.datastores_at) else {
-        return Ok(None);
-    };
-    let others = Others::new(&home.config, Arc::clone(tls), peers.clone())?;
-    Ok(Some(Arc::new(others)))
+/// The other members, to which requests for their datastores are passed on.
+fn others(home: &Home, peers: Option<&watch::Receiver<Peers>>) -> Option<Arc<dyn PassOn>> {
+    let (Some(tls), Some(peers)) = (&home.facts.tls, peers) else { return None };
+    Some(Arc::new(Others::new(Arc::clone(tls), peers.clone())))
 }
 
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
@@ -193,7 +191,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let peers =
         home.facts.tls.as_ref().map(|_| passing::follow(&home.config, home.store.at().store)).transpose()?;
-    let faces = faces_of(home, &house).with_others(others(home, peers.as_ref())?);
+    let faces = faces_of(home, &house).with_others(others(home, peers.as_ref()));
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
         Routers::new(&faces);
     tell_fleet(home, &faces);
@@ -238,7 +236,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
     decide(decisions, &of_decisions, &may_ask, &current, &door);
-    serve_members(home, members, peers.as_ref(), &of_members, &door)?;
+    let passed_on = serve_members(home, members, peers.as_ref(), &of_members, &door)?;
     for listener in http {
         let directory = home.config.tls.acme_challenges.clone();
         let answers = Arc::clone(&answers);
@@ -264,7 +262,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     served.write_down();
     faces.metrics().drain();
     let _ = drain.send(true);
-    empty(&admission, limits.drain_seconds).await;
+    empty(&[&admission, &passed_on], limits.drain_seconds).await;
     watching.abort_all();
     write_log(log).await;
     Ok(())
@@ -349,17 +347,18 @@ async fn write_log(log: Arc<AccessLog>) {
 }
 
 /// Waits for the running requests, for at most `drain_seconds`.
-async fn empty(admission: &Admission, drain_seconds: u64) {
+async fn empty(admissions: &[&Arc<Admission>], drain_seconds: u64) {
+    let open = || admissions.iter().map(|admission| admission.count()).sum::<u64>();
     let seconds = usize::try_from(drain_seconds).unwrap_or(usize::MAX);
     let time = output::counted(seconds, "second", "seconds");
     output::note(&format!("stopping: no new connections are accepted; running requests have {time} to end"));
     let emptied = async {
-        while admission.count() > 0 {
+        while open() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     if tokio::time::timeout(Duration::from_secs(drain_seconds), emptied).await.is_err() {
-        let count = usize::try_from(admission.count()).unwrap_or(usize::MAX);
+        let count = usize::try_from(open()).unwrap_or(usize::MAX);
         output::note(&output::counted(
             count,
             "connection was closed before its requests ended",

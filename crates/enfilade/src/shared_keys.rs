@@ -32,10 +32,18 @@ impl KeysOfFleet {
         KeysOfFleet { data: data.to_owned(), config: config.clone(), store, keys }
     }
 
-    /// The id of the keys of the fleet that this machine has; `None` if it has none.
-    pub(crate) fn installed(&self) -> Option<KeysId> {
+    /// The id and the digest of the keys of the fleet, if the directory of keys has them.
+    pub(crate) fn installed(&self) -> Option<(KeysId, KeysDigest)> {
         let text = std::fs::read_to_string(id_file(&self.data)).ok()?;
-        u64::from_str_radix(text.trim(), 16).ok().map(u64::to_be_bytes)
+        let (id, said) = text.trim().split_once(' ')?;
+        let [id, said] = [id, said].map(|text| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes));
+        // The directory can be another one than before, or was changed by hand.
+        let digest = digest(&self.keys.read().ok()?.list(), &self.hash_key().ok()?);
+        (said? == digest).then_some((KeysId::from_bytes(id?), digest))
+    }
+
+    fn installed_id(&self) -> Option<KeysId> {
+        self.installed().map(|(id, _)| id)
     }
 
     /// Gets the newest keys of the fleet, if this machine does not have them. Returns their id; `None` if no keys were shared yet.
@@ -44,24 +52,28 @@ impl KeysOfFleet {
     /// When etcd does not answer, or the keys cannot be decrypted or written.
     pub(crate) fn fetch(&self) -> anyhow::Result<Option<KeysId>> {
         let log = log(&self.config, self.store)?;
-        let Some(SharedKeys { id, sealed }) = wait_for(async { log.shared_keys().await })? else {
-            return Ok(None);
-        };
-        if self.installed() != Some(id) {
-            let found = open_keys(&self.hash_key()?, &sealed).ok().filter(|(found, _)| *found == id);
-            let (_, keys) = found.with_context(|| {
-                format!(
-                    "the keys of sessions of the fleet cannot be decrypted: `{}` is not the one of the other members; copy it from another member",
-                    token_key::path(&self.data).display()
-                )
-            })?;
-            self.install(id, &keys)?;
+        let Some(shared) = wait_for(async { log.shared_keys().await })? else { return Ok(None) };
+        if self.installed_id() != Some(shared.id) {
+            let keys = self.open(&shared)?;
+            self.install(shared.id, &keys)?;
             output::note(&format!(
                 "this machine got the newest keys of sessions of the fleet, in `{}`",
                 self.keys.directory().display()
             ));
         }
-        Ok(Some(id))
+        Ok(Some(shared.id))
+    }
+
+    /// Decrypts keys of the fleet.
+    fn open(&self, shared: &SharedKeys) -> anyhow::Result<KeyList> {
+        let found = open_keys(&self.hash_key()?, &shared.sealed).ok();
+        let (_, keys) = found.filter(|(found, _)| *found == shared.id.bytes()).with_context(|| {
+            format!(
+                "the keys of sessions of the fleet cannot be decrypted: `{}` is not the one of the other members; copy it from another member",
+                token_key::path(&self.data).display()
+            )
+        })?;
+        Ok(keys)
     }
 
     /// Makes new keys from those of the fleet, and gives them to all members, when all use those. Then each server knows the key that signs next. Returns
@@ -86,22 +98,27 @@ impl KeysOfFleet {
     /// As [`KeysOfFleet::change`].
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
-        let before = wait_for(async { log.shared_keys().await })?.map(|keys| keys.id);
+        let before = wait_for(async { log.shared_keys().await })?;
+        // With another key, no other member could decrypt the keys of this machine.
+        before.as_ref().map(|before| self.open(before)).transpose()?;
+        let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;
         ensure!(!found.keys.is_empty(), "`{}` has no keys", self.keys.directory().display());
         self.share(before, &found.list())
     }
 
     fn share(&self, before: Option<KeysId>, keys: &KeyList) -> anyhow::Result<()> {
-        let (id, key) = (random()?, self.hash_key()?);
+        let (id, key) = (KeysId::after(before)?, self.hash_key()?);
         let now = u64::try_from(clock::now().unix_seconds).unwrap_or(0);
-        let sealed = seal_keys::<anyhow::Error>(&key, id, now, keys, random)?;
+        let sealed = seal_keys::<anyhow::Error>(&key, id.bytes(), now, keys, random)?;
         let log = log(&self.config, self.store)?;
-        let is_shared =
-            wait_for(async { log.share_keys(before, &SharedKeys { id, sealed }).await })
-                .context("it is not known whether the keys were changed: run `enfilade fleet status`, and look at `enfilade keys list`")?;
+        let is_shared = wait_for(async { log.share_keys(before, &SharedKeys { id, sealed }).await })
+            .context(
+                "the keys were perhaps not changed: `enfilade keys list` shows them when etcd answers again",
+            )?;
         ensure!(is_shared, "another member changed the keys of sessions at the same time: try again");
         self.install(id, keys)
+            .context("the keys were changed, and the other members have them; on this machine")
     }
 
     /// Waits until every registered server uses the keys of this machine, or refuses all requests.
@@ -109,29 +126,26 @@ impl KeysOfFleet {
     /// # Errors
     /// When etcd does not answer, or the keys cannot be read.
     pub(crate) fn wait_until_used(&self) -> anyhow::Result<()> {
-        let lacking = self.lacking()?;
+        let lacking =
+            self.lacking().context("the keys were changed; it is not known whether all servers use them")?;
         if !lacking.is_empty() {
             output::note(&format!(
-                "warning: a server of {} does not use the new keys yet; until it does, it refuses all requests; its log says why",
-                lacking.join(" and of ")
+                "warning: these servers (member and number) do not use the new keys yet: {}. Until they do, they answer no request; their logs say why. A server \
+                 that was stopped just now can be in this list",
+                lacking.join(", ")
             ));
         }
         Ok(())
     }
 
-    /// Waits until every registered server uses the keys of this machine, at most until the others refuse all requests. Returns the members of the others.
+    /// Waits until every registered server uses the keys of this machine, at most until the others refuse all requests. Returns the others.
     fn lacking(&self) -> anyhow::Result<Vec<String>> {
         let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
         // A proof that was asked for before the change ends after Δ; the quarter is for clocks of different speed, and for the time of the call.
         let (began, most) = (clock::now().tick_millis, (DELTA + DELTA / 4).as_millis());
         loop {
             let log = log(&self.config, self.store)?;
-            let (_, members) = wait_for(async { log.status().await })?;
-            let lacking: Vec<String> = members
-                .iter()
-                .filter(|member| member.processes.iter().any(|running| running.keys != Some(digest)))
-                .map(|member| format!("`{}`", member.name))
-                .collect();
+            let lacking = wait_for(async { log.without_keys(digest).await })?;
             let waited = clock::now().tick_millis.saturating_sub(began);
             if lacking.is_empty() || u128::from(waited) >= most {
                 return Ok(lacking);
@@ -140,21 +154,24 @@ impl KeysOfFleet {
         }
     }
 
-    /// Puts keys into the directory, and then notes their id: a crash between the two is repaired by [`KeysOfFleet::fetch`].
+    /// Puts keys into the directory, and then notes their id and digest. A crash between the two, or two processes at once, leave a digest that is not that
+    /// of the directory; [`KeysOfFleet::fetch`] then does it again.
     fn install(&self, id: KeysId, keys: &KeyList) -> anyhow::Result<()> {
         let directory = self.keys.directory();
         self.keys.install(keys).with_context(|| {
             format!("the keys of sessions of the fleet cannot be written to `{}`", directory.display())
         })?;
         let path = id_file(&self.data);
-        let text = format!("{:016x}\n", u64::from_be_bytes(id));
+        let numbers = [id.bytes(), digest(keys, &self.hash_key()?)].map(u64::from_be_bytes);
+        let text = numbers.map(|number| format!("{number:016x}")).join(" ") + "\n";
         atomic::write_shared(&path, text.as_bytes(), self.config.facts.group)
             .with_context(|| format!("`{}` cannot be written", path.display()))
     }
 
     fn hash_key(&self) -> anyhow::Result<HashKey> {
         let found = key::load(&token_key::path(&self.data), self.config.facts.group);
-        let found = found.context("the keys of sessions of the fleet are encrypted with this key")?;
+        let found =
+            found.context("the key with which the fleet encrypts its keys of sessions cannot be read")?;
         Ok(HashKey::new(found.bytes()))
     }
 }
@@ -168,6 +185,20 @@ pub(crate) fn digest(keys: &KeyList, key: &HashKey) -> KeysDigest {
         all.iter_mut().zip(digest).for_each(|(all, byte)| *all ^= byte);
     }
     all
+}
+
+/// Forgets which keys of an earlier fleet this machine has. Its keys stay.
+///
+/// # Errors
+/// When the file cannot be deleted.
+pub(crate) fn forget(data: &Path) -> anyhow::Result<()> {
+    let path = id_file(data);
+    match std::fs::remove_file(&path) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+            Err(why).with_context(|| format!("`{}` cannot be deleted", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn id_file(data: &Path) -> PathBuf {

@@ -198,9 +198,9 @@ impl Faces {
         Faces { others, ..self }
     }
 
-    /// The other members that serve datastores, if one of them is reachable.
+    /// The other members that serve datastores.
     pub(crate) fn others(&self) -> Option<&dyn PassOn> {
-        self.others.as_deref().filter(|others| others.member().is_some())
+        self.others.as_deref()
     }
 
     /// Sends this value of `Strict-Transport-Security` with every response to a URL with `https` (RFC 6797 §6.1).

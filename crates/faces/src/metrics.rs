@@ -55,7 +55,7 @@ metrics! {
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
     CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "earliest time at which a served certificate expires";
-    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted), proxy_header (the connection began with a PROXY header, but its address is not in [tls] proxy_from)";
+    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted), proxy_header (the connection began with a PROXY header, but its address is not in [tls] proxy_from), user (a process whose user may not ask for decisions), member (not a registered server of the fleet)";
     PROXY_HEADERS_REFUSED = counter "enfilade_proxy_headers_refused_total" [] "connections from addresses in [tls] proxy_from that were closed because they did not begin with a usable PROXY header of version 2";
     ACME_OBTAINED = gauge "enfilade_acme_obtained_timestamp_seconds" [] "time at which the certificate of [tls] acme was last obtained; absent if there is none";
     ACME_FAILED = gauge "enfilade_acme_failed" [] "1 if the certificate of [tls] acme has to be obtained or renewed, and the last attempt failed; absent without [tls] acme";
@@ -120,11 +120,13 @@ pub enum HandshakeEnd {
     ProxyHeader,
     /// A process connected to the Unix socket for decisions, but its user may not ask.
     User,
+    /// A process connected to the listener for members of the fleet, but is not a registered one.
+    Member,
 }
 
 /// The labels of [`HandshakeEnd`], in the order of its variants.
-const HANDSHAKE_REASONS: [&str; 5] =
-    ["unusable", "unknown_name", "client_certificate", "proxy_header", "user"];
+const HANDSHAKE_REASONS: [&str; 6] =
+    ["unusable", "unknown_name", "client_certificate", "proxy_header", "user", "member"];
 
 /// The upper ends of the buckets of a histogram, in microseconds.
 type Buckets = [u64; 12];

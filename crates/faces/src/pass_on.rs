@@ -1,5 +1,6 @@
-//! Requests for datastores that another member of the fleet serves. This server passes them on with the credential and the address of the client. It does
-//! not judge them: the doors of the other member do.
+//! Requests for datastores that another member of the fleet serves. This server passes on only requests of users with a role in the datastore: to anybody
+//! else, the answer and its time must not tell whether the datastore exists. The doors of the other member judge the request once more, with the credential
+//! and the address of the client.
 
 use crate::body::Body;
 use crate::connection::Connection;
@@ -9,7 +10,7 @@ use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
 use crate::trace::Trace;
 use crate::unread::Received;
-use enfilade_passage::CertificateAsk;
+use enfilade_passage::{CertificateAsk, Visit};
 use hyper::header::{
     CONNECTION, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING,
     UPGRADE,
@@ -24,6 +25,9 @@ const CERTIFICATE: HeaderName = HeaderName::from_static("x-enfilade-client-certi
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The path of a datastore follows this prefix.
+const DATASTORES: &str = "/dav/";
 
 /// Headers that are about one connection, or that say what only this server may say about the client.
 const NOT_PASSED: [HeaderName; 15] = [
@@ -46,19 +50,30 @@ const NOT_PASSED: [HeaderName; 15] = [
 
 /// The other members of the fleet that serve datastores.
 pub trait PassOn: Send + Sync {
-    /// The member to which requests for datastores are passed on; `None` if there is none that can be reached.
-    fn member(&self) -> Option<String>;
+    /// Whether the servers of this member have no listener for members, so that it can get no request.
+    fn has_no_listener(&self, member: &str) -> bool;
 
-    /// Sends a request to this member, and returns the head of its response.
-    fn pass(&self, request: Request<Received>) -> Passing<'_>;
+    /// Sends a request to a member, and returns the head of its response.
+    fn pass(&self, member: String, request: Request<Received>) -> Passing<'_>;
 }
 
 /// The response of another member, or why there is none.
 pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, String>> + Send + 'p>>;
 
+/// The member of the fleet that serves the datastore of this path, if it is another one, and the visitor has a role in the datastore.
+pub(crate) fn member_for<'f>(
+    others: &'f dyn PassOn,
+    visit: &mut Visit,
+    path: &str,
+) -> Option<(&'f dyn PassOn, String)> {
+    let name = path.strip_prefix(DATASTORES)?.split('/').next()?.parse().ok()?;
+    let member = visit.home_elsewhere(&name)?;
+    (!others.has_no_listener(&member)).then_some((others, member))
+}
+
 /// Passes a request on, and the response back.
 pub(crate) async fn answer(
-    others: &dyn PassOn,
+    (others, member): (&dyn PassOn, String),
     connection: Connection,
     mut request: Request<Received>,
     mut trace: Trace,
@@ -67,16 +82,12 @@ pub(crate) async fn answer(
     if describe(&connection, &mut request, &trace).is_none() {
         return fail(RequestError::Host("it is missing").into(), trace);
     }
-    let response = match others.pass(request).await {
+    let response = match others.pass(member, request).await {
         Ok(response) => response,
         Err(why) => return not_passed(&why, trace),
     };
     let (mut head, body) = response.into_parts();
     strip(&mut head.headers);
-    // A client with a right credential is not one of the clients that have only opened connections.
-    if head.status.is_success() || head.status.is_redirection() {
-        connection.anonymous.release();
-    }
     trace.event.status = head.status.as_u16();
     trace.event.verdict = "passed";
     let body = match Passed::new(body, trace) {
@@ -98,10 +109,10 @@ fn not_passed(why: &str, mut trace: Trace) -> Answer {
 
 /// Writes the request as one server sends it to another, with what this server knows of the client.
 fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Trace) -> Option<()> {
-    let host = match request.headers().get(HOST) {
-        Some(host) => host.clone(),
-        // HTTP/2 has the host in the target.
-        None => HeaderValue::from_str(request.uri().authority()?.as_str()).ok()?,
+    // HTTP/2 has the host in the target. Where both are, the target counts (RFC 9112 §3.2.2).
+    let host = match request.uri().authority() {
+        Some(authority) => HeaderValue::from_str(authority.as_str()).ok()?,
+        None => request.headers().get(HOST)?.clone(),
     };
     let target = request.uri().path_and_query().cloned();
     *request.uri_mut() = Uri::from(target.unwrap_or(PathAndQuery::from_static("/")));

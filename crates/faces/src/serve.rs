@@ -150,14 +150,10 @@ impl Router {
         // The path is recorded here only if no protocol gets the request. The path of a refused head is not recorded, because it may be very long.
         let path = || request.uri().path().to_owned();
         let is_checked = checked.is_ok();
-        let need = match checked.and_then(|()| found(&self.routes, &request)) {
+        let (need, is_of_datastore) = match checked.and_then(|()| found(&self.routes, &request)) {
             Ok(Found::Route(route)) => {
                 trace.event.route = route.path;
-                let is_of_datastore = route.is_of_datastore && request.uri().path() != route.path;
-                if let Some(others) = faces.others().filter(|_| is_of_datastore) {
-                    return pass_on::answer(others, connection, request, trace).await;
-                }
-                route.need
+                (route.need, route.is_of_datastore)
             }
             Ok(Found::OtherMethods(methods)) => {
                 trace.event.path = path();
@@ -184,7 +180,16 @@ impl Router {
                     .admit_request(takes, &connection, (request.method(), request.headers()), &mut trace)
                     .await
                 {
-                    Ok(visit) => answer(visit, RequestContext { faces, connection, request, trace }),
+                    Ok(mut visit) => {
+                        let others = faces.others().filter(|_| is_of_datastore);
+                        let path = request.uri().path();
+                        if let Some(other) =
+                            others.and_then(|others| pass_on::member_for(others, &mut visit, path))
+                        {
+                            return pass_on::answer(other, connection, request, trace).await;
+                        }
+                        answer(visit, RequestContext { faces, connection, request, trace })
+                    }
                     Err(refusal) => {
                         trace.event.path = request.uri().path().to_owned();
                         return fail(refusal.into(), trace);

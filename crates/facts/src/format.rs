@@ -31,7 +31,8 @@ use crate::vocabulary::LONG;
 /// | 11 | there are tables of applications and of their hosts; there are roles for applications |
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
 /// | 13 | applications can say which credential counts if a request has a cookie and a header |
-pub const FORMAT: u32 = 13;
+/// | 14 | datastores can say which member of a fleet serves them |
+pub const FORMAT: u32 = 14;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 

@@ -190,6 +190,10 @@ impl Log {
         Log { member: Some(name.to_owned()), ..self }
     }
 
+    pub(crate) fn member(&self) -> Option<&str> {
+        self.member.as_deref()
+    }
+
     /// Begins an empty log after a change of the store. `state` is the digest of all records after this change.
     ///
     /// # Errors

@@ -50,6 +50,11 @@ pub enum ReplicaError {
         "this member does not use the newest keys of sessions yet. It gets them within a second; if not, its log says why"
     )]
     OldKeys,
+    /// etcd has older keys of sessions than this member.
+    #[error(
+        "etcd has older keys of sessions than this member, which an attacker may have: etcd was restored from an old backup. This member refuses requests"
+    )]
+    OlderKeys,
     /// The store of this member cannot be read.
     #[error(transparent)]
     Store(#[from] SourceError),
@@ -61,7 +66,7 @@ impl ReplicaError {
         match self {
             ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
             ReplicaError::Log(why) => !matches!(why, LogError::Etcd(_) | LogError::Unknown(_)),
-            ReplicaError::NoBeat | ReplicaError::OldKeys => false,
+            ReplicaError::NoBeat | ReplicaError::OldKeys | ReplicaError::OlderKeys => false,
         }
     }
 }

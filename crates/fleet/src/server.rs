@@ -205,9 +205,14 @@ impl Server {
         keys.newest.filter(|newest| keys.shared != Some(*newest))
     }
 
-    /// From now on, this process uses these keys of the fleet.
+    /// This process uses these keys of the fleet.
     pub fn use_keys(&self, id: Option<KeysId>) {
         self.state.keys().shared = id;
+    }
+
+    /// The digest of the keys that this process uses.
+    pub fn used_keys(&self) -> Option<KeysDigest> {
+        self.state.keys().digest
     }
 
     /// Unparks this thread when there are new keys.
@@ -470,8 +475,13 @@ impl Follower {
 
     /// Whether this process uses the newest keys of sessions. Without them it gets no proof (rule 3): an older key can be one that an attacker has.
     fn look_at_keys(&self, newest: Option<Vec<u8>>) -> Result<(), ReplicaError> {
-        let newest = newest.map(|id| KeysId::try_from(id).unwrap_or_default());
+        let newest = newest.map(|id| KeysId::from_bytes(id.try_into().unwrap_or_default()));
         let mut keys = self.state.keys();
+        if let Some(used) = keys.shared
+            && newest.unwrap_or_default().is_before(used)
+        {
+            return Err(ReplicaError::OlderKeys);
+        }
         keys.newest = newest;
         if newest.is_none() || newest == keys.shared {
             return Ok(());

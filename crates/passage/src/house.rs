@@ -10,7 +10,7 @@ use crate::shares::Shares;
 use crate::sign_ins::SignIns;
 use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
-use enfilade_datastore::Ledger;
+use enfilade_datastore::{Ledger, Place};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::{At, Clocks, CommitError, LockStore, MemoSeed, Mounts, Source, WordMemo};
 use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
@@ -57,8 +57,8 @@ pub struct Parts {
     pub clock: Clock,
     /// How often the wall clock was set.
     pub clock_sets: ClockSets,
-    /// The member of the fleet that serves the datastores, if it is another machine.
-    pub datastores_at: Option<String>,
+    /// Which datastores this machine serves.
+    pub place: Place,
     /// The paths that no datastore may reach.
     pub reserved: Arc<ReservedPaths>,
     /// The watch of changes of files, if the kernel reports them.
@@ -120,9 +120,14 @@ const BARE_BYTES: usize = 8 << 20;
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
-    /// The member of the fleet that serves the datastores, if it is another machine.
+    /// The member of the fleet that serves the datastores without a home, if it is another machine.
     pub fn datastores_at(&self) -> Option<&str> {
-        self.parts.datastores_at.as_deref()
+        self.parts.place.elsewhere(None)
+    }
+
+    /// Which datastores this machine serves.
+    pub fn place(&self) -> &Place {
+        &self.parts.place
     }
 
     /// Builds a house. Until [`House::set_mounts`] is called, the house has no mount points. Until [`House::set_keys`] is called, every session's

@@ -76,7 +76,7 @@ impl House {
     ) -> Result<DatastorePermit, enfilade_datastore::Refusal> {
         let mounts = if record.is_removable() { Some(self.mounts()) } else { None };
         let mounts = mounts.as_deref().unwrap_or(&self.stores.no_mounts);
-        enfilade_datastore::open(record, now, mounts, ask)
+        enfilade_datastore::open(record, now, (mounts, &self.parts.place), ask)
     }
 
     /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted. If the

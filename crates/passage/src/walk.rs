@@ -20,7 +20,7 @@ use crate::reach::Inside;
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, Ask as AccessAsk, Creator, Subject, Wanted};
 use enfilade_content::{Fill, LockToken, Node, Patience, Root};
-use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Phase};
+use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Phase, Place};
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
 use enfilade_facts::{At, Clocks, Read, View};
@@ -130,6 +130,26 @@ impl Mode for Act<'_> {
     }
 }
 
+impl Visit {
+    /// The member of the fleet that serves a datastore, if it is another machine, and the visitor has a role in the datastore. A visitor without a role
+    /// must not learn whether the datastore exists.
+    pub fn home_elsewhere(&mut self, name: &DatastoreName) -> Option<String> {
+        let house = Arc::clone(&self.house);
+        if *house.place() == Place::Alone {
+            return None;
+        }
+        let found = house.parts.source.read(|view| {
+            self.ask_again(view).ok()?;
+            let record = house.stores.record(view, name).ok()?;
+            let member = record.elsewhere(house.place())?.to_owned();
+            let (now, principal) = (house.now(), self.identity.principal());
+            let admitted = enfilade_access::admits(view, now, principal, name, &house.parts.access_memo);
+            admitted.is_ok().then_some(member)
+        });
+        found.ok().flatten()
+    }
+}
+
 impl House {
     /// Asks doors 3 and 4 about a datastore, in every mode. Only this function implements rule 5 of `docs/freshness.md`: the operation enters the
     /// ledger first, and the facts on which the datastore is judged are read after that.
@@ -143,9 +163,6 @@ impl House {
         name: &DatastoreName,
         kind: OperationKind,
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
-        if let Some(member) = &self.parts.datastores_at {
-            return Err(enfilade_datastore::Refusal::Elsewhere(member.clone()).into());
-        }
         let now = self.now();
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
         // If the datastore is created after `count` returned and before door 3 decides, the next iteration finds the datastore.

@@ -5,6 +5,7 @@ use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::keystone::full_name;
 use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage, real_path};
+use enfilade_datastore::Place;
 use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
@@ -27,6 +28,8 @@ pub struct DatastoreSummary {
     pub fault: Option<String>,
     /// The comment.
     pub comment: Option<String>,
+    /// The member of the fleet that serves the datastore, if its settings name one.
+    pub home: Option<String>,
 }
 
 /// The details of a datastore.
@@ -51,9 +54,12 @@ pub struct DatastoreDetails {
 /// # Errors
 /// When the facts cannot be read.
 pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Error> {
-    let rows = source.read(|view| view.list::<Datastore>(&[]))??;
+    let (rows, profiles) = source
+        .read(|view| Ok::<_, Error>((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?)))??;
+    let mut profiles: HashMap<_, _> = profiles.into_iter().collect();
     let summary = |(name, row): (DatastoreName, Datastore)| DatastoreSummary {
         path: row.root(&name),
+        home: profiles.remove(&name).and_then(|profile| profile.home),
         name,
         maintenance: row.maintenance.map(|maintenance| maintenance.mode.name().to_owned()),
         fault: row.fault.map(|fault| fault.to_string()),
@@ -122,7 +128,7 @@ pub struct DatastoreWarning {
     pub is_shut: bool,
 }
 
-/// Warnings about datastores. A warning does not make `datastore.cfg` invalid.
+/// Warnings about the datastores that this machine serves. A warning does not make `datastore.cfg` invalid.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -130,11 +136,15 @@ pub fn datastore_warnings(
     source: &dyn Source,
     mounts: &Mounts,
     reserved: &ReservedPaths,
+    place: &Place,
 ) -> Result<Vec<DatastoreWarning>, Error> {
-    let (rows, profiles) = source
+    let (mut rows, profiles) = source
         .read(|view| Ok::<_, Error>((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?)))??;
-    let mut points: HashMap<_, _> =
-        profiles.into_iter().filter_map(|(name, row)| Some((name, row.mounted_at?))).collect();
+    let mut profiles: HashMap<_, _> = profiles.into_iter().collect();
+    rows.retain(|(name, _)| {
+        let home = profiles.get(name).and_then(|row| row.home.as_deref());
+        place.elsewhere(home).is_none()
+    });
     let mut roots: Vec<(String, &DatastoreName)> =
         rows.iter().map(|(name, row)| (row.root(name).trim_end_matches('/').to_owned(), name)).collect();
     // Sorted by path components, so that nested paths come directly after the path that contains them.
@@ -163,7 +173,7 @@ pub fn datastore_warnings(
             warnings.push(warning(name, says, true));
         }
         // A datastore that is not mounted gets only this warning.
-        let point = row.mount_point(name).or_else(|| points.remove(name));
+        let point = row.mount_point(name).or_else(|| profiles.remove(name).and_then(|row| row.mounted_at));
         if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
             warnings.push(warning(
                 name,
@@ -243,7 +253,8 @@ mod tests {
             change.put(&name.parse().unwrap(), &row);
         }
         source.commit(&change).unwrap();
-        let found = datastore_warnings(&source, &Mounts::default(), &ReservedPaths::default()).unwrap();
+        let found = datastore_warnings(&source, &Mounts::default(), &ReservedPaths::default(), &Place::Alone)
+            .unwrap();
         found.into_iter().map(|found| format!("{}: {}", found.name, found.says)).collect()
     }
 

@@ -103,3 +103,17 @@ pub(crate) enum Acl {
         after: PathBuf,
     },
 }
+
+impl Acl {
+    /// The datastore whose content the command reads or changes.
+    pub(crate) fn datastore(&self) -> Option<&DatastoreName> {
+        match self {
+            Acl::Get { datastore, .. }
+            | Acl::Set { datastore, .. }
+            | Acl::Save { datastore, .. }
+            | Acl::Restore { datastore, .. }
+            | Acl::Review { datastore, .. } => Some(datastore),
+            Acl::Map { .. } | Acl::Unmap { .. } | Acl::Mapped | Acl::Changes { .. } => None,
+        }
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) enum Datastore {
     },
     /// Change a datastore's properties
     #[command(group = changes([
-        "comment", "project", "quota", "mounted_at", "acls", "visible_by", "check_traverse", "moves", "copies",
+        "comment", "project", "quota", "mounted_at", "acls", "visible_by", "check_traverse", "moves", "copies", "home",
         "properties",
     ]))]
     Set {
@@ -71,6 +71,9 @@ pub(crate) enum Datastore {
         /// Whether a copy inherits from its directory, as on Windows, or keeps the ACL of its source
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         copies: Option<String>,
+        /// Let this member of the fleet serve the datastore, which must be in maintenance mode offline; `none` for the member with the edited files
+        #[arg(long, value_name = "MEMBER")]
+        home: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it
         #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
         properties: Vec<(String, String)>,
@@ -93,6 +96,9 @@ pub(crate) enum Datastore {
     Operations {
         /// Show only this datastore
         name: Option<DatastoreName>,
+        /// Wait until the datastore has no active operation
+        #[arg(long, requires = "name")]
+        wait: bool,
     },
     /// Remove all WebDAV locks that cover a path, for all owners
     Unlock {

@@ -3,7 +3,7 @@
 use super::{changes, or_dash, set_or_removed};
 use crate::cli::{Datastore, Quantity};
 use crate::home::Home;
-use crate::{operations, output, owner};
+use crate::{fleet, operations, output, owner};
 use anyhow::{Context, ensure};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
 use enfilade_facts::tables::{Datastore as DatastoreRow, DatastoreProfile};
@@ -11,7 +11,7 @@ use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
 };
 use enfilade_facts::{Read as _, Revision};
-use enfilade_passage::Active;
+use enfilade_passage::{Active, Place};
 use enfilade_sources::mounts;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ struct Profile {
     checks_traverse: Option<bool>,
     moved_inherits: Option<bool>,
     copy_keeps: Option<bool>,
+    /// The member of the fleet that serves the datastore.
+    home: Option<Option<String>>,
     /// The project that the datastore is bound to.
     project: Option<Option<ProjectId>>,
 }
@@ -36,13 +38,16 @@ impl Profile {
     fn changes_anything(&self) -> bool {
         let rules = self.acls.is_some() || self.visible.is_some() || self.checks_traverse.is_some();
         let rules = rules || self.moved_inherits.is_some() || self.copy_keeps.is_some();
-        self.quota.is_some() || self.mounted_at.is_some() || rules
+        self.quota.is_some() || self.mounted_at.is_some() || self.home.is_some() || rules
     }
 
     fn change(&self, profile: &mut DatastoreProfile) {
         profile.quota = self.quota.unwrap_or(profile.quota);
         if let Some(point) = &self.mounted_at {
             profile.mounted_at.clone_from(point);
+        }
+        if let Some(home) = &self.home {
+            profile.home.clone_from(home);
         }
         let access = &mut profile.access;
         access.acls = self.acls.unwrap_or(access.acls);
@@ -76,6 +81,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             check_traverse,
             moves,
             copies,
+            home: new_home,
             properties,
         } => {
             profile = Profile {
@@ -86,6 +92,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 checks_traverse: check_traverse.as_deref().map(|word| word == "yes"),
                 moved_inherits: moves.as_deref().map(|word| word == "inherit"),
                 copy_keeps: copies.as_deref().map(|word| word == "keep"),
+                home: new_home.as_deref().map(|member| home_of(home, &name, member)).transpose()?,
                 // The project is looked up before anything changes, so that a mistyped name changes nothing.
                 project: match project.as_deref() {
                     None => None,
@@ -110,6 +117,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 check_traverse.map(|word| format!("traverse check: {word}")),
                 moves.map(|word| format!("moves {word}")),
                 copies.map(|word| format!("copies {word}")),
+                new_home.map(|member| format!("served by {member}")),
             ];
             let of_file = properties.iter().map(|(key, value)| set_or_removed(key, Some(value)));
             let text = changes(&format!("datastore {name}"), parts.into_iter().chain(of_file));
@@ -118,7 +126,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             let set = set.map(|(key, value)| (key, Some(value).filter(|text| !text.is_empty())));
             (name, DatastoreEdit::Set(set.collect()), text)
         }
-        Datastore::Operations { name } => return operations(home, name.as_ref(), json),
+        Datastore::Operations { name, wait } => return operations(home, name.as_ref(), wait, json),
         Datastore::Unlock { name, path } => return unlock(home, &name, &path, json),
         Datastore::Maintenance { name, mode, message, wait } => {
             waits = wait;
@@ -132,15 +140,44 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Maintenance(maintenance), text)
         }
         Datastore::Remove { name } => {
-            let roles = enfilade_admin::list_roles(home.source())?;
-            let on_it = roles.iter().filter(|row| row.path.datastore().as_ref() == Some(&name)).count();
-            let text = format!(
-                "datastore {name} removed from the configuration, with its role assignments ({on_it}); its content was not deleted"
-            );
+            let text = removed(home, &name)?;
             (name, DatastoreEdit::Remove, text)
         }
     };
     apply(home, (&name, &edit, text), profile, waits, json)
+}
+
+/// A text about a datastore that is removed from the configuration.
+fn removed(home: &Home, name: &DatastoreName) -> anyhow::Result<String> {
+    let roles = enfilade_admin::list_roles(home.source())?;
+    let on_it = roles.iter().filter(|row| row.path.datastore().as_ref() == Some(name)).count();
+    Ok(format!(
+        "datastore {name} removed from the configuration, with its role assignments ({on_it}); its content was not deleted"
+    ))
+}
+
+/// The new home of a datastore; `None` for the member whose edited files are followed. Two members must never serve it at the same time: in the mode
+/// `offline` no operation begins on any member, and those that began before can be waited for.
+fn home_of(home: &Home, name: &DatastoreName, member: &str) -> anyhow::Result<Option<String>> {
+    let row = home.source().read(|view| view.get::<DatastoreRow>(name))??;
+    let row =
+        row.with_context(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
+    let is_offline = row.maintenance.is_some_and(|row| row.mode == MaintenanceMode::Offline);
+    ensure!(
+        is_offline,
+        "`{name}` must be in maintenance mode offline while its home changes: run `enfilade datastore maintenance {name} offline` on the member with the \
+         edited files, then `enfilade datastore operations {name} --wait` on the member that serves it now"
+    );
+    if member == "none" {
+        return Ok(None);
+    }
+    let members = fleet::members(&home.config, home.source().at().store)?;
+    ensure!(
+        members.iter().any(|known| known == member),
+        "the fleet has no member `{member}`; its members are {}",
+        members.join(", ")
+    );
+    Ok(Some(member.to_owned()))
 }
 
 /// The new maintenance mode of a datastore, or `None` for `none`. A change of the mode keeps the message, unless the command gives another one; an empty
@@ -179,7 +216,7 @@ fn apply(
     json: bool,
 ) -> anyhow::Result<()> {
     if waits {
-        home.refuse_datastores_elsewhere()?;
+        home.refuse_elsewhere(name)?;
     }
     // If no property of `datastore.cfg` changes, the file is not written.
     let existed = matches!(edit, DatastoreEdit::Create { path, .. } if Path::new(path).exists());
@@ -208,7 +245,7 @@ fn apply(
     output::done(json, &value, &text);
     if let DatastoreEdit::Create { path, .. } = edit {
         let mounts = mounts::now().unwrap_or_default();
-        let warnings = datastore_warnings(home.source(), &mounts, &home.reserved)?;
+        let warnings = datastore_warnings(home.source(), &mounts, &home.reserved, &home.facts.place)?;
         let of_new = warnings.iter().filter(|found| found.name == *name);
         of_new.for_each(|found| output::note(&format!("warning: {}", found.says)));
         owner::warning_of(Path::new(path), &home.data).inspect(|says| output::note(says));
@@ -281,7 +318,7 @@ fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) 
 }
 
 fn unlock(home: &Home, name: &DatastoreName, path: &str, json: bool) -> anyhow::Result<()> {
-    home.refuse_datastores_elsewhere()?;
+    home.refuse_elsewhere(name)?;
     let path = StorePath::from_plain(path)?;
     let ended =
         enfilade_admin::unlock(&home.change_context(), &*home.locks()?, home.config.limits.0, name, &path)?;
@@ -305,7 +342,11 @@ fn unlock(home: &Home, name: &DatastoreName, path: &str, json: bool) -> anyhow::
     Ok(())
 }
 
-fn operations(home: &Home, name: Option<&DatastoreName>, json: bool) -> anyhow::Result<()> {
+fn operations(home: &Home, name: Option<&DatastoreName>, waits: bool, json: bool) -> anyhow::Result<()> {
+    if let Some(name) = name.filter(|_| waits) {
+        home.refuse_elsewhere(name)?;
+        wait(home, name, home.source().at().revision, false)?;
+    }
     let processes = operations::everybody(&home.data)?;
     if let Some(name) = name {
         let stores = enfilade_admin::list_datastores(home.source())?;
@@ -356,24 +397,36 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
         stores.iter().for_each(|store| {
             output::json_line(&json!({
                 "datastore": store.name.to_string(), "path": store.path, "maintenance": store.maintenance,
-                "fault": store.fault, "comment": store.comment,
+                "fault": store.fault, "comment": store.comment, "home": store.home,
             }));
         });
         return Ok(());
     }
+    let others_at = match &home.facts.place {
+        Place::Alone => None,
+        Place::Member { others_at, .. } => Some(others_at.as_deref().unwrap_or("unknown")),
+    };
     let rows: Vec<Vec<String>> = stores
         .into_iter()
         .map(|store| {
-            let state = store.fault.or(store.maintenance);
-            vec![
-                store.name.to_string(),
-                state.unwrap_or_else(|| "open".into()),
-                store.path,
-                or_dash(store.comment),
+            let state = store.fault.or(store.maintenance).unwrap_or_else(|| "open".into());
+            let served_by = others_at.map(|others_at| store.home.unwrap_or_else(|| others_at.to_owned()));
+            [
+                Some(store.name.to_string()),
+                Some(state),
+                served_by,
+                Some(store.path),
+                Some(or_dash(store.comment)),
             ]
+            .into_iter()
+            .flatten()
+            .collect()
         })
         .collect();
-    output::table(&["DATASTORE", "STATE", "PATH", "COMMENT"], &rows);
+    match others_at {
+        None => output::table(&["DATASTORE", "STATE", "PATH", "COMMENT"], &rows),
+        Some(_) => output::table(&["DATASTORE", "STATE", "SERVED BY", "PATH", "COMMENT"], &rows),
+    }
     Ok(())
 }
 
@@ -382,10 +435,11 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         show_datastore(&home.change_context(), name)?;
     let mounts = mounts::now().unwrap_or_default();
     let mounted = mount_point.as_ref().map(|point| mounts.is_mount_point(point));
-    let warnings: Vec<String> = datastore_warnings(home.source(), &mounts, &home.reserved)?
-        .into_iter()
-        .filter_map(|found| (found.name == *name).then_some(found.says))
-        .collect();
+    let warnings: Vec<String> =
+        datastore_warnings(home.source(), &mounts, &home.reserved, &home.facts.place)?
+            .into_iter()
+            .filter_map(|found| (found.name == *name).then_some(found.says))
+            .collect();
     let processes = operations::everybody(&home.data)?;
     let inside: Vec<(u32, Active)> = processes
         .iter()
@@ -405,7 +459,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
             .collect();
         let maintenance = row.maintenance.as_ref();
         output::json_line(&json!({
-            "datastore": name.to_string(), "path": root, "comment": row.comment, "project": project,
+            "datastore": name.to_string(), "path": root, "comment": row.comment, "project": project, "home": profile.home,
             "maintenance": maintenance.map(|row| row.mode.name()), "message": maintenance.and_then(|row| row.message.as_deref()),
             "fault": row.fault.map(|fault| fault.to_string()), "mounted": mounted, "mount_point": mount_point, "quota": profile.quota, "used": used, "total": total,
             "available": available, "usage_of": usage_of, "usage_error": unknown, "properties": row.other.iter().cloned().collect::<BTreeMap<_, _>>(),
@@ -422,6 +476,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
     let mut rows = vec![
         ["state".to_owned(), state.unwrap_or_else(|| "open".to_owned())],
         ["path".to_owned(), root],
+        ["home".to_owned(), or_dash(profile.home)],
         ["comment".to_owned(), or_dash(row.comment)],
         ["project".to_owned(), or_dash(project)],
         [of("used"), bytes(used)],

@@ -6,7 +6,7 @@ use crate::cli::Fleet;
 use crate::fleet_log::{log, name, wait_for};
 use crate::home::Installation;
 use crate::progress::Progress;
-use crate::shared_keys::KeysOfFleet;
+use crate::shared_keys::{self, KeysOfFleet};
 use crate::upkeep::{audit, open};
 use crate::{clock, output};
 use anyhow::{Context, bail, ensure};
@@ -68,6 +68,7 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
     );
     let (at, state) = lmdb.read(|view| Ok::<_, anyhow::Error>((view.at(), digest(view)?)))??;
     drop(lmdb);
+    shared_keys::forget(&installation.data)?;
     let log = log(config, at.store)?;
     let begun = wait_for(async {
         let begun = match log.begin(at.revision, state).await {
@@ -307,7 +308,7 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
     wait_for(async { log.expel(expelled).await })?;
     let mut text = format!(
         "`{expelled}` is no member any more. Its servers grant nothing later than 1 s from now. It still has a copy of the facts and the keys. If an attacker has \
-         the machine: end its certificate for etcd, and replace all keys of sessions, because it has the next one, too (docs/fleet.md)"
+         the machine: end its certificate for etcd, and run `enfilade keys replace --force`, because the machine has all keys of sessions (docs/fleet.md)"
     );
     if found.has_files {
         text.push_str(

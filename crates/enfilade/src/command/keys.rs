@@ -54,7 +54,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
         Keys::Replace { force } => {
             ensure!(
                 force,
-                "every session ends, also those of other services that validate them here: their users have to log in again. Nothing was changed; to go on, \
+                "every session of the Identity API ends, also those of services that validate them here: clients have to log in again. Nothing was changed; to go on, \
                  run this command with --force"
             );
             match &home.facts.keys {
@@ -62,7 +62,10 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
                 None => enfilade_admin::install_keys(&keys, &enfilade_admin::new_keys(&keys)?)?,
             }
             wait_for_fleet(home)?;
-            let text = format!("new keys are in `{}`; every session has ended", keys.directory().display());
+            let text = format!(
+                "new keys are in `{}`; every session of the Identity API has ended. Browsers stay signed in: `enfilade revoke domain` ends their sessions",
+                keys.directory().display()
+            );
             output::done(json, &json!({ "directory": keys.directory() }), &text);
         }
         Keys::Share => {

@@ -3,7 +3,7 @@
 use super::connection::{Door, accept, speak};
 use super::sockets::Stream;
 use crate::output;
-use crate::passing::{Peers, gone};
+use crate::passing::{Peers, end_when_silent, gone};
 use enfilade_faces::{Connection, HandshakeEnd, Proxies, Router};
 use enfilade_tls::Fingerprint;
 use std::sync::Arc;
@@ -30,13 +30,16 @@ pub(crate) async fn members(
         let (acceptor, router, peers) = (acceptor.clone(), router.clone(), peers.clone());
         async move {
             let Stream::Tcp(stream, peer) = stream else { return };
+            if end_when_silent(&stream).is_err() {
+                return;
+            }
             let shaken = tokio::time::timeout(limit, acceptor.accept(stream)).await;
             // After a failed or slow handshake there is no channel for a response.
             let Ok(Ok(stream)) = shaken else { return };
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let Some(certificate) = shown.map(enfilade_tls::fingerprint_of) else { return };
             if !is_known(peers.clone(), certificate).await {
-                let count = router.faces().metrics().handshake_failed(HandshakeEnd::ClientCertificate) + 1;
+                let count = router.faces().metrics().handshake_failed(HandshakeEnd::Member) + 1;
                 if count.is_power_of_two() {
                     output::note(&format!(
                         "warning: a connection from {} to `fleet.listen` was closed: no registered server of this fleet has its certificate",

@@ -94,6 +94,9 @@ pub struct DatastoreProfile {
     /// The rules for access to the datastore's files.
     #[serde(default)]
     pub access: AccessRules,
+    /// The member of the fleet that serves the datastore; `None` for the one whose edited files are followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
 }
 
 /// The rules for access to the files of a datastore.
@@ -155,6 +158,9 @@ impl Row for DatastoreProfile {
         });
         let AccessRules { acls, visible, checks_traverse, moved_inherits, copy_keeps } = self.access;
         to.text(acls.name()).u32(visible.0).flag(checks_traverse).flag(moved_inherits).flag(copy_keeps);
+        to.tail(self.home.as_deref(), |to, home| {
+            to.text(home);
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -168,6 +174,7 @@ impl Row for DatastoreProfile {
                 moved_inherits: from.flag()?,
                 copy_keeps: from.flag()?,
             },
+            home: from.tail(Reader::text)?,
         })
     }
 }

@@ -319,8 +319,13 @@ impl FernetKeys {
         for (number, key) in keys.iter().rev().filter(|(number, key)| !is_there(number, key)) {
             self.write(*number, key)?;
         }
-        let gone: Vec<u32> =
-            found.keys.into_keys().filter(|number| !keys.iter().any(|(stays, _)| stays == number)).collect();
+        // Also files that cannot be read: when they are repaired, their keys would count again.
+        let number = |name: &str| name.parse::<u32>().ok().filter(|number| number.to_string() == name);
+        let unread = found.ignored.iter().filter_map(|(name, _)| number(name));
+        let is_gone = |number: &u32| !keys.iter().any(|(stays, _)| stays == number);
+        let mut gone: Vec<u32> = found.keys.keys().copied().chain(unread).filter(is_gone).collect();
+        // The highest key signs.
+        gone.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
         self.remove(&gone)?;
         directory.sync_all()
     }

@@ -1,12 +1,13 @@
 //! The datastores: their directories, and what clients do not see in them.
 
 use super::{Finding, error, names, warning, well};
+use crate::fleet;
 use crate::home::Installation;
 use crate::owner;
 use enfilade_admin::{DatastoreWarning, ReservedPaths, real_path};
-use enfilade_facts::Read as _;
-use enfilade_facts::tables::Datastore;
+use enfilade_facts::tables::{Datastore, DatastoreProfile};
 use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::{Read as _, View};
 use enfilade_sources::lmdb::Lmdb;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,16 @@ use std::path::{Path, PathBuf};
 /// Findings about each datastore.
 pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let reserved = ReservedPaths::new(installation.reserved());
-    let rows = match lmdb.read(|view| view.list::<Datastore>(&[])) {
-        Ok(Ok(rows)) => rows,
+    let both = |view: &View<'_>| Ok((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?));
+    let (rows, profiles) = match lmdb.read(both) {
+        Ok(Ok(both)) => both,
         Ok(Err(why)) | Err(why) => return vec![error("datastores", why.to_string())],
     };
+    let profiles: BTreeMap<_, _> = profiles.into_iter().collect();
     let mounts = enfilade_sources::mounts::now().unwrap_or_default();
     let mut amiss: BTreeMap<DatastoreName, Vec<DatastoreWarning>> = BTreeMap::new();
-    match enfilade_admin::datastore_warnings(lmdb, &mounts, &reserved) {
+    let place = fleet::place(&installation.config, lmdb);
+    match enfilade_admin::datastore_warnings(lmdb, &mounts, &reserved, &place) {
         Ok(warnings) => {
             warnings.into_iter().for_each(|found| amiss.entry(found.name.clone()).or_default().push(found));
         }
@@ -30,6 +34,11 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let data = real_path(&installation.data);
     for (name, row) in rows {
         let what = format!("datastore {name}");
+        let of_it = profiles.get(&name).and_then(|profile| profile.home.as_deref());
+        if let Some(member) = place.elsewhere(of_it) {
+            findings.push(well(&what, format!("served by member `{member}`")));
+            continue;
+        }
         let foreign = foreign_house(&real_path(row.root(&name).as_ref()), &data);
         findings.extend(foreign.map(|house| warning(&what, of_other_server(&row.root(&name), &house))));
         findings
