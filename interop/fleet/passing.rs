@@ -283,10 +283,15 @@ fn a_datastore_gets_another_home() {
     // What was hidden stays hidden, wherever it is.
     a.cli(&["user", "add", "eve@local"]);
     let eve = a.add_token("eve@local!t");
+    let before = passed(b);
     let answers = [a, b].map(|server| {
         ["/dav/second/f", "/dav/main/f", "/dav/none/f"].map(|path| curl(server, &eve, path, &[]).status)
     });
     assert_eq!(answers, [[404; 3]; 2]);
+    // The log has the requests in their order: those of a user without a role, and without a credential, were not passed on.
+    assert_eq!([status(b, "", "/dav/main/"), status(b, &login, "/dav/main/")], [401, 207]);
+    until("a request is passed on", b, || passed(b) > before);
+    assert_eq!(passed(b), before + 1);
     for (nth, address) in addresses.iter().enumerate() {
         fleet.members[nth].stop();
         fleet.members[nth].start_again_with(&[("ENFILADE_FLEET__LISTEN", address)]);
@@ -295,4 +300,14 @@ fn a_datastore_gets_another_home() {
     until("requests are passed on", a, || status(a, &login, "/dav/second/") == 207);
     until("requests are passed on", b, || status(b, &login, "/dav/main/") == 207);
     check(a, b);
+    // The home is lost.
+    fleet.members[1].stop();
+    let a = &fleet.members[0];
+    assert_eq!(status(a, &login, "/dav/second/"), 503);
+    let expelled = a.cli(&["fleet", "expel", "b"]);
+    assert_eq!(expelled[0]["datastores"], serde_json::json!(["second"]));
+    a.cli(&["datastore", "maintenance", "second", "offline"]);
+    a.cli(&["datastore", "set", "second", "--home", "none"]);
+    a.cli(&["datastore", "maintenance", "second", "none"]);
+    assert_eq!(curl(a, &login, "/dav/second/f", &[]).body, b"content");
 }

@@ -11,7 +11,7 @@ use crate::upkeep::{audit, open};
 use crate::{clock, output};
 use anyhow::{Context, bail, ensure};
 use enfilade_facts::journal::digest;
-use enfilade_facts::tables::{FileName, MirroredFile};
+use enfilade_facts::tables::{DatastoreProfile, FileName, MirroredFile};
 use enfilade_facts::{Read as _, Source};
 use enfilade_fleet::{Head, KeysDigest, Log, LogError, Member};
 use enfilade_sources::files::mirror::is_version;
@@ -265,6 +265,13 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
             here.is_none_or(|here| !here.has_files),
             "the edited files and datastores of this fleet are those of `{name}`: run `enfilade fleet follow-files` on another member, such as `{other}`, first"
         );
+        let served = served_by(&lmdb, name)?;
+        ensure!(
+            served.is_empty(),
+            "these datastores are served by `{name}`: {}; let another member serve each of them first: `enfilade datastore set DATASTORE --home {other}` \
+             (docs/fleet.md)",
+            served.join(", ")
+        );
         let log = log_of(installation, &lmdb)?;
         wait_for(async { log.expel(name).await })?;
         let text = format!(
@@ -291,6 +298,13 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The datastores whose home is this member.
+fn served_by(lmdb: &Lmdb, member: &str) -> anyhow::Result<Vec<String>> {
+    let profiles = lmdb.read(|view| view.list::<DatastoreProfile>(&[]))??;
+    let served = profiles.into_iter().filter(|(_, profile)| profile.home.as_deref() == Some(member));
+    Ok(served.map(|(name, _)| name.to_string()).collect())
+}
+
 fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Result<()> {
     let lmdb = member(installation)?;
     let here = name(&installation.config)?;
@@ -315,7 +329,18 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
             "\nits edited files and datastores were those of the fleet: run `enfilade fleet follow-files` on another member",
         );
     }
-    output::done(json, &json!({ "member": expelled, "had_files": found.has_files }), &text);
+    let served = served_by(&lmdb, expelled)?;
+    if !served.is_empty() {
+        text.push_str(&format!(
+            "\nit served these datastores: {}; let another member serve each of them: `enfilade datastore set DATASTORE --home MEMBER` (docs/fleet.md)",
+            served.join(", ")
+        ));
+    }
+    output::done(
+        json,
+        &json!({ "member": expelled, "had_files": found.has_files, "datastores": served }),
+        &text,
+    );
     Ok(())
 }
 
