@@ -110,7 +110,8 @@ fn a_member_that_cannot_get_the_newest_keys_refuses() {
     std::fs::write(&key, [b'x'; 32]).unwrap();
     let rotated = fleet.members[0].cli_output(&["keys", "rotate"], "");
     assert!(
-        rotated.status.success() && said(&rotated).contains("do not use the new keys yet: b."),
+        rotated.status.success()
+            && said(&rotated).contains("do not use the new keys yet (the member, a dot, and an id): b."),
         "{}",
         said(&rotated)
     );
@@ -147,7 +148,7 @@ fn keys_that_were_changed_by_hand_are_found_and_can_be_shared() {
     std::fs::remove_file(b.join("keys/fernet/0")).unwrap();
     until("they have other keys", &fleet.members[0], || !fleet.have_equal_keys());
     assert!(warns(&a));
-    assert!(said(&run(&a, &["doctor"], None)).contains("run `enfilade keys share`"));
+    assert!(said(&run(&a, &["doctor"], None)).contains("`enfilade fleet status` shows them"));
     fleet.members[0].cli(&["keys", "share"]);
     assert!(fleet.have_equal_keys() && !warns(&a));
     assert_eq!(files(&fleet.members[0]), files(&fleet.members[1]));

@@ -17,7 +17,7 @@ pub use operation_ledger::{
     Active, Entered, Everybody, Ledger, LedgerSlot, LedgerWords, OperationGuard, Process, ledger_words,
 };
 pub use permit::DatastorePermit;
-pub use place::Place;
+pub use place::{Place, UNKNOWN};
 pub use refuse::{CODES, Refusal};
 pub use stores::Stores;
 pub use view::{Known, Record};

@@ -1,5 +1,8 @@
 //! Which datastores a machine serves.
 
+/// Stands for the member that serves a datastore if it is not known. No member has this name.
+pub const UNKNOWN: &str = "unknown";
+
 /// The place of this machine in its fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
@@ -19,7 +22,7 @@ impl Place {
     /// The member that serves a datastore with this home; `None` if this machine serves it.
     pub fn elsewhere<'a>(&'a self, home: Option<&'a str>) -> Option<&'a str> {
         let Place::Member { name, others_at } = self else { return None };
-        let home = home.or(others_at.as_deref()).unwrap_or("unknown");
+        let home = home.or(others_at.as_deref()).unwrap_or(UNKNOWN);
         (home != name).then_some(home)
     }
 }

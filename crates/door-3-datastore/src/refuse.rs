@@ -83,7 +83,7 @@ pub const CODES: [RefusalRow; 8] = [
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` shows the line; correct the line"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
     RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
-    RefusalRow::new("DS08", Fault::Client, "another member of the fleet serves the datastores", "send requests for files to that member (docs/fleet.md); `enfilade fleet status` shows it"),
+    RefusalRow::new("DS08", Fault::Client, "another member of the fleet serves the datastore", "send requests for its files to that member, or set `[fleet] listen` (docs/fleet.md); `enfilade datastore list` shows it"),
 ];
 
 impl Refuse for Refusal {

@@ -200,13 +200,13 @@ pub(crate) enum Keys {
         #[arg(long)]
         force: bool,
     },
-    /// Make new keys and delete all others, for keys that an attacker may have: every session of the Identity API ends
+    /// Replace all keys, for example if an attacker may have them: every session of the Identity API ends
     Replace {
         /// Confirm that every session ends
         #[arg(long)]
         force: bool,
     },
-    /// Give the keys of this machine to all members of the fleet, for example after they were restored from a backup
+    /// Make the keys of this machine the keys of all members of the fleet; do not use it with keys that an attacker may have
     Share,
     /// Check file modes, missing keys, and files that are not keys; exits with 1 on an error
     Check,

@@ -119,10 +119,12 @@ impl Facts {
         }
         let no_files = match &followed {
             Ok(Some(member)) if member == name => None,
-            Ok(member) => Some(format!(
-                "the edited files of this fleet are those of member `{}`: make this change on that machine",
-                member.as_deref().unwrap_or("none")
+            Ok(Some(member)) => Some(format!(
+                "the edited files of this fleet are those of member `{member}`: make this change on that machine"
             )),
+            Ok(None) => Some(
+                "the fleet follows the edited files of no member: run `enfilade fleet follow-files` on the member that should have them".to_owned(),
+            ),
             Err(why) => Some(format!(
                 "it is not known whether the edited files of this machine are followed: {why:#}"
             )),

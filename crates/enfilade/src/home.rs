@@ -22,7 +22,7 @@ use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Read as _, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
-    Accounts, Audit, Clock, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch,
+    Accounts, Audit, Clock, HashGate, House, Ledger, Parts, Penalties, SessionTerms, UNKNOWN, Upgrade, Watch,
 };
 use enfilade_sources::files::directory;
 use enfilade_sources::files::fernet_keys::FernetKeys;
@@ -273,6 +273,10 @@ impl Home {
         let profile = self.source().read(|view| view.get::<DatastoreProfile>(name))??;
         let home = profile.and_then(|profile| profile.home);
         match self.facts.place.elsewhere(home.as_deref()) {
+            Some(UNKNOWN) => bail!(
+                "it is not known which member of the fleet serves datastore `{name}`: etcd does not answer, or no member follows its edited files \
+                 (`enfilade fleet status`)"
+            ),
             Some(member) => bail!(
                 "datastore `{name}` is served by member `{member}` of the fleet: run this command on that machine"
             ),

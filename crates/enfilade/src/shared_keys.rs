@@ -114,11 +114,11 @@ impl KeysOfFleet {
         let log = log(&self.config, self.store)?;
         let is_shared = wait_for(async { log.share_keys(before, &SharedKeys { id, sealed }).await })
             .context(
-                "the keys were perhaps not changed: `enfilade keys list` shows them when etcd answers again",
+                "it is not known whether the keys were changed: when etcd answers again, compare KEYS in `enfilade fleet status` with the keys before",
             )?;
         ensure!(is_shared, "another member changed the keys of sessions at the same time: try again");
         self.install(id, keys)
-            .context("the keys were changed, and the other members have them; on this machine")
+            .context("the keys of the fleet were changed, so do not run this command again. The server of this machine refuses requests until it can write them")
     }
 
     /// Waits until every registered server uses the keys of this machine, or refuses all requests.
@@ -127,11 +127,13 @@ impl KeysOfFleet {
     /// When etcd does not answer, or the keys cannot be read.
     pub(crate) fn wait_until_used(&self) -> anyhow::Result<()> {
         let lacking =
-            self.lacking().context("the keys were changed; it is not known whether all servers use them")?;
+            self.lacking().context(
+            "the keys were changed; it is not known whether all servers use them: compare KEYS in `enfilade fleet status`",
+        )?;
         if !lacking.is_empty() {
             output::note(&format!(
-                "warning: these servers (member and number) do not use the new keys yet: {}. Until they do, they answer no request; their logs say why. A server \
-                 that was stopped just now can be in this list",
+                "warning: these servers do not use the new keys yet (the member, a dot, and an id): {}. They refuse all requests until they do. Look at KEYS in \
+                 `enfilade fleet status` in 10 s; if a server still differs, read its log. A server that stopped in the last 5 s can be in this list",
                 lacking.join(", ")
             ));
         }

@@ -52,7 +52,7 @@ pub enum ReplicaError {
     OldKeys,
     /// etcd has older keys of sessions than this member.
     #[error(
-        "etcd has older keys of sessions than this member, which an attacker may have: etcd was restored from an old backup. This member refuses requests"
+        "etcd has older keys of sessions than this member: it was restored from an old backup. This member refuses requests, because an attacker may have the older keys. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
     )]
     OlderKeys,
     /// The store of this member cannot be read.

@@ -121,8 +121,9 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     );
     if have_different_keys(&members) {
         output::note(
-            "warning: the servers have different keys of sessions, so some refuse the sessions of others: run `enfilade keys share` on the member with \
-             the right keys",
+            "warning: the servers have different keys of sessions, so some refuse the sessions of others. If nobody changed keys on purpose, restart the server \
+             that differs: it takes the keys of the fleet. To give the keys of one machine to all members, run `enfilade keys share` there; never do it with keys \
+             that an attacker may have",
         );
     }
     output::line(&format!(
@@ -268,8 +269,8 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
         let served = served_by(&lmdb, name)?;
         ensure!(
             served.is_empty(),
-            "these datastores are served by `{name}`: {}; let another member serve each of them first: `enfilade datastore set DATASTORE --home {other}` \
-             (docs/fleet.md)",
+            "`{name}` serves these datastores: {}. Let another member, such as `{other}`, serve each of them first: docs/fleet.md, \"Several members with \
+             datastores\"",
             served.join(", ")
         );
         let log = log_of(installation, &lmdb)?;
@@ -322,7 +323,7 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
     wait_for(async { log.expel(expelled).await })?;
     let mut text = format!(
         "`{expelled}` is no member any more. Its servers grant nothing later than 1 s from now. It still has a copy of the facts and the keys. If an attacker has \
-         the machine: end its certificate for etcd, and run `enfilade keys replace --force`, because the machine has all keys of sessions (docs/fleet.md)"
+         the machine: follow docs/fleet.md, \"An attacker has a member\": take its access to etcd away, then run `enfilade keys replace --force`"
     );
     if found.has_files {
         text.push_str(
@@ -332,7 +333,8 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
     let served = served_by(&lmdb, expelled)?;
     if !served.is_empty() {
         text.push_str(&format!(
-            "\nit served these datastores: {}; let another member serve each of them: `enfilade datastore set DATASTORE --home MEMBER` (docs/fleet.md)",
+            "\n`{expelled}` served these datastores: {}. Make sure that it cannot write to their storage any more, then let another member serve each of them: \
+             docs/fleet.md, \"Several members with datastores\"",
             served.join(", ")
         ));
     }

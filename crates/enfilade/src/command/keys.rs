@@ -54,8 +54,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
         Keys::Replace { force } => {
             ensure!(
                 force,
-                "every session of the Identity API ends, also those of services that validate them here: clients have to log in again. Nothing was changed; to go on, \
-                 run this command with --force"
+                "nothing was changed. This command ends every session of the Identity API: users and services have to log in again. To do it, run it with --force"
             );
             match &home.facts.keys {
                 Some(fleet) => fleet.change(|keys| Ok(((), enfilade_admin::new_keys(keys)?)))?,
@@ -74,7 +73,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
             )?;
             fleet.share_own()?;
             wait_for_fleet(home)?;
-            let text = "all members of the fleet have the keys of this machine";
+            let text = "the keys of this machine are the keys of the fleet now";
             output::done(json, &json!({ "directory": keys.directory() }), text);
         }
         Keys::Check => {

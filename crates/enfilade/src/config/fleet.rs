@@ -72,10 +72,11 @@ impl TryFrom<String> for MemberName {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        match (1..=32).contains(&text.len()) && text.bytes().all(fits) {
+        let is_word = ["none", "unknown"].contains(&text.as_str());
+        match (1..=32).contains(&text.len()) && text.bytes().all(fits) && !is_word {
             true => Ok(MemberName(text)),
             false => Err(format!(
-                "`{text}` is not the name of a member; expected 1 to 32 lower-case letters, digits and `-`"
+                "`{text}` is not the name of a member; expected 1 to 32 lower-case letters, digits and `-`, and not `none` or `unknown`"
             )),
         }
     }

@@ -244,7 +244,7 @@ keys! {
         name: Option<MemberName>, "this machine is no member of a fleet", Restart;
         /// The prefix of the keys in etcd. Each fleet has its own.
         prefix: LogPrefix, Restart;
-        /// The address at which other members reach this machine. They pass requests for datastores on to it, if it is the files member.
+        /// The address at which other members reach this machine, to pass on requests for datastores that it serves. Set it on every member.
         listen: Option<MemberAddress>, "no requests are passed on", Restart;
         /// A PEM file with the CA certificates that verify the certificate of etcd.
         ca: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;

@@ -42,7 +42,7 @@ pub(crate) async fn members(
                 let count = router.faces().metrics().handshake_failed(HandshakeEnd::Member) + 1;
                 if count.is_power_of_two() {
                     output::note(&format!(
-                        "warning: a connection from {} to `fleet.listen` was closed: no registered server of this fleet has its certificate",
+                        "warning: a connection from {} to `fleet.listen` was closed: the program that connected is not a running server of this fleet",
                         peer.ip()
                     ));
                 }

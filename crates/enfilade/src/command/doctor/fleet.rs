@@ -54,8 +54,8 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if have_different_keys(&members) => warning(
             what,
             format!(
-                "{text}; the servers have different keys of sessions, so some refuse the sessions of others: `enfilade fleet status` shows them; run \
-                 `enfilade keys share` on the member with the right keys"
+                "{text}; the servers have different keys of sessions, so some refuse the sessions of others: `enfilade fleet status` shows them, and \
+                 says what to do"
             ),
         ),
         () if !members.iter().any(|member| member.has_files) => warning(
