@@ -6,7 +6,7 @@
 use crate::curl::{command, curl};
 use crate::server::{Scratch, Server};
 use enfilade_datastore::{
-    Ask, Ledger, LedgerSlot, LedgerWords, OperationGuard, Phase, Place, Process, Record, ledger_words,
+    Ask, FleetPlace, Ledger, LedgerSlot, LedgerWords, OperationGuard, Phase, Process, Record, ledger_words,
 };
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
@@ -313,7 +313,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
         // The wrong order: the operation is judged first and counted afterwards.
         let record = lmdb.read(|view| Record::on(view, &name)).unwrap().unwrap();
         let ask = Ask { name: &name, kind: OperationKind::Write, phase: Phase::Entering };
-        let permit = enfilade_datastore::open(&record, NOW, (&Mounts::default(), &Place::Alone), &ask);
+        let permit = enfilade_datastore::open(&record, NOW, (&Mounts::default(), &FleetPlace::Alone), &ask);
         std::thread::sleep(Duration::from_micros(200));
         permit.ok().and_then(|_| spare.enter(&name, &LedgerSlot::default(), OperationKind::Write, NOW).ok())
     };

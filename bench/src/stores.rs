@@ -147,7 +147,7 @@ fn house_of(
         source,
         clock,
         clock_sets: Arc::new(|| 0),
-        place: enfilade_passage::Place::Alone,
+        place: enfilade_passage::FleetPlace::Alone,
         reserved: Arc::default(),
         watch: None,
         hash_key: hash_key(),

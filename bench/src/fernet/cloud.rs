@@ -143,7 +143,7 @@ impl Cloud {
             source,
             clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             clock_sets: clock::sets(),
-            place: enfilade_passage::Place::Alone,
+            place: enfilade_passage::FleetPlace::Alone,
             reserved: Arc::default(),
             watch: None,
             hash_key: hash_key(),

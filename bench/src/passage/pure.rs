@@ -91,7 +91,7 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
                         enfilade_datastore::open(
                             &record,
                             now,
-                            (&mounts, &enfilade_datastore::Place::Alone),
+                            (&mounts, &enfilade_datastore::FleetPlace::Alone),
                             &ask,
                         )
                         .is_ok(),

@@ -9,8 +9,8 @@ use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::version::TLS13;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible,
-    ServerConfig, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
+    SignatureScheme,
 };
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl MemberTls {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])
             .map_err(|why| why.to_string())?
-            .with_client_cert_verifier(Arc::new(Client { algorithms }))
+            .with_client_cert_verifier(Arc::new(Peer { algorithms, fingerprint: None }))
             .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())
             .map_err(|why| why.to_string())?;
         // A new connection needs a full handshake, because the peer may be no member any more.
@@ -70,31 +70,32 @@ impl MemberTls {
             .with_protocol_versions(&[&TLS13])
             .map_err(|why| why.to_string())?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Server { algorithms, peer }))
+            .with_custom_certificate_verifier(Arc::new(Peer { algorithms, fingerprint: Some(peer) }))
             .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())
             .map_err(|why| why.to_string())?;
         Ok(Arc::new(config))
     }
 }
 
-/// Takes every client that has the key of its certificate.
+/// Takes a peer that has the key of its certificate; a server only if its certificate has the fingerprint.
 #[derive(Debug)]
-struct Client {
+struct Peer {
     algorithms: WebPkiSupportedAlgorithms,
+    fingerprint: Option<Fingerprint>,
 }
 
-/// Takes one server.
-#[derive(Debug)]
-struct Server {
-    algorithms: WebPkiSupportedAlgorithms,
-    peer: Fingerprint,
+impl Peer {
+    fn is_expected(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.fingerprint.is_some_and(|fingerprint| fingerprint == fingerprint_of(certificate))
+    }
 }
 
+/// Only TLS 1.3 is offered, so no peer signs as in TLS 1.2.
 fn no_tls12() -> Error {
-    Error::PeerIncompatible(PeerIncompatible::Tls13RequiredForQuic)
+    Error::General("members use TLS 1.3".to_owned())
 }
 
-impl ClientCertVerifier for Client {
+impl ClientCertVerifier for Peer {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -131,7 +132,7 @@ impl ClientCertVerifier for Client {
     }
 }
 
-impl ServerCertVerifier for Server {
+impl ServerCertVerifier for Peer {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -140,7 +141,7 @@ impl ServerCertVerifier for Server {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match fingerprint_of(certificate) == self.peer {
+        match self.is_expected(certificate) {
             true => Ok(ServerCertVerified::assertion()),
             false => Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)),
         }

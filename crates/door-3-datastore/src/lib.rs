@@ -6,18 +6,18 @@ mod ask;
 mod view;
 mod open;
 mod permit;
-mod place;
+mod fleet_place;
 mod refuse;
 mod operation_ledger;
 mod stores;
 
 pub use ask::{Ask, Phase};
+pub use fleet_place::{FleetPlace, UNKNOWN};
 pub use open::open;
 pub use operation_ledger::{
     Active, Entered, Everybody, Ledger, LedgerSlot, LedgerWords, OperationGuard, Process, ledger_words,
 };
 pub use permit::DatastorePermit;
-pub use place::{Place, UNKNOWN};
 pub use refuse::{CODES, Refusal};
 pub use stores::Stores;
 pub use view::{Known, Record};

@@ -1,8 +1,8 @@
 //! The decision of door 3.
 
 use crate::ask::{Ask, Phase};
+use crate::fleet_place::FleetPlace;
 use crate::permit::DatastorePermit;
-use crate::place::Place;
 use crate::refuse::Refusal;
 use crate::view::Record;
 use enfilade_facts::tables::FileFault;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 pub fn open(
     record: &Record,
     now: Clocks,
-    (mounts, place): (&Mounts, &Place),
+    (mounts, place): (&Mounts, &FleetPlace),
     ask: &Ask<'_>,
 ) -> Result<DatastorePermit, Refusal> {
     let name = ask.name;
     let known = record.store.as_ref().ok_or_else(|| Refusal::Unknown(name.clone()))?;
-    if let Some(member) = place.elsewhere(known.home.as_deref()) {
+    if let Some(member) = known.elsewhere(place) {
         return Err(Refusal::Elsewhere { name: name.clone(), member: member.to_owned() });
     }
     let datastore = &known.datastore;
@@ -134,7 +134,7 @@ mod tests {
         let record = Record { at, store: Some(Arc::new(known)), file_fault: None };
         let now = |mirror| Clocks { unix_seconds: 0, tick_millis: 0, mirror };
         let ask = Ask { name: &name(), kind: OperationKind::Read, phase: Phase::Entering };
-        let open = |now| open(&record, now, (&Mounts::default(), &Place::Alone), &ask);
+        let open = |now| open(&record, now, (&Mounts::default(), &FleetPlace::Alone), &ask);
         let permit = open(now(MirrorHealth::Current)).unwrap();
         assert!(permit.holds(at, now(MirrorHealth::Current)));
         assert!(!permit.holds(at, now(MirrorHealth::Stale)), "no server reads the file any more");

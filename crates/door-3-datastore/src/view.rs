@@ -1,6 +1,6 @@
 //! The stored facts that door 3 may read.
 
-use crate::place::Place;
+use crate::fleet_place::FleetPlace;
 use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, MirroredFile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
@@ -34,6 +34,14 @@ impl Known {
     /// The mount point that must be mounted before the datastore is served.
     pub fn mount_point(&self) -> Option<&str> {
         self.mount_point.as_deref()
+    }
+
+    /// The member of the fleet that serves the datastore, if it is another machine. A machine without a fleet reads nothing for it.
+    pub(crate) fn elsewhere<'r>(&'r self, place: &'r FleetPlace) -> Option<&'r str> {
+        match place {
+            FleetPlace::Alone => None,
+            FleetPlace::Member { .. } => place.elsewhere(self.home.as_deref()),
+        }
     }
 
     pub(crate) fn of(name: &DatastoreName, datastore: Datastore, profile: Option<DatastoreProfile>) -> Self {
@@ -86,8 +94,8 @@ impl Record {
     }
 
     /// The member of the fleet that serves the datastore, if it is another machine; `None` also if the datastore does not exist.
-    pub fn elsewhere<'r>(&'r self, place: &'r Place) -> Option<&'r str> {
-        place.elsewhere(self.store.as_ref()?.home.as_deref())
+    pub fn elsewhere<'r>(&'r self, place: &'r FleetPlace) -> Option<&'r str> {
+        self.store.as_ref()?.elsewhere(place)
     }
 
     /// Reads the facts about a datastore from a view, without an index.

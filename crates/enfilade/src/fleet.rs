@@ -7,7 +7,7 @@ use crate::{clock, output, passing};
 use anyhow::bail;
 use enfilade_facts::{Source, StoreId};
 use enfilade_fleet::{About, Reach, Server, Writer};
-use enfilade_passage::Place;
+use enfilade_passage::FleetPlace;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::MemberTls;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) struct Facts {
     /// The key and certificate of this process for other members; `None` if they do not connect to it.
     pub(crate) tls: Option<Arc<MemberTls>>,
     /// Which datastores this machine serves.
-    pub(crate) place: Place,
+    pub(crate) place: FleetPlace,
 }
 
 /// How long a server waits for its first proof before it says again why it waits.
@@ -53,7 +53,14 @@ impl Facts {
         match (store.is_replica(), &config.fleet.etcd) {
             (false, None) => {
                 let source = Arc::clone(store) as Arc<dyn Source>;
-                Ok(Facts { source, server: None, keys: None, tls: None, no_files: None, place: Place::Alone })
+                Ok(Facts {
+                    source,
+                    server: None,
+                    keys: None,
+                    tls: None,
+                    no_files: None,
+                    place: FleetPlace::Alone,
+                })
             }
             (false, Some(_)) => bail!(
                 "enfilade.toml has `fleet.etcd`, but this machine is not a member of a fleet: run `enfilade fleet init` to begin a fleet, or \
@@ -129,19 +136,19 @@ impl Facts {
                 "it is not known whether the edited files of this machine are followed: {why:#}"
             )),
         };
-        let place = Place::Member { name: name.to_owned(), others_at: followed.ok().flatten() };
+        let place = FleetPlace::Member { name: name.to_owned(), others_at: followed.ok().flatten() };
         Ok(Facts { source, server, keys: Some(keys), tls, no_files, place })
     }
 }
 
 /// Which datastores the machine of this store serves. If etcd does not answer, only those with a home are known.
-pub(crate) fn place(config: &Config, store: &Lmdb) -> Place {
+pub(crate) fn place(config: &Config, store: &Lmdb) -> FleetPlace {
     match (store.is_replica(), name(config)) {
         (true, Ok(name)) => {
             let files = files_member(config, store.at().store);
-            Place::Member { name: name.to_owned(), others_at: files.ok().flatten() }
+            FleetPlace::Member { name: name.to_owned(), others_at: files.ok().flatten() }
         }
-        _ => Place::Alone,
+        _ => FleetPlace::Alone,
     }
 }
 

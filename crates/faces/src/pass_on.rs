@@ -26,9 +26,6 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The path of a datastore follows this prefix.
-const DATASTORES: &str = "/dav/";
-
 /// Headers that are about one connection, or that say what only this server may say about the client.
 const NOT_PASSED: [HeaderName; 15] = [
     CONNECTION,
@@ -60,13 +57,14 @@ pub trait PassOn: Send + Sync {
 /// The response of another member, or why there is none.
 pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, String>> + Send + 'p>>;
 
-/// The member of the fleet that serves the datastore of this path, if it is another one, and the visitor has a role in the datastore.
+/// The member of the fleet that serves a datastore, if it is another one, and the visitor has a role in the datastore. `below` is the path after that of the
+/// route: it begins with the name of the datastore.
 pub(crate) fn member_for<'f>(
     others: &'f dyn PassOn,
     visit: &mut Visit,
-    path: &str,
+    below: &str,
 ) -> Option<(&'f dyn PassOn, String)> {
-    let name = path.strip_prefix(DATASTORES)?.split('/').next()?.parse().ok()?;
+    let name = below.split('/').next()?.parse().ok()?;
     let member = visit.home_elsewhere(&name)?;
     (!others.has_no_listener(&member)).then_some((others, member))
 }

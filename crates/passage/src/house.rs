@@ -10,7 +10,7 @@ use crate::shares::Shares;
 use crate::sign_ins::SignIns;
 use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
-use enfilade_datastore::{Ledger, Place};
+use enfilade_datastore::{FleetPlace, Ledger};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::{At, Clocks, CommitError, LockStore, MemoSeed, Mounts, Source, WordMemo};
 use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
@@ -58,7 +58,7 @@ pub struct Parts {
     /// How often the wall clock was set.
     pub clock_sets: ClockSets,
     /// Which datastores this machine serves.
-    pub place: Place,
+    pub place: FleetPlace,
     /// The paths that no datastore may reach.
     pub reserved: Arc<ReservedPaths>,
     /// The watch of changes of files, if the kernel reports them.
@@ -126,7 +126,7 @@ impl House {
     }
 
     /// Which datastores this machine serves.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &FleetPlace {
         &self.parts.place
     }
 

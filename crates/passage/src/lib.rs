@@ -60,7 +60,9 @@ pub use enfilade_content::{
     Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
-pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Place, Process, UNKNOWN, ledger_words};
+pub use enfilade_datastore::{
+    Active, Entered, FleetPlace, Ledger, LedgerWords, Process, UNKNOWN, ledger_words,
+};
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::fernet::{AssertionPublicKey, KeyRing};
 pub use enfilade_identity::{

@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, UserI
 use enfilade_facts::{AuditRecord, Change, Clocks, LockStore, MemoSeed, Read, Source, StoreId};
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
 use enfilade_passage::{
-    Accounts, AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Place, Random,
+    Accounts, AllowIssue, Audit, Credential, Event, FleetPlace, HashGate, House, Parts, Penalties, Random,
     Refusal, ReservedPaths, SessionTerms, Upgrade, Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
@@ -109,7 +109,7 @@ pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
         source,
         clock: Arc::new(move || now),
         clock_sets: Arc::new(|| 0),
-        place: Place::Alone,
+        place: FleetPlace::Alone,
         reserved: Arc::default(),
         watch: None,
         hash_key: hash_key(),

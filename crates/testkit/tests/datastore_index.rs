@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use enfilade_datastore::{Ask, Phase, Place, Record, Stores};
+use enfilade_datastore::{Ask, FleetPlace, Phase, Record, Stores};
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileFault, FileName, Key, MirroredFile};
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, OperationKind};
 use enfilade_facts::{
@@ -118,7 +118,8 @@ fn a_file_that_is_not_believed_any_more_refuses_every_datastore() {
         let now = Clocks { unix_seconds: 0, tick_millis: 0, mirror: MirrorHealth::Current };
         let ask = Ask { name: &name, kind: OperationKind::Read, phase: Phase::Entering };
         for record in [index.record(&name, facts.at()), built.record(&name, facts.at()), read] {
-            let answer = enfilade_datastore::open(&record, now, (&Mounts::default(), &Place::Alone), &ask);
+            let answer =
+                enfilade_datastore::open(&record, now, (&Mounts::default(), &FleetPlace::Alone), &ask);
             assert_eq!(answer.err().map(|refusal| refusal.code()), expected, "{what}");
         }
     }

@@ -5,7 +5,7 @@ use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::keystone::full_name;
 use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage, real_path};
-use enfilade_datastore::Place;
+use enfilade_datastore::FleetPlace;
 use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
@@ -136,7 +136,7 @@ pub fn datastore_warnings(
     source: &dyn Source,
     mounts: &Mounts,
     reserved: &ReservedPaths,
-    place: &Place,
+    place: &FleetPlace,
 ) -> Result<Vec<DatastoreWarning>, Error> {
     let (mut rows, profiles) = source
         .read(|view| Ok::<_, Error>((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?)))??;
@@ -253,8 +253,9 @@ mod tests {
             change.put(&name.parse().unwrap(), &row);
         }
         source.commit(&change).unwrap();
-        let found = datastore_warnings(&source, &Mounts::default(), &ReservedPaths::default(), &Place::Alone)
-            .unwrap();
+        let found =
+            datastore_warnings(&source, &Mounts::default(), &ReservedPaths::default(), &FleetPlace::Alone)
+                .unwrap();
         found.into_iter().map(|found| format!("{}: {}", found.name, found.says)).collect()
     }
 

@@ -11,7 +11,7 @@ use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
 };
 use enfilade_facts::{Read as _, Revision};
-use enfilade_passage::{Active, Place};
+use enfilade_passage::{Active, FleetPlace};
 use enfilade_sources::mounts;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -403,8 +403,8 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let others_at = match &home.facts.place {
-        Place::Alone => None,
-        Place::Member { others_at, .. } => Some(others_at.as_deref().unwrap_or("unknown")),
+        FleetPlace::Alone => None,
+        FleetPlace::Member { others_at, .. } => Some(others_at.as_deref().unwrap_or("unknown")),
     };
     let rows: Vec<Vec<String>> = stores
         .into_iter()

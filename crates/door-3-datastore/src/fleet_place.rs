@@ -5,7 +5,7 @@ pub const UNKNOWN: &str = "unknown";
 
 /// The place of this machine in its fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum FleetPlace {
     /// It is in no fleet, and serves every datastore.
     #[default]
     Alone,
@@ -18,10 +18,10 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl FleetPlace {
     /// The member that serves a datastore with this home; `None` if this machine serves it.
     pub fn elsewhere<'a>(&'a self, home: Option<&'a str>) -> Option<&'a str> {
-        let Place::Member { name, others_at } = self else { return None };
+        let FleetPlace::Member { name, others_at } = self else { return None };
         let home = home.or(others_at.as_deref()).unwrap_or(UNKNOWN);
         (home != name).then_some(home)
     }
@@ -33,13 +33,13 @@ mod tests {
 
     #[test]
     fn one_member_serves_a_datastore() {
-        let member = |name: &str, others_at: Option<&str>| Place::Member {
+        let member = |name: &str, others_at: Option<&str>| FleetPlace::Member {
             name: name.to_owned(),
             others_at: others_at.map(str::to_owned),
         };
         for (place, home, expected) in [
-            (Place::Alone, None, None),
-            (Place::Alone, Some("b"), None),
+            (FleetPlace::Alone, None, None),
+            (FleetPlace::Alone, Some("b"), None),
             (member("a", Some("a")), None, None),
             (member("b", Some("a")), None, Some("a")),
             (member("a", Some("a")), Some("b"), Some("b")),
