@@ -37,7 +37,7 @@ pub use crt_list::{CrtList, Line, Options, Verify};
 pub use fingerprint::{fingerprint, of as fingerprint_of};
 pub use issuers::{Issuers, is_issued_by};
 pub use leaf::{Algorithm, Leaf, Room};
-pub use members::{Fingerprint, MemberTls};
+pub use members::{Fingerprint, MemberProtocol, MemberTls};
 pub use memo::KeyMemo;
 pub use open::open;
 pub use permit::TlsPermit;

@@ -17,6 +17,25 @@ use std::sync::Arc;
 /// The fingerprint of a certificate: the SHA-256 of its DER.
 pub type Fingerprint = [u8; 32];
 
+/// What a connection between members is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberProtocol {
+    /// Requests of clients, as HTTP/1.1.
+    Requests,
+    /// Reports of applied changes.
+    Reports,
+}
+
+impl MemberProtocol {
+    /// The name in the handshake (ALPN, RFC 7301).
+    pub fn name(self) -> &'static [u8] {
+        match self {
+            MemberProtocol::Requests => b"http/1.1",
+            MemberProtocol::Reports => b"enfilade-reports/1",
+        }
+    }
+}
+
 /// The key and the certificate of a process.
 pub struct MemberTls {
     provider: Arc<CryptoProvider>,
@@ -57,6 +76,8 @@ impl MemberTls {
         // A new connection needs a full handshake, because the peer may be no member any more.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
+        let protocols = [MemberProtocol::Requests, MemberProtocol::Reports];
+        config.alpn_protocols = protocols.map(|protocol| protocol.name().to_vec()).to_vec();
         Ok(Arc::new(config))
     }
 
@@ -64,15 +85,16 @@ impl MemberTls {
     ///
     /// # Errors
     /// When the TLS library refuses the key.
-    pub fn client(&self, peer: Fingerprint) -> Result<Arc<ClientConfig>, String> {
+    pub fn client(&self, peer: Fingerprint, protocol: MemberProtocol) -> Result<Arc<ClientConfig>, String> {
         let algorithms = self.provider.signature_verification_algorithms;
-        let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+        let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])
             .map_err(|why| why.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Peer { algorithms, fingerprint: Some(peer) }))
             .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())
             .map_err(|why| why.to_string())?;
+        config.alpn_protocols = vec![protocol.name().to_vec()];
         Ok(Arc::new(config))
     }
 }
@@ -184,7 +206,8 @@ mod tests {
     /// The fingerprint that the server sees of the client, or the error of the side that refuses. `shown` signs with the key of the client.
     fn check(server: &MemberTls, client: &MemberTls, expected: Fingerprint) -> Result<Fingerprint, String> {
         let name = ServerName::try_from("member").unwrap();
-        let mut client = ClientConnection::new(client.client(expected).unwrap(), name).unwrap();
+        let config = client.client(expected, MemberProtocol::Reports).unwrap();
+        let mut client = ClientConnection::new(config, name).unwrap();
         let mut server = ServerConnection::new(server.server().unwrap()).unwrap();
         let failed = |why: &dyn std::fmt::Display| why.to_string();
         for _ in 0..4 {
@@ -197,6 +220,7 @@ mod tests {
             client.process_new_packets().map_err(|why| failed(&why))?;
         }
         assert!(!client.is_handshaking() && !server.is_handshaking());
+        assert_eq!(server.alpn_protocol(), Some(MemberProtocol::Reports.name()));
         Ok(fingerprint_of(server.peer_certificates().and_then(<[_]>::first).unwrap()))
     }
 
@@ -212,7 +236,7 @@ mod tests {
             key: made().key,
         };
         assert!(
-            thief.client(server.fingerprint()).is_err()
+            thief.client(server.fingerprint(), MemberProtocol::Reports).is_err()
                 || check(&server, &thief, server.fingerprint()).is_err(),
             "the key must be that of the certificate"
         );

@@ -1,5 +1,5 @@
-//! Passes requests for datastores on to the member of the fleet that serves them. The connections between members use TLS with the certificates that their
-//! processes make at the start; etcd has the fingerprint of each registered process.
+//! Connections to the other members of the fleet: requests for datastores are passed on to the member that serves them, and applied changes are reported to
+//! all. The connections use TLS with the certificates that the processes make at the start; etcd has the fingerprint of each registered process.
 
 use crate::config::Config;
 use crate::fleet_log::log;
@@ -7,15 +7,15 @@ use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use enfilade_faces::{BoxError, PassOn, PassedBody, Passing, Received};
 use enfilade_facts::StoreId;
-use enfilade_fleet::{Log, Member, Reach};
-use enfilade_tls::{Fingerprint, MemberTls};
+use enfilade_fleet::{Connect, Connection, Log, Member, Reach, Running, Server};
+use enfilade_tls::{Fingerprint, MemberProtocol, MemberTls};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustix::net::sockopt;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 /// How often etcd is asked for the other members.
@@ -56,38 +57,60 @@ pub(crate) fn make_tls() -> anyhow::Result<MemberTls> {
 /// The processes of the other members, as etcd had them at the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Peers {
-    /// The certificates of all registered processes.
-    certificates: BTreeSet<Fingerprint>,
+    /// The registered processes with a listener for members, by their certificates.
+    processes: BTreeMap<Fingerprint, String>,
     /// The members with a registered process, and how one of its processes is reached; `None` if they have no listener for members.
     members: BTreeMap<String, Option<Reach>>,
 }
 
+/// A process with a listener for members, and how it is reached.
+fn reached(running: &Running) -> Option<(&str, &Reach)> {
+    Some((&running.id, running.about.as_ref()?.reach.as_ref()?))
+}
+
 impl Peers {
     fn of(members: &[Member]) -> Self {
-        let reach = |member: &Member| {
-            let of = |running: &enfilade_fleet::Running| running.about.as_ref()?.reach.clone();
-            member.processes.iter().filter_map(of).collect::<Vec<_>>()
-        };
         let is_running = |member: &&Member| member.processes.iter().any(|running| running.about.is_some());
-        let first = |member: &Member| (member.name.clone(), reach(member).into_iter().next());
-        let certificates = members.iter().flat_map(reach).map(|reach| reach.certificate).collect();
-        Peers { certificates, members: members.iter().filter(is_running).map(first).collect() }
+        let first = |member: &Member| {
+            let reach = member.processes.iter().find_map(reached).map(|(_, reach)| reach.clone());
+            (member.name.clone(), reach)
+        };
+        let processes = members.iter().flat_map(|member| &member.processes).filter_map(reached);
+        Peers {
+            processes: processes.map(|(id, reach)| (reach.certificate, id.to_owned())).collect(),
+            members: members.iter().filter(is_running).map(first).collect(),
+        }
     }
 
     /// Whether a registered process has this certificate.
     pub(crate) fn hold(&self, certificate: &Fingerprint) -> bool {
-        self.certificates.contains(certificate)
+        self.processes.contains_key(certificate)
+    }
+
+    /// The id of the registered process that has this certificate.
+    pub(crate) fn process(&self, certificate: &Fingerprint) -> Option<String> {
+        self.processes.get(certificate).cloned()
     }
 }
 
-/// Looks for the other members, forever. While etcd does not answer, the last answer stays: a member without a proof refuses by itself.
-pub(crate) fn follow(config: &Config, store: StoreId) -> anyhow::Result<watch::Receiver<Peers>> {
+/// Looks for the other members, forever, and lets the server report to them directly. While etcd does not answer, the last answer stays: a member without a
+/// proof refuses by itself.
+pub(crate) fn follow(
+    config: &Config,
+    store: StoreId,
+    tls: &Arc<MemberTls>,
+    server: Arc<Server>,
+) -> anyhow::Result<watch::Receiver<Peers>> {
     let log: Log = log(config, store)?;
     let (said, peers) = watch::channel(Peers::default());
+    let connect = connects(Arc::clone(tls));
     tokio::spawn(async move {
         while !said.is_closed() {
             if let Ok((_, members)) = log.status().await {
                 let found = Peers::of(&members);
+                let all = members.iter().flat_map(|member| &member.processes).filter_map(reached);
+                let all = all.map(|(id, reach)| (id.to_owned(), reach.clone())).collect();
+                server.report_to(all, &connect);
                 said.send_if_modified(|peers| {
                     let is_new = *peers != found;
                     *peers = found;
@@ -129,21 +152,9 @@ impl Others {
     }
 
     async fn connect(&self, reach: &Reach) -> Result<SendRequest<Received>, String> {
-        let config = self.tls.client(reach.certificate)?;
-        let connecting = async {
-            let stream = TcpStream::connect(reach.address).await?;
-            stream.set_nodelay(true)?;
-            end_when_silent(&stream)?;
-            let name = ServerName::try_from(NAME).map_err(std::io::Error::other)?;
-            TlsConnector::from(config).connect(name, stream).await
-        };
-        let failed = |why: &dyn std::fmt::Display| format!("no connection to {}: {why}", reach.address);
-        let stream = tokio::time::timeout(CONNECT, connecting)
-            .await
-            .map_err(|_| failed(&format!("no answer within {} s", CONNECT.as_secs())))?
-            .map_err(|why| failed(&why))?;
+        let stream = connect(&self.tls, reach, MemberProtocol::Requests).await?;
         let shaken = Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = shaken.map_err(|why| failed(&why))?;
+        let (sender, connection) = shaken.map_err(|why| no_connection(reach, &why))?;
         // It ends when the sender is dropped, and after an error, which the request gets.
         tokio::spawn(async move { drop(connection.await) });
         Ok(sender)
@@ -195,6 +206,44 @@ impl Others {
             }
         });
     }
+}
+
+/// Connects to a process, which proves that it has the key of its certificate.
+async fn connect(
+    tls: &MemberTls,
+    reach: &Reach,
+    protocol: MemberProtocol,
+) -> Result<TlsStream<TcpStream>, String> {
+    let config = tls.client(reach.certificate, protocol)?;
+    let connecting = async {
+        let stream = TcpStream::connect(reach.address).await?;
+        stream.set_nodelay(true)?;
+        end_when_silent(&stream)?;
+        let name = ServerName::try_from(NAME).map_err(std::io::Error::other)?;
+        TlsConnector::from(config).connect(name, stream).await
+    };
+    tokio::time::timeout(CONNECT, connecting)
+        .await
+        .map_err(|_| no_connection(reach, &format!("no answer within {} s", CONNECT.as_secs())))?
+        .map_err(|why| no_connection(reach, &why))
+}
+
+fn no_connection(reach: &Reach, why: &dyn std::fmt::Display) -> String {
+    format!("no connection to {}: {why}", reach.address)
+}
+
+/// Opens connections for reports. A process with an older program takes none: it gets the reports from etcd.
+fn connects(tls: Arc<MemberTls>) -> Connect {
+    Arc::new(move |reach| {
+        let tls = Arc::clone(&tls);
+        Box::pin(async move {
+            let stream = connect(&tls, &reach, MemberProtocol::Reports).await?;
+            match stream.get_ref().1.alpn_protocol() == Some(MemberProtocol::Reports.name()) {
+                true => Ok(Box::new(stream) as Box<dyn Connection>),
+                false => Err(no_connection(&reach, &"it takes no reports")),
+            }
+        })
+    })
 }
 
 impl PassOn for Others {

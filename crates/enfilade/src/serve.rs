@@ -162,12 +162,14 @@ fn serve_members(
 ) -> anyhow::Result<Arc<Admission>> {
     // Connections of members do not take the place of those of clients.
     let admission = Arc::new(Admission::new(door.limits));
-    let (Some(tls), Some(peers)) = (&home.facts.tls, peers) else { return Ok(admission) };
+    let (Some(tls), Some(peers), Some(server)) = (&home.facts.tls, peers, &home.facts.server) else {
+        return Ok(admission);
+    };
     let door = Door { admission: Arc::clone(&admission), ..door.without_proxies() };
     let tls = tls.server().map_err(anyhow::Error::msg)?;
     for listener in listeners {
-        let (tls, peers) = (Arc::clone(&tls), peers.clone());
-        tokio::spawn(listen::members(listener, tls, peers, router.clone(), door.clone()));
+        let (tls, peers, server) = (Arc::clone(&tls), peers.clone(), Arc::clone(server));
+        tokio::spawn(listen::members(listener, tls, peers, server, router.clone(), door.clone()));
     }
     Ok(admission)
 }
@@ -189,8 +191,9 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let shared = operations::shared(home)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
-    let peers =
-        home.facts.tls.as_ref().map(|_| passing::follow(&home.config, home.store.at().store)).transpose()?;
+    let member = home.facts.tls.as_ref().zip(home.facts.server.clone());
+    let follow = |(tls, server)| passing::follow(&home.config, home.store.at().store, tls, server);
+    let peers = member.map(follow).transpose()?;
     let faces = faces_of(home, &house).with_others(others(home, peers.as_ref()));
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
         Routers::new(&faces);

@@ -13,16 +13,22 @@ use std::hash::Hasher;
 const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 16;
 
-/// The id of an entry: random bytes. After a commit with an unknown outcome, its author finds out by this id whether the entry is in the log.
+/// The id of an entry: the number of the process that made it, and 8 random bytes. After a commit with an unknown outcome, its author finds out by this id
+/// whether the entry is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryId(pub(crate) [u8; 16]);
 
 impl EntryId {
-    /// An id that no entry has.
-    pub(crate) fn new() -> Result<Self, getrandom::Error> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id)?;
-        Ok(EntryId(id))
+    /// An id that no entry has, for an entry of the process of this number.
+    pub(crate) fn new(author: u64) -> Result<Self, getrandom::Error> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random)?;
+        Ok(EntryId((u128::from(author) << 64 | u128::from(u64::from_be_bytes(random))).to_be_bytes()))
+    }
+
+    /// The number of the process that made the entry.
+    pub(crate) fn author(self) -> u64 {
+        (u128::from_be_bytes(self.0) >> 64) as u64
     }
 }
 

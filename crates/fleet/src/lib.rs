@@ -12,6 +12,7 @@
 //! transaction puts the entry and the new head, if the head is still the one that the member knew. So the changes of all members have one order, and no
 //! number is given twice.
 
+mod direct;
 mod entry;
 mod etcd;
 mod log;
@@ -21,14 +22,17 @@ mod registration;
 mod replica;
 mod server;
 mod shared_keys;
+mod state;
 mod writer;
 
+pub use direct::{Connect, Connecting, Connection};
 pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError, Tls};
 pub use log::{Head, Log, LogError};
 pub use membership::{INVITATION_SECONDS, Member, Running};
 pub use registration::{About, KeysDigest, Reach};
 pub use replica::{DELTA, ReplicaError};
-pub use server::{ASK_EVERY, BootClock, Numbers, Server};
+pub use server::{ASK_EVERY, Numbers, Server};
 pub use shared_keys::{KeysId, SharedKeys};
+pub use state::BootClock;
 pub use writer::Writer;

@@ -236,7 +236,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
     pub async fn append(&self, head: Head, changes: &[Change], state: u128) -> Result<Head, LogError> {
-        let id = EntryId::new().map_err(|why| LogError::NoRandom(why.to_string()))?;
+        let id = EntryId::new(0).map_err(|why| LogError::NoRandom(why.to_string()))?;
         Ok(self.append_as(id, head, changes, state).await?.head)
     }
 

@@ -30,6 +30,8 @@ pub struct Member {
 /// A registered process of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
+    /// The id of the process.
+    pub id: String,
     /// What it says about itself; `None` without a beat.
     pub about: Option<About>,
     /// The last change that it has applied; `None` without a beat.
@@ -111,6 +113,7 @@ impl Log {
             let of_it =
                 |(id, _): &&(String, Vec<u8>)| id.rsplit_once('.').is_some_and(|(member, _)| member == name);
             let running = |(id, _): &(String, Vec<u8>)| Running {
+                id: id.clone(),
                 about: value(&about, id).and_then(|bytes| About::read(&bytes)),
                 applied: value(&applied, id)
                     .and_then(|bytes| Some(Revision(u64::from_be_bytes(bytes.try_into().ok()?)))),

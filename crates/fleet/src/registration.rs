@@ -70,6 +70,8 @@ impl About {
 pub(crate) struct Process {
     pub(crate) member: String,
     pub(crate) id: String,
+    /// The number in the id.
+    pub(crate) number: u64,
     pub(crate) about: About,
 }
 
@@ -77,8 +79,13 @@ impl Process {
     /// A process that no earlier process has the id of.
     pub(crate) fn new(member: &str, about: About) -> Result<Self, LogError> {
         let number = u64::from_be_bytes(random()?);
-        Ok(Process { member: member.to_owned(), id: format!("{member}.{number:016x}"), about })
+        Ok(Process { member: member.to_owned(), id: format!("{member}.{number:016x}"), number, about })
     }
+}
+
+/// The number in the id of a process.
+pub(crate) fn number_of(id: &str) -> Option<u64> {
+    u64::from_str_radix(id.rsplit_once('.')?.1, 16).ok()
 }
 
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
@@ -123,7 +130,7 @@ impl Log {
         before: Option<[u8; 16]>,
         applied: Revision,
     ) -> Result<Registration, LogError> {
-        let Process { member, id, about } = process;
+        let Process { member, id, about, .. } = process;
         let incarnation = random()?;
         let lease = self.etcd().lease(LEASE_SECONDS).await?;
         let operations = vec![

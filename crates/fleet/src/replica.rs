@@ -5,7 +5,7 @@ use crate::log::{Appended, Head, Log, LogError};
 use enfilade_facts::journal::digest;
 use enfilade_facts::{After, At, Change, CommitError, Effect, Read, Revision, Source, SourceError, View};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -13,12 +13,20 @@ use tokio::sync::watch;
 pub const DELTA: Duration = Duration::from_secs(1);
 /// The clocks of two machines run at speeds that differ by at most one part in this many.
 pub(crate) const DRIFT: u32 = 1_000;
-/// How often the reports of the members are read while a change is not acknowledged. A watch usually reports them sooner.
+/// How often the reports in etcd are read while a change is not acknowledged. Usually a connection or a watch delivers them sooner.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The last change that each process says it has applied, as far as a watch reported it. A process never has the id of an earlier one, and what it has
+/// The last change that each process says it has applied, as far as this process knows. A process never has the id of an earlier one, and what it has
 /// applied it keeps, so an old report is still true.
 pub(crate) type Reports = HashMap<String, Revision>;
+
+/// Notes a report. One that comes from etcd can be older than one that came straight from the process.
+pub(crate) fn note(reports: &mut Reports, id: &str, applied: Revision) {
+    match reports.get_mut(id) {
+        Some(known) => *known = applied.max(*known),
+        None => drop(reports.insert(id.to_owned(), applied)),
+    }
+}
 
 /// Why a member's copy is not current.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,13 +93,13 @@ pub(crate) struct Made {
 pub(crate) struct Replica {
     log: Log,
     store: Arc<dyn Source>,
-    /// The last entry that this process tried to add.
-    own: Mutex<Option<EntryId>>,
+    /// The number of this process.
+    author: u64,
 }
 
 impl Replica {
-    pub(crate) fn new(log: Log, store: Arc<dyn Source>) -> Self {
-        Replica { log, store, own: Mutex::default() }
+    pub(crate) fn new(log: Log, store: Arc<dyn Source>, author: u64) -> Self {
+        Replica { log, store, author }
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -140,11 +148,6 @@ impl Replica {
     /// The last change that the store has, and the digest of its records.
     fn now(&self) -> Result<(At, u128), SourceError> {
         self.store.read(|view| Ok((view.at(), digest(view)?)))?
-    }
-
-    /// Whether this process has added an entry. It does not wait for its own report.
-    pub(crate) fn is_own(&self, entry: &Entry) -> bool {
-        *self.own.lock().unwrap_or_else(PoisonError::into_inner) == Some(entry.id)
     }
 
     /// Applies an entry that is in the log, if it is the next one. Returns whether the store has it now. `head` is the newest known end of the log: if the
@@ -219,8 +222,8 @@ impl Replica {
             if at != head.at {
                 continue;
             }
-            let id = EntryId::new().map_err(|why| refused(LogError::NoRandom(why.to_string()).into()))?;
-            *self.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+            let id = EntryId::new(self.author)
+                .map_err(|why| refused(LogError::NoRandom(why.to_string()).into()))?;
             match self.log.append_as(id, head, std::slice::from_ref(change), state).await {
                 // Another member was faster. Its change is applied, and the expectations are checked again.
                 Err(LogError::Conflict) => {}

@@ -1,26 +1,27 @@
 //! The source of a server on the machine of a member. It follows the changes of the other members, and shows facts only while it can prove that they are
 //! current.
 
+use crate::direct::{self, Connect, Direct};
 use crate::entry::Entry;
-use crate::log::{Head, Log, LogError, News};
-use crate::registration::{About, KeysDigest, Process, Registration, Silent};
-use crate::replica::{DRIFT, Made, Replica, ReplicaError, Reports};
+use crate::log::{Log, LogError, News};
+use crate::registration::{About, KeysDigest, Process, Reach, Registration, Silent, number_of};
+use crate::replica::{DRIFT, Made, Replica, ReplicaError, Reports, note};
 use crate::shared_keys::KeysId;
+use crate::state::{BootClock, DELTA_MILLIS, State};
 use enfilade_facts::{
     At, Change, CommitError, Effect, Requester, Revision, Source, SourceError, StoreId, View,
 };
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
+use tokio::io::AsyncRead;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::sync::watch;
 
 /// How often a member asks etcd for the end of the log.
 pub const ASK_EVERY: Duration = Duration::from_millis(200);
 
-/// Δ in milliseconds.
-const DELTA_MILLIS: u64 = 1_000;
 /// How often a beat is renewed, in ticks of [`ASK_EVERY`].
 const RENEW_TICKS: u32 = 3;
 /// How often members without a beat are looked for, in ticks of [`ASK_EVERY`].
@@ -32,71 +33,10 @@ const LOG_BYTES_MAX: u64 = 32 << 20;
 /// The number of entries that the watch delivered and the follower has not applied yet. An entry has at most 1 MiB.
 const DELIVERED_MAX: usize = 16;
 
-/// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
-/// still; docs/fleet-protocol.md says what follows.
-pub type BootClock = fn() -> u64;
-
 /// A change, and the channel for its result.
 struct Order {
     change: Change,
     told: mpsc::Sender<Result<At, CommitError>>,
-}
-
-/// What the thread of a server says about the copy, and what the server asks of it.
-#[derive(Default)]
-struct State {
-    /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time and after the end.
-    proven: AtomicU64,
-    /// The newest known end of the log.
-    head: Mutex<Option<Head>>,
-    /// The last proof that said that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if none did.
-    files_followed: AtomicU64,
-    /// Whether this process follows the edited files.
-    follows_files: AtomicBool,
-    /// The keys of sessions that this process uses.
-    keys: Mutex<UsedKeys>,
-    refused: AtomicU64,
-    acknowledged: AtomicU64,
-    acknowledged_millis: AtomicU64,
-    /// Why the copy is not current.
-    why: Mutex<Option<ReplicaError>>,
-}
-
-/// The keys of sessions that a process uses.
-#[derive(Clone, Default)]
-struct UsedKeys {
-    /// The keys of the fleet that it has got.
-    shared: Option<KeysId>,
-    /// A digest of the keys, to compare servers.
-    digest: Option<KeysDigest>,
-    /// The newest keys of the fleet.
-    newest: Option<KeysId>,
-    /// The thread that gets new keys.
-    getter: Option<Thread>,
-}
-
-impl State {
-    fn head(&self) -> Option<Head> {
-        *self.head.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes the newest end of the log. An answer can be older than what the watch reported.
-    fn set_head(&self, head: Head) {
-        let mut known = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.is_none_or(|known| known.at.revision <= head.at.revision) {
-            *known = Some(head);
-        }
-    }
-
-    fn keys(&self) -> MutexGuard<'_, UsedKeys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the proof counts now.
-    fn is_current(&self, clock: BootClock) -> bool {
-        let proven = self.proven.load(Ordering::Acquire);
-        proven != 0 && clock().saturating_sub(proven) < DELTA_MILLIS
-    }
 }
 
 /// Numbers for metrics.
@@ -120,6 +60,9 @@ pub struct Server {
     orders: Mutex<Option<UnboundedSender<Order>>>,
     state: Arc<State>,
     clock: BootClock,
+    number: u64,
+    reports: watch::Sender<Reports>,
+    direct: Arc<Direct>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -139,8 +82,10 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, inbox) = unbounded_channel();
         let state = Arc::<State>::default();
-        let replica = Arc::new(Replica::new(log, Arc::clone(&store)));
+        let number = process.number;
+        let replica = Arc::new(Replica::new(log, Arc::clone(&store), number));
         let (reports, reported) = watch::channel(Reports::new());
+        let direct = Arc::new(Direct::new(replica.applied()));
         let author = Author {
             replica: Arc::clone(&replica),
             state: Arc::clone(&state),
@@ -151,6 +96,7 @@ impl Server {
         let follower = Follower {
             process,
             replica,
+            direct: Arc::clone(&direct),
             state: Arc::clone(&state),
             clock,
             registration: None,
@@ -161,10 +107,24 @@ impl Server {
             silent: Vec::new(),
             ticks: 0,
         };
+        let heard = reports.clone();
         let thread = std::thread::Builder::new()
             .name("fleet".to_owned())
-            .spawn(move || runtime.block_on(follow_and_change(follower, author, inbox, reports)))?;
-        Ok(Server { store, orders: Mutex::new(Some(orders)), state, clock, thread: Mutex::new(Some(thread)) })
+            .spawn(move || runtime.block_on(follow_and_change(follower, author, inbox, heard)))?;
+        let (orders, thread) = (Mutex::new(Some(orders)), Mutex::new(Some(thread)));
+        Ok(Server { store, orders, state, clock, number, reports, direct, thread })
+    }
+
+    /// Reports to these processes directly from now on, and to no others. The ids can contain the one of this process. Runs in the runtime of the caller.
+    pub fn report_to(&self, peers: Vec<(String, Reach)>, connect: &Connect) {
+        let numbered = peers.into_iter().filter_map(|(id, reach)| Some((number_of(&id)?, reach)));
+        self.direct.keep(numbered.filter(|(number, _)| *number != self.number).collect(), connect);
+    }
+
+    /// Reads the reports of the process of this id, until its connection ends. The caller has checked that the connection is from this process.
+    pub async fn hear(&self, process: &str, connection: impl AsyncRead + Unpin) {
+        let heard = |applied| self.reports.send_modify(|reports| note(reports, process, applied));
+        direct::receive(connection, heard).await;
     }
 
     /// When the member asked for the head that it has applied, in milliseconds of its clock. No change that was committed before this time is missing. 0 if
@@ -238,6 +198,7 @@ impl Server {
     pub fn end(&self) {
         // Without a sender, the thread ends after the change that it makes.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.direct.end();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -272,9 +233,9 @@ async fn follow_and_change(
             News::Head(head) => state.set_head(head),
             // If there is no room, the next question reads the entry.
             News::Entry(entry) => drop(deliver.try_send(entry)),
-            News::Applied(id, applied) => reports.send_modify(|reports| {
-                reports.remove(&id);
-                reports.extend(applied.map(|applied| (id, applied)));
+            News::Applied(id, applied) => reports.send_modify(|reports| match applied {
+                Some(applied) => note(reports, &id, applied),
+                None => drop(reports.remove(&id)),
             }),
         };
         log.watch(heard).await;
@@ -334,12 +295,13 @@ impl Author {
 struct Follower {
     process: Process,
     replica: Arc<Replica>,
+    direct: Arc<Direct>,
     state: Arc<State>,
     clock: BootClock,
     registration: Option<Registration>,
     /// The last incarnation of this process.
     incarnation: Option<[u8; 16]>,
-    /// The last change that this process has reported as applied.
+    /// The last change that etcd knows this process to have applied.
     reported: Revision,
     /// Whether etcd has the record that this process follows the edited files.
     said_files: bool,
@@ -380,19 +342,26 @@ impl Follower {
 
     /// Applies delivered entries, and reports them. Returns whether the entries follow the changes that the store has.
     async fn take(&mut self, first: Entry, more: &mut Receiver<Entry>) -> Result<bool, ReplicaError> {
-        let (mut next, mut others) = (Some(first), false);
+        let (mut next, mut authors) = (Some(first), Vec::new());
         while let Some(entry) = next {
             if !self.replica.take(&entry, self.state.head())? {
                 return Ok(false);
             }
-            others |= !self.replica.is_own(&entry);
+            authors.push(entry.id.author());
             next = more.try_recv().ok();
         }
-        // The acknowledgement of this process's own changes does not wait for its report, so this is reported with the next question.
-        if others {
-            self.report().await?;
-        }
+        self.tell(&authors).await?;
         Ok(true)
+    }
+
+    /// Tells all other processes what this one has applied. An author of entries that is not connected gets the report through etcd at once.
+    async fn tell(&mut self, authors: &[u64]) -> Result<(), ReplicaError> {
+        self.direct.tell(self.replica.applied());
+        let is_not_told = |author: &u64| *author != self.process.number && !self.direct.reaches(*author);
+        match authors.iter().any(is_not_told) {
+            true => self.report().await,
+            false => Ok(()),
+        }
     }
 
     /// Ends the registration of this process.
@@ -423,7 +392,7 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
-        // First, because an acknowledgement may wait for it.
+        // First, because an acknowledgement may wait for it, if a direct connection ended without notice.
         self.report().await?;
         let log = self.replica.log();
         if is_due(RENEW_TICKS) {
@@ -438,6 +407,7 @@ impl Follower {
             return Err(ReplicaError::NoBeat);
         };
         self.state.set_head(proof.head);
+        let authors: Vec<u64> = proof.next.iter().map(|entry| entry.id.author()).collect();
         let head = self.replica.catch_up_to(proof.head, proof.next).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
@@ -446,7 +416,7 @@ impl Follower {
         }
         self.look_at_keys(proof.keys)?;
         self.state.proven.store(asked, Ordering::Release);
-        self.report().await?;
+        self.tell(&authors).await?;
         self.say_files().await?;
         self.say_keys().await?;
         if is_due(REAP_TICKS) {

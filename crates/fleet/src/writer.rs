@@ -1,6 +1,7 @@
 //! The source of a command on the machine of a member: its changes go through the log. It needs no running server.
 
 use crate::log::Log;
+use crate::registration::random;
 use crate::replica::{Replica, ReplicaError, Reports};
 use enfilade_facts::{At, Change, CommitError, Effect, Requester, Source, SourceError, View};
 use std::io;
@@ -22,7 +23,10 @@ impl Writer {
     /// When the system has no resources for it.
     pub fn new(store: Arc<dyn Source>, log: Log) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Writer { replica: Replica::new(log, Arc::clone(&store)), store, runtime: Mutex::new(runtime) })
+        // No process has this number, so the members report to etcd at once.
+        let author = random().map(u64::from_be_bytes).map_err(io::Error::other)?;
+        let replica = Replica::new(log, Arc::clone(&store), author);
+        Ok(Writer { replica, store, runtime: Mutex::new(runtime) })
     }
 
     /// Applies all changes that were acknowledged before the call.

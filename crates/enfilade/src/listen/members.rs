@@ -1,11 +1,12 @@
-//! The listener for the other members of the fleet, which pass requests of their clients on.
+//! The listener for the other members of the fleet, which pass requests of their clients on, and report which changes they have applied.
 
 use super::connection::{Door, accept, speak};
 use super::sockets::Stream;
 use crate::output;
 use crate::passing::{Peers, end_when_silent, gone};
 use enfilade_faces::{Connection, HandshakeEnd, Proxies, Router};
-use enfilade_tls::Fingerprint;
+use enfilade_fleet::Server;
+use enfilade_tls::{Fingerprint, MemberProtocol};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -21,13 +22,15 @@ pub(crate) async fn members(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     peers: watch::Receiver<Peers>,
+    server: Arc<Server>,
     router: Router,
     door: Door,
 ) {
     let limit = Duration::from_secs(door.limits.handshake_seconds);
     let acceptor = TlsAcceptor::from(tls);
-    accept(listener, door, move |stream, turn, drain| {
+    accept(listener, door, move |stream, turn, mut drain| {
         let (acceptor, router, peers) = (acceptor.clone(), router.clone(), peers.clone());
+        let server = Arc::clone(&server);
         async move {
             let Stream::Tcp(stream, peer) = stream else { return };
             if end_when_silent(&stream).is_err() {
@@ -50,6 +53,14 @@ pub(crate) async fn members(
             }
             turn.client.goes_on();
             turn.anonymous.release();
+            if stream.get_ref().1.alpn_protocol() == Some(MemberProtocol::Reports.name()) {
+                let Some(process) = peers.borrow().process(&certificate) else { return };
+                return tokio::select! {
+                    () = server.hear(&process, stream) => {}
+                    () = gone(peers, certificate) => {}
+                    _ = drain.wait_for(|drain| *drain) => {}
+                };
+            }
             let connection = Connection {
                 peer,
                 cut: Arc::new(Notify::new()),

@@ -44,6 +44,11 @@ impl Server {
         self.0.signal(signal);
     }
 
+    /// Runs `etcdctl`. Returns what it printed.
+    pub(crate) fn control(&self, arguments: &[&str]) -> String {
+        self.0.control(arguments)
+    }
+
     /// Writes a key as somebody else would.
     pub(crate) fn put(&self, key: &str, value: &str) {
         self.0.control(&["put", key, value]);
