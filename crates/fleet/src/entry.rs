@@ -1,17 +1,24 @@
 //! An entry of the log, and its form.
 //!
 //! ```text
-//! version u8 | checksum 16 bytes of key, version and rest | id 16 bytes | first u64 BE | state 16 bytes | changes
+//! version u8 | checksum 16 bytes of key, version and rest | id 16 bytes | first u64 BE | state 16 bytes | body
+//! body in version 1:   changes
+//! body in version 2:   number of changes u32 BE | id of the parts 16 bytes | checksum of each part (`parts.rs`)
 //! ```
 
+use crate::parts::{PARTS_MAX, Parts, PartsId};
 use enfilade_facts::codec::{Reader, Writer};
-use enfilade_facts::{Change, Revision};
+use enfilade_facts::{Change, Requester, Revision};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// Version of this form.
+/// Version of an entry that has its changes.
 const VERSION: u8 = 1;
-const CHECKSUM_BYTES: usize = 16;
+/// Version of an entry whose changes are in parts. Programs that do not know it refuse the entry as damaged.
+const VERSION_PARTS: u8 = 2;
+pub(crate) const CHECKSUM_BYTES: usize = 16;
+/// The bytes before the body.
+const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES + 16 + 8 + 16;
 
 /// The id of an entry: the number of the process that made it, and 8 random bytes. After a commit with an unknown outcome, its author finds out by this id
 /// whether the entry is in the log.
@@ -50,44 +57,179 @@ impl Entry {
     pub fn last(&self) -> Revision {
         Revision(self.first.0 + (self.changes.len() as u64).saturating_sub(1))
     }
+}
 
-    /// The bytes of the entry under this key.
-    pub(crate) fn seal(&self, key: &[u8]) -> Vec<u8> {
+/// An entry as one record of etcd has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) id: EntryId,
+    /// The number of the first change.
+    pub(crate) first: Revision,
+    /// The digest of all records before the first change.
+    pub(crate) state: u128,
+    pub(crate) body: Body,
+}
+
+/// The changes of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Whole(Vec<Change>),
+    /// Changes that are too large for one record of etcd.
+    Parted {
+        count: u32,
+        parts: Parts,
+    },
+}
+
+impl Body {
+    /// Whether the parts together are small enough to be read.
+    fn is_bounded(&self) -> bool {
+        match self {
+            Body::Whole(_) => true,
+            Body::Parted { parts, .. } => (1..=PARTS_MAX).contains(&parts.checksums.len()),
+        }
+    }
+
+    /// How many changes there are.
+    fn count(&self) -> u64 {
+        match self {
+            Body::Whole(changes) => changes.len() as u64,
+            Body::Parted { count, .. } => u64::from(*count),
+        }
+    }
+}
+
+/// Changes in the form that an entry has, before the entry has a number.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    bytes: Vec<u8>,
+    count: usize,
+    /// Whether a change comes from an edited file.
+    pub(crate) is_from_file: bool,
+    parts: Option<Parts>,
+    parts_bytes: usize,
+}
+
+impl Encoded {
+    pub(crate) fn new(changes: &[Change]) -> Self {
         let mut to = Writer::default();
-        to.fixed(&self.id.0).u64(self.first.0).fixed(&self.state.to_be_bytes());
-        to.list(&self.changes, |to, change| change.encode(to));
+        to.list(changes, |to, change| change.encode(to));
+        let is_from_file = changes.iter().any(|change| change.requester() == Requester::File);
+        Encoded { bytes: to.into_bytes(), count: changes.len(), is_from_file, parts: None, parts_bytes: 0 }
+    }
+
+    /// The same changes, which are in etcd in these parts.
+    pub(crate) fn in_parts(self, parts: Parts) -> Self {
+        Encoded { parts_bytes: self.bytes.len(), bytes: Vec::new(), parts: Some(parts), ..self }
+    }
+
+    /// The size of the parts, in bytes.
+    pub(crate) fn parts_bytes(&self) -> usize {
+        self.parts_bytes
+    }
+
+    pub(crate) fn parts(&self) -> Option<&Parts> {
+        self.parts.as_ref()
+    }
+
+    /// The changes in bytes; empty if they are in parts.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The size of an entry that has these changes, in bytes.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        HEADER_BYTES + self.bytes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The number of the last change, if this is the number of the first one.
+    pub(crate) fn last(&self, first: Revision) -> Revision {
+        Revision(first.0 + (self.count as u64).saturating_sub(1))
+    }
+
+    /// The bytes of an entry under this key.
+    pub(crate) fn seal(&self, key: &[u8], id: EntryId, first: Revision, state: u128) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.fixed(&id.0).u64(first.0).fixed(&state.to_be_bytes());
+        let version = match &self.parts {
+            None => {
+                to.fixed(&self.bytes);
+                VERSION
+            }
+            Some(parts) => {
+                to.u32(u32::try_from(self.count).unwrap_or(u32::MAX)).fixed(&parts.id.0);
+                to.list(&parts.checksums, |to, checksum| {
+                    to.fixed(checksum);
+                });
+                VERSION_PARTS
+            }
+        };
         let rest = to.into_bytes();
-        [&[VERSION][..], &checksum(key, &rest), &rest].concat()
+        [&[version][..], &checksum(version, key, &rest), &rest].concat()
+    }
+}
+
+impl Stored {
+    /// The number of the last change.
+    pub(crate) fn last(&self) -> Revision {
+        Revision(self.first.0.saturating_add(self.body.count().saturating_sub(1)))
     }
 
     /// Reads an entry. The error says what is wrong.
     pub(crate) fn open(key: &[u8], bytes: &[u8]) -> Result<Self, &'static str> {
         let (version, bytes) = bytes.split_first().ok_or("it is empty")?;
-        if *version != VERSION {
+        if ![VERSION, VERSION_PARTS].contains(version) {
             return Err("its form is of another version of Enfilade");
         }
         let (sum, rest) = bytes.split_at_checked(CHECKSUM_BYTES).ok_or("it is too short")?;
-        if sum != checksum(key, rest) {
+        if sum != checksum(*version, key, rest) {
             return Err("its checksum does not match");
         }
         let mut from = Reader::new(rest);
         let mut read = || {
-            Some(Entry {
+            Some(Stored {
                 id: EntryId(from.fixed()?),
                 first: Revision(from.u64()?),
                 state: u128::from_be_bytes(from.fixed()?),
-                changes: from.list(Change::decode)?,
+                body: match *version {
+                    VERSION => Body::Whole(from.list(Change::decode)?),
+                    _ => Body::Parted {
+                        count: from.u32()?,
+                        parts: Parts { id: PartsId(from.fixed()?), checksums: from.list(Reader::fixed)? },
+                    },
+                },
             })
         };
         let entry = read().filter(|_| from.is_empty());
-        entry.filter(|entry| !entry.changes.is_empty()).ok_or("it does not have the form of an entry")
+        let is_sound = |entry: &Stored| entry.body.count() > 0 && entry.body.is_bounded();
+        entry.filter(is_sound).ok_or("it does not have the form of an entry")
+    }
+
+    /// The entry, if this record has its changes.
+    pub(crate) fn whole(self) -> Option<Entry> {
+        let Stored { id, first, state, body } = self;
+        match body {
+            Body::Whole(changes) => Some(Entry { id, first, state, changes }),
+            Body::Parted { .. } => None,
+        }
     }
 }
 
+/// The changes in these bytes; `None` if there are not exactly so many.
+pub(crate) fn read_changes(bytes: &[u8], count: u32) -> Option<Vec<Change>> {
+    let mut from = Reader::new(bytes);
+    let changes = from.list(Change::decode)?;
+    (from.is_empty() && changes.len() == count as usize).then_some(changes)
+}
+
 /// The checksum finds damage. It is not a signature, because its key is a constant.
-fn checksum(key: &[u8], rest: &[u8]) -> [u8; CHECKSUM_BYTES] {
+pub(crate) fn checksum(version: u8, key: &[u8], rest: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hasher = SipHasher24::new_with_key(b"enfilade  entry1");
-    hasher.write(&[VERSION]);
+    hasher.write(&[version]);
     hasher.write(&(key.len() as u64).to_le_bytes());
     hasher.write(key);
     hasher.write(rest);
@@ -99,21 +241,54 @@ mod tests {
     use super::*;
     use enfilade_facts::AuditRecord;
 
-    #[test]
-    fn an_entry_is_read_as_it_was_written_and_every_flipped_bit_is_found() {
+    fn changes() -> Vec<Change> {
         let audit = AuditRecord { who: "alice".into(), what: "x".into(), unix_seconds: 7, request: None };
-        let changes = vec![Change::new(audit.clone()), Change::new(audit)];
-        let entry = Entry { id: EntryId([1; 16]), first: Revision(8), state: 9, changes };
-        let bytes = entry.seal(b"log/9");
-        assert_eq!((Entry::open(b"log/9", &bytes), entry.last()), (Ok(entry), Revision(9)));
-        assert_eq!(Entry::open(b"log/8", &bytes), Err("its checksum does not match"));
+        vec![Change::new(audit.clone()), Change::new(audit)]
+    }
+
+    fn every_flipped_bit_is_found(bytes: &[u8]) {
+        assert_eq!(Stored::open(b"log/8", bytes), Err("its checksum does not match"));
         for (at, bit) in (0..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
-            let mut damaged = bytes.clone();
+            let mut damaged = bytes.to_vec();
             damaged[at] ^= 1 << bit;
-            assert!(Entry::open(b"log/9", &damaged).is_err(), "byte {at}, bit {bit}");
+            assert!(Stored::open(b"log/9", &damaged).is_err(), "byte {at}, bit {bit}");
         }
         for end in 0..bytes.len() {
-            assert!(Entry::open(b"log/9", &bytes[..end]).is_err(), "{end} bytes");
+            assert!(Stored::open(b"log/9", &bytes[..end]).is_err(), "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written_and_every_flipped_bit_is_found() {
+        let encoded = Encoded::new(&changes());
+        let (id, first) = (EntryId([1; 16]), Revision(8));
+        let bytes = encoded.seal(b"log/9", id, first, 9);
+        let entry = Stored::open(b"log/9", &bytes).unwrap();
+        assert_eq!((entry.last(), encoded.last(first)), (Revision(9), Revision(9)));
+        assert_eq!(entry.whole(), Some(Entry { id, first, state: 9, changes: changes() }));
+        assert_eq!(bytes.len(), encoded.entry_bytes());
+        every_flipped_bit_is_found(&bytes);
+    }
+
+    #[test]
+    fn an_entry_in_parts_is_read_as_it_was_written_and_has_a_bounded_number_of_parts() {
+        let (id, first) = (EntryId([1; 16]), Revision(8));
+        let of = |count: usize| {
+            let parts = Parts { id: PartsId([2; 16]), checksums: vec![[3; 16]; count] };
+            let encoded = Encoded::new(&changes());
+            let bytes = encoded.bytes().to_vec();
+            assert_eq!(read_changes(&bytes, 2), Some(changes()));
+            assert_eq!((read_changes(&bytes, 1), read_changes(&bytes[1..], 2)), (None, None));
+            (encoded.in_parts(parts.clone()).seal(b"log/9", id, first, 9), parts)
+        };
+        let (bytes, parts) = of(2);
+        let entry = Stored { id, first, state: 9, body: Body::Parted { count: 2, parts } };
+        assert_eq!((Stored::open(b"log/9", &bytes).as_ref(), entry.last()), (Ok(&entry), Revision(9)));
+        assert_eq!(entry.whole(), None);
+        every_flipped_bit_is_found(&bytes);
+        assert!(Stored::open(b"log/9", &of(PARTS_MAX).0).is_ok());
+        for count in [0, PARTS_MAX + 1] {
+            assert!(Stored::open(b"log/9", &of(count).0).is_err(), "{count} parts");
         }
     }
 }

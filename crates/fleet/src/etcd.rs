@@ -107,7 +107,7 @@ impl Etcd {
         end: Vec<u8>,
         most: i64,
     ) -> Result<Vec<KeyValue>, EtcdError> {
-        let request = RangeRequest { key, range_end: end, limit: most };
+        let request = RangeRequest { key, range_end: end, limit: most, keys_only: false };
         let response: RangeResponse = self.call_each("/etcdserverpb.KV/Range", request).await?;
         Ok(response.kvs)
     }
@@ -288,7 +288,12 @@ pub(crate) fn read(key: Vec<u8>, end: Vec<u8>) -> Operation {
 
 /// Reads the keys from `key` to before `end`, at most `most`, in their order; 0 means all.
 pub(crate) fn read_some(key: Vec<u8>, end: Vec<u8>, most: i64) -> Operation {
-    Operation::Range(RangeRequest { key, range_end: end, limit: most })
+    Operation::Range(RangeRequest { key, range_end: end, limit: most, keys_only: false })
+}
+
+/// Like [`read_some`], without the values.
+pub(crate) fn read_keys(key: Vec<u8>, end: Vec<u8>, most: i64) -> Operation {
+    Operation::Range(RangeRequest { key, range_end: end, limit: most, keys_only: true })
 }
 
 /// Deletes the keys from `key` to before `end`.

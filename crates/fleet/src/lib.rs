@@ -3,6 +3,7 @@
 //! ```text
 //! head       the number of the newest change, and the id of the store
 //! log/<n>    an entry: the changes up to number n
+//! part/<id>/<k>, large/<n>, staging/<id>   the parts of entries that are too large for one record (`parts.rs`)
 //! member/<name>, invitation/<id>, files/member   the members (`membership.rs`)
 //! sessions/sealed   the encrypted keys of sessions (`shared_keys.rs`)
 //! node/<id>, beat/<id>, applied/<id>   their running processes (`registration.rs`)
@@ -18,6 +19,7 @@ mod etcd;
 mod log;
 mod membership;
 mod messages;
+mod parts;
 mod registration;
 mod replica;
 mod server;

@@ -1,14 +1,15 @@
 //! The log: adding an entry after the head, reading entries, and deleting old ones.
 
-use crate::entry::{Entry, EntryId};
+use crate::entry::{Body, Encoded, Entry, EntryId, Stored};
 use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read, read_some};
 use crate::messages::{KeyValue, Operation};
+use crate::parts::CHANGES_BYTES_MAX;
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::FORMAT;
-use enfilade_facts::{At, Change, Requester, Revision, StoreId};
+use enfilade_facts::{At, Change, Revision, StoreId};
 use std::time::Duration;
 
-/// The largest entry, in bytes. etcd refuses requests of more than 1.5 MiB by default.
+/// The largest record of an entry, in bytes. etcd refuses requests of more than 1.5 MiB by default. The changes of a larger entry are in parts.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// How many times a transaction with an unknown outcome is sent.
 const TRIES: u32 = 5;
@@ -106,12 +107,18 @@ pub enum LogError {
     NoRandom(String),
     /// The changes are larger than an entry may be.
     #[error(
-        "the change has {bytes} bytes, and an entry of the log has at most {ENTRY_BYTES_MAX}: make it in parts"
+        "the change has {bytes} bytes, and a change of a fleet has at most {CHANGES_BYTES_MAX}; it was not made. Make several smaller changes, such as imports \
+         of fewer records"
     )]
     TooLarge {
         /// The size of the changes, in bytes.
         bytes: usize,
     },
+    /// The parts of a large change were deleted before its entry was added.
+    #[error(
+        "the large change was not made: this machine or etcd stood still for a minute, and the parts of the change that were in etcd were deleted; make the change again"
+    )]
+    PartsDeleted,
 }
 
 /// The end of the log at one moment.
@@ -125,7 +132,7 @@ pub struct Head {
     pub format: u32,
     /// The number of the first change in the log.
     pub first: Revision,
-    /// The size of all entries in the log, in bytes. Trimming makes it an estimate.
+    /// The size of all entries in the log with their parts, in bytes. Trimming makes it an estimate.
     pub log_bytes: u64,
 }
 
@@ -237,7 +244,24 @@ impl Log {
     /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
     pub async fn append(&self, head: Head, changes: &[Change], state: u128) -> Result<Head, LogError> {
         let id = EntryId::new(0).map_err(|why| LogError::NoRandom(why.to_string()))?;
-        Ok(self.append_as(id, head, changes, state).await?.head)
+        let encoded = self.encoded(changes).await?;
+        let appended = self.append_as(id, head, &encoded, state).await;
+        if appended.is_err() {
+            self.discard(&encoded).await;
+        }
+        Ok(appended?.head)
+    }
+
+    /// The changes in the form that an entry has. Large ones are written into etcd in parts: if they are not committed, [`Log::discard`] deletes the parts.
+    ///
+    /// # Errors
+    /// [`LogError::TooLarge`], or when etcd does not answer. No change was made.
+    pub(crate) async fn encoded(&self, changes: &[Change]) -> Result<Encoded, LogError> {
+        let encoded = Encoded::new(changes);
+        match encoded.entry_bytes() > ENTRY_BYTES_MAX {
+            true => self.stage(encoded).await,
+            false => Ok(encoded),
+        }
     }
 
     /// Like [`Log::append`], with an id that no entry has.
@@ -245,38 +269,39 @@ impl Log {
         &self,
         id: EntryId,
         head: Head,
-        changes: &[Change],
+        changes: &Encoded,
         state: u128,
     ) -> Result<Appended, LogError> {
         let first = head.at.next().revision;
-        let entry = Entry { id, first, state: head.state, changes: changes.to_vec() };
-        let last = entry.last();
+        let last = changes.last(first);
         let key = self.entry_key(last);
-        let sealed = entry.seal(&key);
-        if changes.is_empty() || sealed.len() > ENTRY_BYTES_MAX {
-            return Err(LogError::TooLarge { bytes: sealed.len() });
+        let sealed = changes.seal(&key, id, first, head.state);
+        if changes.is_empty() {
+            return Err(LogError::TooLarge { bytes: 0 });
         }
         let next = Head {
             at: At { revision: last, ..head.at },
             state,
             format: FORMAT.max(head.format),
             first: head.first,
-            log_bytes: head.log_bytes.saturating_add(sealed.len() as u64),
+            log_bytes: head.log_bytes.saturating_add((sealed.len() + changes.parts_bytes()) as u64),
         };
         let mut conditions = vec![has_value(self.head_key(), head.bytes())];
         // A machine that left, or was expelled, changes nothing any more.
         conditions.extend(self.member.iter().map(|member| exists(self.key("member", member))));
-        let member = self.member.as_ref().filter(|_| changes.iter().any(is_from_file));
+        let member = self.member.as_ref().filter(|_| changes.is_from_file);
         // Rule 11: a member whose files are not followed any more may have read an old version.
         conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
+        conditions.extend(self.has_parts(changes));
         let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
         for tried in 0..TRIES {
             let conditions = conditions.clone();
-            let operations = vec![
+            let mut operations = vec![
                 put(key.clone(), sealed.clone()),
                 put(self.head_key(), next.bytes()),
                 read(self.key("node", ""), self.after_all("node")),
             ];
+            operations.extend(self.names_parts(changes, last));
             outcome = self.etcd.transact(conditions, operations).await;
             match outcome {
                 Ok(Some(found)) => {
@@ -294,6 +319,10 @@ impl Log {
                     return Err(match &self.member {
                         Some(name) if !self.is_member(name).await? => {
                             LogError::NotMember { name: name.clone() }
+                        }
+                        // Otherwise the caller would try again forever.
+                        _ if self.etcd.transact(self.has_parts(changes), Vec::new()).await?.is_none() => {
+                            LogError::PartsDeleted
                         }
                         _ => LogError::Conflict,
                     });
@@ -313,6 +342,7 @@ impl Log {
     }
 
     /// The next entries after a change, in their order, without a gap. Empty if there are no later changes. The first entry may begin with earlier changes.
+    /// An entry whose changes are in parts comes alone.
     ///
     /// # Errors
     /// [`LogError::Trimmed`] if the next entry is not in the log any more, [`LogError::Damaged`] if an entry cannot be read.
@@ -326,8 +356,13 @@ impl Log {
                 break;
             }
         }
-        let found = found?;
-        self.entries(revision, head, found.unwrap_or_default().into_iter().flatten())
+        let found = found?.unwrap_or_default().into_iter().flatten();
+        let mut found = self.entries(revision, head, found)?.into_iter().peekable();
+        // At most one entry in parts is in memory.
+        if let Some(large) = found.next_if(|first| matches!(first.body, Body::Parted { .. })) {
+            return Ok(vec![self.complete(large).await?]);
+        }
+        Ok(found.map_while(Stored::whole).collect())
     }
 
     /// Reads the next entries after a change, at most `most`.
@@ -342,11 +377,11 @@ impl Log {
         revision: Revision,
         head: Head,
         found: impl Iterator<Item = KeyValue>,
-    ) -> Result<Vec<Entry>, LogError> {
+    ) -> Result<Vec<Stored>, LogError> {
         let mut next = Revision(revision.0 + 1);
         let mut entries = Vec::new();
         for found in found {
-            let entry = Entry::open(&found.key, &found.value).map_err(|why| damaged(&found.key, why))?;
+            let entry = Stored::open(&found.key, &found.value).map_err(|why| damaged(&found.key, why))?;
             if self.entry_key(entry.last()) != found.key {
                 return Err(damaged(&found.key, "its number is not that of its key"));
             }
@@ -377,6 +412,8 @@ impl Log {
         let trimmed = Head { first: next, log_bytes: u64::try_from(log_bytes).unwrap_or(u64::MAX), ..head };
         let operations = vec![
             delete(self.entry_key(Revision(0)), self.entry_key(next)),
+            // From now on, no entry names these parts.
+            delete(self.large_key(Revision(0)), self.large_key(next)),
             put(self.head_key(), trimmed.bytes()),
         ];
         let done = self.etcd.transact(vec![has_value(self.head_key(), head.bytes())], operations).await?;
@@ -386,8 +423,8 @@ impl Log {
     /// Calls `heard` with news, forever. News can come late, or not at all; what it says was committed in etcd.
     pub(crate) async fn watch(&self, heard: impl Fn(News)) {
         let first = format!("{}/", self.prefix).into_bytes();
-        // `0` follows `/` in ASCII.
-        let end = format!("{}0", self.prefix).into_bytes();
+        // Not the parts of large entries, which come after all keys that [`Log::news`] reads.
+        let end = self.key("part", "");
         loop {
             heard(News::Begins);
             let changed = |key: &[u8], value: Option<Vec<u8>>| {
@@ -414,8 +451,9 @@ impl Log {
             return self.head_of(Some(&KeyValue { key: key.to_vec(), value })).ok().map(News::Head);
         }
         rest.strip_prefix(b"log/")?;
-        let entry = Entry::open(key, &value).ok().filter(|entry| self.entry_key(entry.last()) == key)?;
-        Some(News::Entry(entry))
+        let entry = Stored::open(key, &value).ok().filter(|entry| self.entry_key(entry.last()) == key)?;
+        // The next question reads an entry in parts.
+        Some(News::Entry(entry.whole()?))
     }
 
     pub(crate) fn etcd(&self) -> &Etcd {
@@ -443,17 +481,13 @@ impl Log {
     }
 
     /// The numbers have the same length, so the order of the keys is the order of the changes.
-    fn entry_key(&self, revision: Revision) -> Vec<u8> {
+    pub(crate) fn entry_key(&self, revision: Revision) -> Vec<u8> {
         format!("{}/log/{:020}", self.prefix, revision.0).into_bytes()
     }
 
     fn not_ours(&self, why: String) -> LogError {
         LogError::NotOurs { prefix: self.prefix.clone(), why }
     }
-}
-
-fn is_from_file(change: &Change) -> bool {
-    change.requester() == Requester::File
 }
 
 pub(crate) fn damaged(key: &[u8], why: &'static str) -> LogError {

@@ -18,6 +18,9 @@ pub(crate) struct RangeRequest {
     pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(crate) limit: i64,
+    /// Whether the values are left out.
+    #[prost(bool, tag = "8")]
+    pub(crate) keys_only: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

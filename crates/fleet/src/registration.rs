@@ -10,7 +10,7 @@
 //! following       the id of the process that follows the edited files, with its lease
 //! ```
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Stored};
 use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased, read};
 use crate::log::{ENTRIES_OF_PROOF, Head, Log, LogError};
 use crate::messages::KeyValue;
@@ -205,7 +205,11 @@ impl Log {
         let keys = next().into_iter().next().map(|row| row.value);
         // Another process of this machine can have applied more than this log has; `Replica::catch_up_to` reads the head again.
         let next = match head.at.revision >= applied {
-            true => self.entries(applied, head, next().into_iter())?,
+            true => {
+                let found = self.entries(applied, head, next().into_iter())?;
+                // `Log::after` reads an entry in parts.
+                found.into_iter().map_while(Stored::whole).collect()
+            }
             false => Vec::new(),
         };
         Ok(Some(Proof { head, next, files_followed, keys }))

@@ -1,6 +1,6 @@
 //! A member's own copy of the facts: it applies the changes of the log in their order, and adds changes of its own to the log.
 
-use crate::entry::{Entry, EntryId};
+use crate::entry::{Encoded, Entry, EntryId};
 use crate::log::{Appended, Head, Log, LogError};
 use enfilade_facts::journal::digest;
 use enfilade_facts::{After, At, Change, CommitError, Effect, Read, Revision, Source, SourceError, View};
@@ -196,7 +196,22 @@ impl Replica {
 
     /// Makes a change. It has the same number on all members. `known` is the end of the log according to a proof that counts: with it, nothing has to be
     /// read first. If the log has gone on, etcd refuses the change, and it is tried again after the newer ones.
-    pub(crate) async fn commit(&self, change: &Change, mut known: Option<Head>) -> Result<Made, CommitError> {
+    pub(crate) async fn commit(&self, change: &Change, known: Option<Head>) -> Result<Made, CommitError> {
+        let mut encoded = None;
+        let made = self.commit_encoded(change, &mut encoded, known).await;
+        if let (Err(_) | Ok(Made { head: None, .. }), Some(encoded)) = (&made, encoded) {
+            self.log.discard(&encoded).await;
+        }
+        made
+    }
+
+    /// As [`Replica::commit`]. `encoded` gets the form of the change in the log: it is the same each time that the change is tried.
+    async fn commit_encoded(
+        &self,
+        change: &Change,
+        encoded: &mut Option<Encoded>,
+        mut known: Option<Head>,
+    ) -> Result<Made, CommitError> {
         loop {
             let head = match known.take() {
                 Some(head) => head,
@@ -222,9 +237,16 @@ impl Replica {
             if at != head.at {
                 continue;
             }
+            let encoded = match &mut *encoded {
+                Some(encoded) => encoded,
+                none => {
+                    let changes = self.log.encoded(std::slice::from_ref(change)).await;
+                    none.insert(changes.map_err(|why| refused(why.into()))?)
+                }
+            };
             let id = EntryId::new(self.author)
                 .map_err(|why| refused(LogError::NoRandom(why.to_string()).into()))?;
-            match self.log.append_as(id, head, std::slice::from_ref(change), state).await {
+            match self.log.append_as(id, head, encoded, state).await {
                 // Another member was faster. Its change is applied, and the expectations are checked again.
                 Err(LogError::Conflict) => {}
                 Err(LogError::Unknown(why)) => {

@@ -28,8 +28,9 @@ const RENEW_TICKS: u32 = 3;
 const REAP_TICKS: u32 = 5;
 /// How often the size of the log is looked at, in ticks of [`ASK_EVERY`].
 const TRIM_TICKS: u32 = 50;
-/// The size of the log above which its older half is deleted, in bytes.
-const LOG_BYTES_MAX: u64 = 32 << 20;
+/// The size of the log above which its older half is deleted, in bytes: two of the largest changes. A member that is away for a moment still finds a large
+/// change.
+const LOG_BYTES_MAX: u64 = 128 << 20;
 /// The number of entries that the watch delivered and the follower has not applied yet. An entry has at most 1 MiB.
 const DELIVERED_MAX: usize = 16;
 
@@ -427,6 +428,9 @@ impl Follower {
             if self.replica.log().applied_by_all().await?.is_some_and(|applied| half <= applied) {
                 self.replica.log().trim(head, half).await?;
             }
+        }
+        if is_due(TRIM_TICKS) {
+            self.replica.log().delete_unnamed_parts().await?;
         }
         Ok(())
     }

@@ -49,7 +49,9 @@ fn reports_in_etcd(server: &Server, id: &str) -> u64 {
 }
 
 fn add(member: &Member, count: u64) {
-    (0..count).for_each(|_| drop(add_one(member).unwrap()));
+    for _ in 0..count {
+        add_one(member).unwrap();
+    }
 }
 
 /// Each connection is given to `answer`.

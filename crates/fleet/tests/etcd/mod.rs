@@ -53,6 +53,17 @@ impl Server {
     pub(crate) fn put(&self, key: &str, value: &str) {
         self.0.control(&["put", key, value]);
     }
+
+    /// Deletes a key as somebody else would.
+    pub(crate) fn delete(&self, key: &str) {
+        self.0.control(&["del", key]);
+    }
+
+    /// The keys that begin with this text.
+    pub(crate) fn keys(&self, prefix: &str) -> Vec<String> {
+        let text = self.0.control(&["get", "--prefix", "--keys-only", prefix]);
+        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
 }
 
 /// A process of a member.
