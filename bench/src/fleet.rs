@@ -1,5 +1,8 @@
 //! A fleet: how long a change takes until every member obeys it, compared with a write of etcd itself.
 
+mod direct;
+mod log_size;
+
 use crate::goals::Goal;
 use crate::report::Report;
 use crate::samples::{Estimate, Percentile, SAMPLES_MIN, Samples};
@@ -8,11 +11,12 @@ use crate::served::Server;
 use crate::stopwatch::{now, pause};
 use crate::stores::{self, Store};
 use crate::{Failure, clock};
+use direct::Listens;
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{At, Change, Read as _, Revision, Source as _};
-use enfilade_fleet::{About, Etcd, Log, Server as Member};
+use enfilade_fleet::{About, Etcd, Log, Reach, Server as Member};
 use enfilade_sources::lmdb::{Lmdb, Terms};
 use enfilade_testkit::Etcd as Machine;
 use std::ffi::OsStr;
@@ -28,12 +32,15 @@ const CHANGES: usize = 10_000;
 /// The number of changes that a member misses, and of members that miss them.
 const MISSED: usize = 10_000;
 const LATE: usize = 3;
+/// How long the members may take to connect to each other.
+const CONNECTED: Duration = Duration::from_millis(500);
 /// The number of tokens of a large fleet.
 const TOKENS: u64 = 1_000_000;
 
 pub(crate) fn goals() -> Vec<Goal> {
     let work = format!(
-        "In process, {MEMBERS} members, each with a store in LMDB, and etcd in {MACHINES} processes, all on one machine. {CHANGES} times in turn: a \
+        "In process, {MEMBERS} members, each with a store in LMDB, and etcd in {MACHINES} processes, all on one machine. The members \
+         are connected over TLS, as with `[fleet] listen`. {CHANGES} times in turn: a \
          transaction of etcd that puts one new key, and a change of one record by one of the members, until all members have applied it. The p99 of all \
          changes divided by the p99 of all transactions"
     );
@@ -46,9 +53,22 @@ pub(crate) fn goals() -> Vec<Goal> {
         "The facts are {TOKENS} API tokens and their users. etcd has {MACHINES} processes on the same machine. From the start of `enfilade fleet join` until the \
          server of the new member listens. Once"
     );
+    let size = format!(
+        "In process. One machine of etcd with --auto-compaction-mode=periodic --auto-compaction-retention=1m gets {} changes of one record, {} in each entry of \
+         the log. A member with a store in LMDB applies them, and trims the log. The size is read every 2 s",
+        log_size::CHANGES,
+        log_size::AT_ONCE
+    );
     vec![
         Goal::new("acknowledged", 3.0, "times", what, work),
         Goal::new("missed", 5.0, "s", "time until a member has the changes that it missed", missed),
+        Goal::new(
+            "log-size",
+            96.0,
+            "MiB",
+            "most space that the data of etcd needs during very many changes",
+            size,
+        ),
         Goal::new("join", 60.0, "s", "time until a new member of a large fleet serves", joins),
     ]
 }
@@ -69,10 +89,22 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let (at, state) = stores(scratch.path(), MEMBERS)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     begin(&addresses, "/fleet", (at, state), MEMBERS)?;
-    let start = |nth| member(scratch.path(), &addresses, ("/fleet", at), nth);
-    let members = (0..MEMBERS).map(start).collect::<Result<Vec<_>, _>>()?;
-    wait_until(|| members.iter().all(Member::is_current));
+    let of_connections = direct::runtime()?;
+    let mut listens = Vec::new();
+    for _ in 0..MEMBERS {
+        listens.push(of_connections.block_on(Listens::new())?);
+    }
+    let start = |(nth, listens): (usize, &Listens)| {
+        let reach = Some(listens.reach.clone());
+        member(scratch.path(), &addresses, ("/fleet", at), (nth, reach)).map(Arc::new)
+    };
+    let members = listens.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
+    wait_until(|| members.iter().all(|member| member.is_current()));
     let etcd = Etcd::at(&addresses, None)?;
+    let log = Log::new(etcd.clone(), "/fleet", at.store);
+    let status = runtime.block_on(log.status())?;
+    of_connections.block_on(direct::connect(&members, listens, status))?;
+    pause(CONNECTED);
     let (mut puts, mut changes) = (Samples::default(), Samples::default());
     let micros = |took: Duration| took.as_secs_f64() * 1e6;
     for (nth, member) in (0..count).zip(members.iter().cycle()) {
@@ -86,9 +118,10 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         member.commit(&change)?;
         changes.push(micros(began.elapsed()));
     }
-    drop(members);
+    drop((members, of_connections));
     missed(report, scratch.path(), &addresses, small)?;
     join(report, scratch.path(), &addresses, small)?;
+    log_size::run(report, &scratch.path().join("size"), small)?;
     report.tail("a transaction of etcd", count as u64, &puts, "µs");
     report.tail("a change, until all members have applied it", count as u64, &changes, "µs");
     let p99 = |samples: &Samples| samples.percentile(Percentile::P99);
@@ -110,7 +143,7 @@ fn missed(report: &mut Report, place: &Path, addresses: &[String], small: bool) 
     let place = place.join("missed");
     let (at, state) = stores(&place, 1 + LATE)?;
     begin(addresses, "/missed", (at, state), 1 + LATE)?;
-    let start = |nth: usize| member(&place, addresses, ("/missed", at), nth);
+    let start = |nth: usize| member(&place, addresses, ("/missed", at), (nth, None));
     let first = start(0)?;
     wait_until(|| first.is_current());
     let count = if small { 100 } else { MISSED };
@@ -211,11 +244,10 @@ fn member(
     place: &Path,
     addresses: &[String],
     (prefix, at): (&str, At),
-    nth: usize,
+    (nth, reach): (usize, Option<Reach>),
 ) -> Result<Member, Failure> {
     let name = format!("m{nth}");
-    let about =
-        About { version: "0".to_owned(), host: "bench".to_owned(), pid: std::process::id(), reach: None };
+    let about = About { version: "0".to_owned(), host: "bench".to_owned(), pid: std::process::id(), reach };
     let store = Arc::new(Lmdb::open(&place.join(nth.to_string()))?);
     let log = Log::new(Etcd::at(addresses, None)?, prefix, at.store).of_member(&name);
     Ok(Member::start(&name, about, store, log, || clock::now().tick_millis)?)

@@ -45,6 +45,15 @@ impl Etcd {
         Etcd::start_one(None)
     }
 
+    /// Starts an empty etcd of one machine that forgets old versions of its keys every minute.
+    pub fn start_compacting() -> Self {
+        let every = ["--auto-compaction-mode=periodic", "--auto-compaction-retention=1m"];
+        let ports = Ports::new(0);
+        let etcd = Etcd::spawn(&ports, &ports.of_cluster(), None, &every);
+        etcd.wait();
+        etcd
+    }
+
     /// Starts an empty etcd of one machine that talks only to clients with a certificate of its authority.
     pub fn start_with_tls(files: &TlsFiles<'_>) -> Self {
         Etcd::start_one(Some(files))
@@ -52,7 +61,7 @@ impl Etcd {
 
     fn start_one(tls: Option<&TlsFiles<'_>>) -> Self {
         let ports = Ports::new(0);
-        let etcd = Etcd::spawn(&ports, &ports.of_cluster(), tls);
+        let etcd = Etcd::spawn(&ports, &ports.of_cluster(), tls, &[]);
         etcd.wait();
         etcd
     }
@@ -61,12 +70,12 @@ impl Etcd {
     pub fn start_machines(count: usize) -> Vec<Self> {
         let ports: Vec<Ports> = (0..count).map(Ports::new).collect();
         let cluster = ports.iter().map(Ports::of_cluster).collect::<Vec<_>>().join(",");
-        let machines: Vec<Self> = ports.iter().map(|ports| Etcd::spawn(ports, &cluster, None)).collect();
+        let machines: Vec<Self> = ports.iter().map(|ports| Etcd::spawn(ports, &cluster, None, &[])).collect();
         machines.iter().for_each(Etcd::wait);
         machines
     }
 
-    fn spawn(ports: &Ports, cluster: &str, tls: Option<&TlsFiles<'_>>) -> Self {
+    fn spawn(ports: &Ports, cluster: &str, tls: Option<&TlsFiles<'_>>, more: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("enfilade-etcd-{}-{number}", std::process::id()));
@@ -88,6 +97,7 @@ impl Etcd {
         .into_iter()
         .flat_map(|(name, value)| [name.to_owned(), value.to_owned()])
         .collect();
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
         let mut control = Vec::new();
         if let Some(TlsFiles { ca, certificate, key }) = tls {
             let path = |path: &Path| path.to_str().unwrap().to_owned();

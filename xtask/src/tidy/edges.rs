@@ -213,7 +213,7 @@ const LIBRARIES: [(&str, &[&str], &str); 64] = [
         ],
         "async",
     ),
-    ("tokio-rustls", &["enfilade"], "TLS on tokio"),
+    ("tokio-rustls", &["enfilade", "enfilade-bench"], "TLS on tokio"),
     ("tokio-stream", &["enfilade-fleet"], "the requests of a watch of etcd"),
     ("tokio-util", &["enfilade"], "looking at what a connection reads"),
     ("toml", &["enfilade", "xtask"], "the configuration; manifests"),

@@ -1,0 +1,68 @@
+//! How much space etcd needs after very many changes.
+
+use crate::Failure;
+use crate::report::Report;
+use crate::samples::Estimate;
+use crate::stopwatch::now;
+use enfilade_facts::journal::digest;
+use enfilade_facts::{Read as _, Source as _};
+use enfilade_fleet::{Etcd, Log};
+use enfilade_sources::lmdb::Lmdb;
+use enfilade_testkit::Etcd as Machine;
+use std::path::Path;
+use std::time::Duration;
+
+pub(super) const CHANGES: usize = 1_000_000;
+/// The number of changes in an entry of the log, as of a server with many clients.
+pub(super) const AT_ONCE: usize = 100;
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Adds entries to a log, which a member applies and trims. The most space that the data of etcd needed meanwhile, in MiB.
+pub(super) fn run(report: &mut Report, place: &Path, small: bool) -> Result<(), Failure> {
+    let machine = Machine::start_compacting();
+    let addresses = [machine.address.clone()];
+    let (at, state) = super::stores(place, 2)?;
+    super::begin(&addresses, "/size", (at, state), 2)?;
+    let member = super::member(place, &addresses, ("/size", at), (1, None))?;
+    super::wait_until(|| member.is_current());
+    // Its own entries come from a store that no other process changes.
+    let author = Lmdb::open(&place.join("0"))?;
+    let log = Log::new(Etcd::at(&addresses, None)?, "/size", at.store).of_member("m0");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (count, mut most, mut looked) = (if small { 1_000 } else { CHANGES }, 0.0_f64, now());
+    for first in (0..count).step_by(AT_ONCE) {
+        let changes = (first..first + AT_ONCE).map(super::change).collect::<Result<Vec<_>, _>>()?;
+        author.commit_each(&changes).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let state = author.read(digest)??;
+        loop {
+            let head = runtime.block_on(log.head())?;
+            match runtime.block_on(log.append(head, &changes, state)) {
+                // The member trimmed the log meanwhile.
+                Err(enfilade_fleet::LogError::Conflict) => {}
+                added => {
+                    added?;
+                    break;
+                }
+            }
+        }
+        if looked.elapsed() > LOOK_EVERY {
+            (most, looked) = (most.max(in_use(&machine)?), now());
+        }
+    }
+    super::wait_until(|| member.numbers().behind == 0 || !member.is_current());
+    if let Some(why) = member.why() {
+        return Err(why.into());
+    }
+    most = most.max(in_use(&machine)?);
+    report.once("etcd, space in use after changes, at most", count as u64, most, "MiB");
+    report.goal("log-size", Estimate::once(most));
+    Ok(())
+}
+
+/// The size of the data of etcd without free pages, in MiB.
+fn in_use(machine: &Machine) -> Result<f64, Failure> {
+    let status: serde_json::Value =
+        serde_json::from_str(&machine.control(&["endpoint", "status", "--write-out=json"]))?;
+    let bytes = status.pointer("/0/Status/dbSizeInUse").and_then(serde_json::Value::as_f64);
+    bytes.map(|bytes| bytes / f64::from(1 << 20)).ok_or_else(|| format!("no size in {status}").into())
+}
