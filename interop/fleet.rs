@@ -4,6 +4,7 @@ mod balanced;
 mod keys;
 mod nemesis;
 mod passing;
+mod reports;
 mod tls;
 
 use crate::command::run;

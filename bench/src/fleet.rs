@@ -2,6 +2,7 @@
 
 mod direct;
 mod log_size;
+mod request;
 
 use crate::goals::Goal;
 use crate::report::Report;
@@ -69,6 +70,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "most space that the data of etcd needs during very many changes",
             size,
         ),
+        request::goal(),
         Goal::new("join", 60.0, "s", "time until a new member of a large fleet serves", joins),
     ]
 }
@@ -121,6 +123,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     drop((members, of_connections));
     missed(report, scratch.path(), &addresses, small)?;
     join(report, scratch.path(), &addresses, small)?;
+    request::run(report, &scratch.path().join("request"), &addresses, small)?;
     log_size::run(report, &scratch.path().join("size"), small)?;
     report.tail("a transaction of etcd", count as u64, &puts, "µs");
     report.tail("a change, until all members have applied it", count as u64, &changes, "µs");
@@ -169,15 +172,11 @@ fn join(report: &mut Report, place: &Path, addresses: &[String], small: bool) ->
     drop(Store::generated(&facts, tokens)?);
     stores::data_directory(&first, &facts)?;
     std::fs::DirBuilder::new().mode(0o700).create(&second)?;
-    let configure = |data: &Path, name: &str| {
-        let text = format!("[fleet]\nname = \"{name}\"\netcd = {addresses:?}\nprefix = \"/join\"\n");
-        std::fs::write(data.join("enfilade.toml"), text)
-    };
     let invitation = place.join("invitation");
     let [fleet, name] = ["fleet", "b"].map(OsStr::new);
     enfilade(&first, &[OsStr::new("init")])?;
-    configure(&first, "a")?;
-    configure(&second, "b")?;
+    configure(&first, "a", "/join", addresses)?;
+    configure(&second, "b", "/join", addresses)?;
     enfilade(&first, &[fleet, OsStr::new("init")])?;
     enfilade(&first, &[fleet, OsStr::new("invite"), name, invitation.as_os_str()])?;
     let began = now();
@@ -188,6 +187,12 @@ fn join(report: &mut Report, place: &Path, addresses: &[String], small: bool) ->
     report.once("a machine joins a fleet", tokens, took, "s");
     report.goal("join", Estimate::once(took));
     Ok(())
+}
+
+/// Writes the section `[fleet]` of a member.
+fn configure(data: &Path, name: &str, prefix: &str, addresses: &[String]) -> std::io::Result<()> {
+    let text = format!("[fleet]\nname = \"{name}\"\netcd = {addresses:?}\nprefix = \"{prefix}\"\n");
+    std::fs::write(data.join("enfilade.toml"), text)
 }
 
 /// Runs a command.

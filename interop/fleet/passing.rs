@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const MEMBERS: usize = 2;
 
 /// A fleet whose members pass requests on. The first one serves the datastores. `more` is added to the environment of each.
-fn fleet(more: &[(&str, &str)]) -> (Fleet, Vec<String>) {
+pub(super) fn fleet(more: &[(&str, &str)]) -> (Fleet, Vec<String>) {
     let (etcd, scratch) = (Etcd::start(), Scratch::new());
     let addresses: Vec<String> = (0..MEMBERS).map(|_| format!("127.0.0.1:{}", free_port())).collect();
     let members = Fleet::of_servers_with(&vec![vec![etcd.address.clone()]; MEMBERS], |nth| {

@@ -5,6 +5,7 @@ use anyhow::{Context, bail};
 use enfilade_facts::StoreId;
 use enfilade_fleet::{Etcd, Log, LogError, Tls};
 use std::path::Path;
+use std::time::Duration;
 
 /// The name of this machine in its fleet.
 ///
@@ -36,7 +37,7 @@ pub(crate) fn log(config: &Config, store: StoreId) -> anyhow::Result<Log> {
         ),
     };
     let log = Log::new(Etcd::at(&etcd.0, tls.as_ref())?, fleet.prefix.as_str(), store);
-    Ok(log.of_member(name(config)?))
+    Ok(log.of_member(name(config)?).with_delta(Duration::from_millis(fleet.proof_millis.0)))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

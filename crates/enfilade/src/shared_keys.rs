@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use enfilade_admin::{Error, FernetKeys, KeyList};
 use enfilade_facts::StoreId;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_fleet::{DELTA, KeysDigest, KeysId, SharedKeys};
+use enfilade_fleet::{KeysDigest, KeysId, SharedKeys};
 use enfilade_identity::HashKey;
 use enfilade_identity::fernet::sealed_keys::{open_keys, seal_keys};
 use enfilade_sources::files::{atomic, key};
@@ -144,7 +144,9 @@ impl KeysOfFleet {
     fn lacking(&self) -> anyhow::Result<Vec<String>> {
         let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
         // A proof that was asked for before the change ends after Δ; the quarter is for clocks of different speed, and for the time of the call.
-        let (began, most) = (clock::now().tick_millis, (DELTA + DELTA / 4).as_millis());
+        let log_now = log(&self.config, self.store)?;
+        let delta = wait_for(async { log_now.delta().await })?;
+        let (began, most) = (clock::now().tick_millis, (delta + delta / 4).as_millis());
         loop {
             let log = log(&self.config, self.store)?;
             let lacking = wait_for(async { log.without_keys(digest).await })?;

@@ -258,17 +258,22 @@ fn failed(status: &Status) -> EtcdError {
 
 /// The condition that a key has this value.
 pub(crate) fn has_value(key: Vec<u8>, value: Vec<u8>) -> Compare {
-    Compare { result: 0, target: 3, key, compared: Some(Compared::Value(value)) }
+    Compare { result: 0, target: 3, key, compared: Some(Compared::Value(value)), range_end: Vec::new() }
 }
 
 /// The condition that a key does not exist.
 pub(crate) fn is_absent(key: Vec<u8>) -> Compare {
-    Compare { result: 0, target: 1, key, compared: Some(Compared::CreateRevision(0)) }
+    Compare { result: 0, target: 1, key, compared: Some(Compared::CreateRevision(0)), range_end: Vec::new() }
+}
+
+/// The condition that no key from `key` to before `end` exists.
+pub(crate) fn none_exist(key: Vec<u8>, end: Vec<u8>) -> Compare {
+    Compare { range_end: end, ..is_absent(key) }
 }
 
 /// The condition that a key exists.
 pub(crate) fn exists(key: Vec<u8>) -> Compare {
-    Compare { result: 1, target: 1, key, compared: Some(Compared::CreateRevision(0)) }
+    Compare { result: 1, target: 1, key, compared: Some(Compared::CreateRevision(0)), range_end: Vec::new() }
 }
 
 /// Puts a value.

@@ -13,6 +13,7 @@
 //! transaction puts the entry and the new head, if the head is still the one that the member knew. So the changes of all members have one order, and no
 //! number is given twice.
 
+mod delta;
 mod direct;
 mod entry;
 mod etcd;
@@ -27,13 +28,14 @@ mod shared_keys;
 mod state;
 mod writer;
 
+pub use delta::{DELTA, DELTA_MAX, DELTA_MIN};
 pub use direct::{Connect, Connecting, Connection};
 pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError, Tls};
 pub use log::{Head, Log, LogError};
 pub use membership::{INVITATION_SECONDS, Member, Running};
 pub use registration::{About, KeysDigest, Reach};
-pub use replica::{DELTA, ReplicaError};
+pub use replica::ReplicaError;
 pub use server::{ASK_EVERY, Numbers, Server};
 pub use shared_keys::{KeysId, SharedKeys};
 pub use state::BootClock;

@@ -1,5 +1,6 @@
 //! The log: adding an entry after the head, reading entries, and deleting old ones.
 
+use crate::delta::{DELTA, DELTA_MAX};
 use crate::entry::{Body, Encoded, Entry, EntryId, Stored};
 use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read, read_some};
 use crate::messages::{KeyValue, Operation};
@@ -71,6 +72,16 @@ pub enum LogError {
         "the invitation was used already, or is older than 24 h; make a new one on a member with `enfilade fleet invite`"
     )]
     InvitationUsed,
+    /// The fleet has another Δ than this machine.
+    #[error(
+        "proofs count for {fleet} ms in this fleet, but for {own} ms in the enfilade.toml of this machine. Set `fleet.proof_millis` to {fleet}. To change it, stop the servers of all members, set it on all, and start them"
+    )]
+    OtherDelta {
+        /// The Δ of the fleet, in milliseconds.
+        fleet: u64,
+        /// The Δ of this machine, in milliseconds.
+        own: u64,
+    },
     /// The id of this member has a beat already.
     #[error(
         "`{id}` is registered already. If this member has just started or had no connection to etcd, it registers by itself in about 2 s. Otherwise another process has this id: give each member its own id"
@@ -161,6 +172,8 @@ pub(crate) struct Appended {
     pub(crate) head: Head,
     /// The processes that were registered at this moment; `None` if this answer of etcd was lost.
     pub(crate) registered: Option<Vec<String>>,
+    /// The Δ of the fleet at this moment; `None` if this answer of etcd was lost.
+    pub(crate) delta: Option<Duration>,
 }
 
 /// What a watch of etcd reports.
@@ -183,12 +196,14 @@ pub struct Log {
     store: StoreId,
     /// The member of this machine, if it is one.
     member: Option<String>,
+    /// How long a proof counts, as this machine is configured (`delta.rs`).
+    pub(crate) delta: Duration,
 }
 
 impl Log {
     /// The log of a store under this prefix.
     pub fn new(etcd: Etcd, prefix: &str, store: StoreId) -> Self {
-        Log { etcd, prefix: prefix.to_owned(), store, member: None }
+        Log { etcd, prefix: prefix.to_owned(), store, member: None, delta: DELTA }
     }
 
     /// The log, for the machine of this member.
@@ -300,17 +315,21 @@ impl Log {
                 put(key.clone(), sealed.clone()),
                 put(self.head_key(), next.bytes()),
                 read(self.key("node", ""), self.after_all("node")),
+                self.reads_delta(),
             ];
             operations.extend(self.names_parts(changes, last));
             outcome = self.etcd.transact(conditions, operations).await;
             match outcome {
                 Ok(Some(found)) => {
                     let processes = found.iter().flatten().filter_map(|found| self.id_of("node", found));
-                    return Ok(Appended { head: next, registered: Some(processes.collect()) });
+                    // A record that cannot be read is taken for the largest Δ.
+                    let delta = self.delta_in(found.iter().flatten()).unwrap_or(DELTA_MAX);
+                    let registered = Some(processes.collect());
+                    return Ok(Appended { head: next, registered, delta: Some(delta) });
                 }
                 // An earlier try may have been carried out, although its answer was lost.
                 Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => {
-                    return Ok(Appended { head: next, registered: None });
+                    return Ok(Appended { head: next, registered: None, delta: None });
                 }
                 Ok(None) if member.is_some() && self.files_member().await? != self.member => {
                     return Err(LogError::NotFollowed);
@@ -332,7 +351,7 @@ impl Log {
                 Err(_) => {}
             }
         }
-        outcome.map(|_| Appended { head: next, registered: None }).map_err(LogError::Unknown)
+        outcome.map(|_| Appended { head: next, registered: None, delta: None }).map_err(LogError::Unknown)
     }
 
     /// Whether the entry of this key is this one.

@@ -60,6 +60,9 @@ pub(crate) struct Compare {
     pub(crate) key: Vec<u8>,
     #[prost(oneof = "Compared", tags = "5, 7")]
     pub(crate) compared: Option<Compared>,
+    /// The first key after the range; empty for the one key. The condition must hold for each key in the range.
+    #[prost(bytes = "vec", tag = "64")]
+    pub(crate) range_end: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]

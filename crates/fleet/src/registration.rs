@@ -142,13 +142,16 @@ impl Log {
         let beat = self.key("beat", id);
         let own = before.map(|before| has_value(beat.clone(), before.to_vec()));
         for condition in [Some(is_absent(beat)), own].into_iter().flatten() {
-            let conditions = vec![exists(self.key("member", member)), condition];
-            if self.etcd().transact(conditions, operations.clone()).await?.is_some() {
-                return Ok(Registration { incarnation, lease });
+            for (agreed, written) in self.agreements() {
+                let conditions = vec![exists(self.key("member", member)), condition.clone(), agreed];
+                let operations = operations.iter().cloned().chain(written).collect();
+                if self.etcd().transact(conditions, operations).await?.is_some() {
+                    return Ok(Registration { incarnation, lease });
+                }
             }
         }
         match self.is_member(member).await? {
-            true => Err(LogError::Taken { id: id.clone() }),
+            true => Err(self.disagrees().await?.unwrap_or(LogError::Taken { id: id.clone() })),
             false => Err(self.no_member(member, applied).await),
         }
     }

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a proof counts (Δ).
-pub const DELTA: Duration = Duration::from_secs(1);
 /// The clocks of two machines run at speeds that differ by at most one part in this many.
 pub(crate) const DRIFT: u32 = 1_000;
 /// How often the reports in etcd are read while a change is not acknowledged. Usually a connection or a watch delivers them sooner.
@@ -87,6 +85,8 @@ pub(crate) struct Made {
     pub(crate) head: Option<Head>,
     /// The processes that may lack the change; `None` if they are not known.
     pub(crate) lacking: Option<Vec<String>>,
+    /// The Δ of the fleet when the change was made; `None` if it is not known.
+    pub(crate) delta: Option<Duration>,
 }
 
 /// A store that follows a log. Only processes that follow the same log may change the store.
@@ -233,7 +233,7 @@ impl Replica {
             if at == head.at && before != head.state {
                 return Err(refused(ReplicaError::Differs { change: at.next().revision }));
             }
-            let Some(state) = state else { return Ok(Made { at, head: None, lacking: None }) };
+            let Some(state) = state else { return Ok(Made { at, head: None, lacking: None, delta: None }) };
             if at != head.at {
                 continue;
             }
@@ -253,11 +253,11 @@ impl Replica {
                     return Err(CommitError::Unknown(LogError::Unknown(why).to_string()));
                 }
                 Err(why) => return Err(refused(why.into())),
-                Ok(Appended { head: next, registered }) => {
+                Ok(Appended { head: next, registered, delta }) => {
                     // The change is in the log, so it is made, even if this member cannot apply it now. If another process was faster, the store has it.
                     let _ = self.store.commit(change.clone().only_after(at.revision));
                     let applied = self.catch_up_to(next, Vec::new()).await;
-                    let made = Made { at: next.at, head: Some(next), lacking: registered };
+                    let made = Made { at: next.at, head: Some(next), lacking: registered, delta };
                     return applied.map(|_| made).map_err(|why| {
                         CommitError::Unknown(format!(
                             "the change is in the log, but it may take 1 s until all members obey it, and this member refuses requests: {why}"
@@ -272,7 +272,7 @@ impl Replica {
     /// that shows it.
     pub(crate) async fn acknowledged(
         &self,
-        Made { at, lacking, .. }: Made,
+        Made { at, lacking, delta, .. }: Made,
         own: Option<&str>,
         mut reports: watch::Receiver<Reports>,
     ) {
@@ -303,7 +303,17 @@ impl Replica {
             }
         };
         // After Δ, no member that lacks the change has a proof.
-        let _ = tokio::time::timeout(DELTA + DELTA / DRIFT, everybody).await;
+        let delta = async {
+            let delta = match delta {
+                Some(delta) => delta,
+                None => self.log.delta_or_most().await,
+            };
+            tokio::time::sleep(delta + delta / DRIFT).await;
+        };
+        tokio::select! {
+            () = everybody => {}
+            () = delta => {}
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::log::{Log, LogError, News};
 use crate::registration::{About, KeysDigest, Process, Reach, Registration, Silent, number_of};
 use crate::replica::{DRIFT, Made, Replica, ReplicaError, Reports, note};
 use crate::shared_keys::KeysId;
-use crate::state::{BootClock, DELTA_MILLIS, State};
+use crate::state::{BootClock, State};
 use enfilade_facts::{
     At, Change, CommitError, Effect, Requester, Revision, Source, SourceError, StoreId, View,
 };
@@ -28,9 +28,12 @@ const RENEW_TICKS: u32 = 3;
 const REAP_TICKS: u32 = 5;
 /// How often the size of the log is looked at, in ticks of [`ASK_EVERY`].
 const TRIM_TICKS: u32 = 50;
-/// The size of the log above which its older half is deleted, in bytes: two of the largest changes. A member that is away for a moment still finds a large
-/// change.
-const LOG_BYTES_MAX: u64 = 128 << 20;
+/// The size of a log of many changes above which its older half is deleted, in bytes.
+const LOG_BYTES_MAX: u64 = 32 << 20;
+/// The size of a log of few changes: two of the largest. A member that is away for a moment still finds a large change.
+const LOG_BYTES_OF_FEW_MAX: u64 = 128 << 20;
+/// A log with at most this many changes has few.
+const FEW: u64 = 1_000;
 /// The number of entries that the watch delivered and the follower has not applied yet. An entry has at most 1 MiB.
 const DELIVERED_MAX: usize = 16;
 
@@ -82,7 +85,8 @@ impl Server {
         let process = Process::new(member, about).map_err(std::io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, inbox) = unbounded_channel();
-        let state = Arc::<State>::default();
+        let delta = u64::try_from(log.own_delta().as_millis()).unwrap_or(0);
+        let state = Arc::new(State { delta, ..State::default() });
         let number = process.number;
         let replica = Arc::new(Replica::new(log, Arc::clone(&store), number));
         let (reports, reported) = watch::channel(Reports::new());
@@ -423,8 +427,10 @@ impl Follower {
         if is_due(REAP_TICKS) {
             self.reap().await?;
         }
-        if is_due(TRIM_TICKS) && head.log_bytes > LOG_BYTES_MAX {
-            let half = Revision(head.first.0 + (head.at.revision.0 - head.first.0) / 2);
+        let changes = head.at.revision.0.saturating_sub(head.first.0);
+        let most = if changes <= FEW { LOG_BYTES_OF_FEW_MAX } else { LOG_BYTES_MAX };
+        if is_due(TRIM_TICKS) && head.log_bytes > most {
+            let half = Revision(head.first.0 + changes / 2);
             if self.replica.log().applied_by_all().await?.is_some_and(|applied| half <= applied) {
                 self.replica.log().trim(head, half).await?;
             }
@@ -490,16 +496,14 @@ impl Follower {
 
     /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8).
     async fn reap(&mut self) -> Result<(), ReplicaError> {
-        let found = self.replica.log().silent().await?;
+        let (found, delta) = (self.replica.log().silent().await?, self.state.delta);
         // After the answer: a beat that is missing in it vanished before this time.
         let now = (self.clock)();
         self.silent.retain(|(silent, _)| found.contains(silent));
         for silent in found {
             match self.silent.iter().find(|(known, _)| *known == silent) {
                 None => self.silent.push((silent, now)),
-                Some((_, since))
-                    if now.saturating_sub(*since) > 2 * DELTA_MILLIS + DELTA_MILLIS / u64::from(DRIFT) =>
-                {
+                Some((_, since)) if now.saturating_sub(*since) > 2 * delta + delta / u64::from(DRIFT) => {
                     self.replica.log().reap(&silent).await?;
                 }
                 Some(_) => {}

@@ -8,9 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
-/// Δ in milliseconds.
-pub(crate) const DELTA_MILLIS: u64 = 1_000;
-
 /// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
 /// still; docs/fleet-protocol.md says what follows.
 pub type BootClock = fn() -> u64;
@@ -18,6 +15,8 @@ pub type BootClock = fn() -> u64;
 /// What the thread of a server says about the copy, and what the server asks of it.
 #[derive(Default)]
 pub(crate) struct State {
+    /// How long a proof counts (Δ), in milliseconds.
+    pub(crate) delta: u64,
     /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time and after the end.
     pub(crate) proven: AtomicU64,
     /// The newest known end of the log.
@@ -68,6 +67,6 @@ impl State {
     /// Whether the proof counts now.
     pub(crate) fn is_current(&self, clock: BootClock) -> bool {
         let proven = self.proven.load(Ordering::Acquire);
-        proven != 0 && clock().saturating_sub(proven) < DELTA_MILLIS
+        proven != 0 && clock().saturating_sub(proven) < self.delta
     }
 }

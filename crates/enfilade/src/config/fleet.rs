@@ -1,6 +1,7 @@
 //! The values of the section `[fleet]`.
 
 use super::values::{Spelled, Value, no_list};
+use enfilade_fleet::{DELTA, DELTA_MAX, DELTA_MIN};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -129,6 +130,40 @@ impl Value for MemberAddress {
     }
 }
 
+/// How long a proof counts, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub(crate) struct ProofMillis(pub(crate) u64);
+
+const PROOF_MILLIS: std::ops::RangeInclusive<u64> =
+    DELTA_MIN.as_millis() as u64..=DELTA_MAX.as_millis() as u64;
+
+impl Default for ProofMillis {
+    fn default() -> Self {
+        ProofMillis(DELTA.as_millis() as u64)
+    }
+}
+
+impl TryFrom<u64> for ProofMillis {
+    type Error = String;
+    fn try_from(millis: u64) -> Result<Self, String> {
+        match PROOF_MILLIS.contains(&millis) {
+            true => Ok(ProofMillis(millis)),
+            false => Err(format!(
+                "{millis} is out of range; expected {} to {} ms",
+                PROOF_MILLIS.start(),
+                PROOF_MILLIS.end()
+            )),
+        }
+    }
+}
+
+impl From<ProofMillis> for u64 {
+    fn from(ProofMillis(millis): ProofMillis) -> Self {
+        millis
+    }
+}
+
 /// The prefix of a fleet's keys in etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -174,6 +209,16 @@ impl Value for EtcdUrls {
 
     fn sample() -> &'static str {
         r#"["https://etcd1:2379", "https://etcd2:2379", "https://etcd3:2379"]"#
+    }
+}
+
+impl Value for ProofMillis {
+    fn expected() -> String {
+        format!("{} to {}", PROOF_MILLIS.start(), PROOF_MILLIS.end())
+    }
+
+    fn sample() -> &'static str {
+        "1000"
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every key of `enfilade.toml` except the limits: section, type, default, effect and meaning. The parser, SIGHUP and the reference
 //! (`enfilade reference configuration`) all use this table.
 
-use super::fleet::{EtcdUrls, LogPrefix, MemberAddress, MemberName};
+use super::fleet::{EtcdUrls, LogPrefix, MemberAddress, MemberName, ProofMillis};
 use super::url_origin::UrlOrigin;
 use super::values::{
     AbsolutePath, AcmeDirectory, AtMost, Check, Duration, Expression, MailAddress, MapSize, Matching, Names,
@@ -244,7 +244,10 @@ keys! {
         name: Option<MemberName>, "this machine is no member of a fleet", Restart;
         /// The prefix of the keys in etcd. Each fleet has its own.
         prefix: LogPrefix, Restart;
-        /// The address at which other members reach this machine, to pass on requests for datastores that it serves. Set it on every member.
+        /// How long this machine serves requests after it last knew that its facts were current, in milliseconds. If a member does not answer, changes take
+        /// this long. Set the same value on every member, while all their servers are stopped.
+        proof_millis: ProofMillis, Restart;
+        /// The address at which other members reach this machine, to report applied changes, and to pass on requests for datastores that it serves. Set it on every member.
         listen: Option<MemberAddress>, "no requests are passed on", Restart;
         /// A PEM file with the CA certificates that verify the certificate of etcd.
         ca: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;

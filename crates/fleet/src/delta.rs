@@ -1,0 +1,89 @@
+//! Δ: how long a proof counts. It is the same for all processes of a fleet, so that an author knows how long it waits for a silent process (rule 5 of
+//! docs/fleet-protocol.md). etcd has it. A process registers only with the Δ of etcd. Another Δ can be set only while no process is registered.
+//!
+//! ```text
+//! terms/delta    Δ in milliseconds; absent means 1 s
+//! ```
+
+use crate::etcd::{has_value, is_absent, none_exist, put, read};
+use crate::log::{Log, LogError, damaged};
+use crate::messages::{Compare, KeyValue, Operation};
+use std::time::Duration;
+
+/// Δ if no other is set.
+pub const DELTA: Duration = Duration::from_secs(1);
+/// The smallest Δ. A proof is asked for every 200 ms, and etcd needs some time.
+pub const DELTA_MIN: Duration = Duration::from_millis(500);
+/// The largest Δ.
+pub const DELTA_MAX: Duration = Duration::from_secs(10);
+
+impl Log {
+    /// The log, for a machine that is configured with this Δ.
+    #[must_use]
+    pub fn with_delta(mut self, delta: Duration) -> Self {
+        self.delta = delta;
+        self
+    }
+
+    /// The Δ that is configured on this machine. A registered process has the Δ of the fleet.
+    pub(crate) fn own_delta(&self) -> Duration {
+        self.delta
+    }
+
+    /// The Δ of the fleet.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or its record is damaged.
+    pub async fn delta(&self) -> Result<Duration, LogError> {
+        let found = self.etcd().read(self.delta_key(), Vec::new(), 1).await?;
+        self.delta_in(&found)
+    }
+
+    /// Reads the Δ of the fleet in a transaction.
+    pub(crate) fn reads_delta(&self) -> Operation {
+        read(self.delta_key(), Vec::new())
+    }
+
+    /// The Δ of the fleet, if these are all rows of a transaction with [`Log::reads_delta`].
+    pub(crate) fn delta_in<'r>(
+        &self,
+        rows: impl IntoIterator<Item = &'r KeyValue>,
+    ) -> Result<Duration, LogError> {
+        let key = self.delta_key();
+        let Some(found) = rows.into_iter().find(|row| row.key == key) else { return Ok(DELTA) };
+        let millis = found.value.as_slice().try_into().map(u64::from_be_bytes);
+        let delta = millis.ok().map(Duration::from_millis);
+        delta
+            .filter(|delta| (DELTA_MIN..=DELTA_MAX).contains(delta))
+            .ok_or_else(|| damaged(&key, "it is no time between 500 ms and 10 s"))
+    }
+
+    /// The conditions under which a process may register with the Δ of this machine, and what it then writes. One of them must hold.
+    pub(crate) fn agreements(&self) -> Vec<(Compare, Option<Operation>)> {
+        let (key, own) = (self.delta_key(), millis(self.delta).to_be_bytes().to_vec());
+        let unset = (self.delta == DELTA).then(|| (is_absent(key.clone()), None));
+        let nobody = none_exist(self.key("node", ""), self.after_all("node"));
+        let agreed = has_value(key.clone(), own.clone());
+        [(agreed, None)].into_iter().chain(unset).chain([(nobody, Some(put(key, own)))]).collect()
+    }
+
+    /// Why no process of this machine can register, if its Δ is the reason.
+    pub(crate) async fn disagrees(&self) -> Result<Option<LogError>, LogError> {
+        let fleet = self.delta().await?;
+        let why = LogError::OtherDelta { fleet: millis(fleet), own: millis(self.delta) };
+        Ok((fleet != self.delta).then_some(why))
+    }
+
+    /// The Δ of the fleet, or the largest one if etcd does not answer.
+    pub(crate) async fn delta_or_most(&self) -> Duration {
+        self.delta().await.unwrap_or(DELTA_MAX)
+    }
+
+    fn delta_key(&self) -> Vec<u8> {
+        self.key("terms", "delta")
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
