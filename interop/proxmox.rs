@@ -32,20 +32,26 @@ pub(crate) fn from_pypi(requirements: &str, place: &str) -> std::path::PathBuf {
 #[test]
 fn proxmoxer_drives_datastores_their_status_and_maintenance() {
     let server = Server::start_with(&[WITHOUT_PENALTIES]);
-    let login = server.add_token("admin@local!script");
+    drive_datastores(&server, &server, &[]);
+}
+
+/// Runs the script about datastores. `home` serves the datastores, and follows the edited files.
+pub(crate) fn drive_datastores(server: &Server, home: &Server, more: &[&str]) {
+    let login = home.add_token("admin@local!script");
     let (token, secret) = login.split_once(':').unwrap();
     let port = server.address.rsplit(':').next().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/proxmox_datastores.py");
     let output = Command::new("python3")
         .arg(script)
         .args([port, server.certificate().to_str().unwrap(), token, secret])
-        .arg(server.data().join("datastores/made"))
+        .arg(home.data().join("datastores/made"))
+        .args(more)
         .env("PYTHONPATH", python_path())
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}\n{}", server.log());
-    let file = std::fs::read_to_string(server.data().join("datastore.cfg")).unwrap();
+    let file = std::fs::read_to_string(home.data().join("datastore.cfg")).unwrap();
     assert!(file.contains("datastore: main") && !file.contains("tank"), "{file}");
 }
 

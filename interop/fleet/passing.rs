@@ -1,8 +1,9 @@
 //! Requests for datastores that one member passes on to another, which serves them.
 
 use super::{Fleet, why};
-use crate::curl::{command, curl};
-use crate::server::{Scratch, Server, until};
+use crate::curl::{Answer, command, curl};
+use crate::proxmox::drive_datastores;
+use crate::server::{Scratch, Server, WITHOUT_PENALTIES, until};
 use crate::signals::signal;
 use crate::terms::Authority;
 use crate::webdav::litmus;
@@ -92,6 +93,104 @@ fn any_member_takes_requests_for_files() {
     assert_eq!(status(other, &login, "/dav/main/"), 207);
     other.cli(&["token", "delete", "admin@local!api"]);
     assert_eq!(status(other, &login, "/dav/main/"), 401);
+}
+
+/// A call of the Proxmox API with an API token.
+fn call(server: &Server, login: &str, path: &str, more: &[&str]) -> Answer {
+    let (id, secret) = login.split_once(':').unwrap();
+    let header = format!("Authorization: PBSAPIToken={id}:{secret}");
+    curl(server, "", &format!("/api2/json/{path}"), &[more, &["--header", &header]].concat())
+}
+
+const CHANGE: [&str; 4] = ["--request", "PUT", "--data", "comment=his"];
+const ACTIVE: &str = "admin/datastore/main/active-operations?verbose=1";
+
+/// A member answers the Proxmox API for datastores that another member serves.
+#[test]
+fn proxmoxer_drives_the_datastores_of_another_member() {
+    let (mut fleet, _) = fleet(&[WITHOUT_PENALTIES]);
+    let [home, other] = [&fleet.members[0], &fleet.members[1]];
+    drive_datastores(other, home, &["elsewhere"]);
+    let passed = other.log().lines().filter(|line| line.contains("\"passed\"")).count();
+    assert!(passed > 10, "{passed}: {}", other.log());
+    // What the member that serves says about a running operation, and what it refuses.
+    let login = home.add_token("admin@local!api");
+    let none = r#"{"data":{"processes":[],"read":0,"write":0}}"#;
+    assert_eq!(call(other, &login, ACTIVE, &[]).text(), none);
+    let file = fleet.scratch.path().join("big");
+    std::fs::write(&file, big()).unwrap();
+    let mut upload = command(home, &login)
+        .args(["--limit-rate", "1k", "--upload-file", file.to_str().unwrap()])
+        .arg(home.url("/dav/main/big"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let writes = |text: &str| text.contains("\"write\":1}") && text.contains(&home.pid().to_string());
+    until("the upload is seen", home, || writes(&call(other, &login, ACTIVE, &[]).text()));
+    upload.kill().unwrap();
+    upload.wait().unwrap();
+    until("it has ended", home, || call(other, &login, ACTIVE, &[]).text() == none);
+    for (path, arguments, status) in [
+        ("admin/datastore/main/status?wrong=1", &[][..], 400),
+        ("admin/datastore/main/none", &[], 404),
+        ("admin/datastore/none/status", &[], 404),
+        ("admin/datastore/main/status", &["--request", "POST"], 405),
+        ("config/datastore/none", &CHANGE, 400),
+    ] {
+        let [direct, passed] = [home, other].map(|server| call(server, &login, path, arguments));
+        assert_eq!(passed.status, status, "{path}: {}", passed.text());
+        assert_eq!(passed, direct, "{path}");
+    }
+    // A user without a role learns nothing.
+    home.cli(&["user", "add", "mallory@local"]);
+    let mallory = home.add_token("mallory@local!t");
+    let of_hers = |name: &str| call(other, &mallory, &format!("admin/datastore/{name}/status"), &[]);
+    assert_eq!((of_hers("main").status, of_hers("none").status), (403, 403));
+    assert_eq!(of_hers("main").text().replace("main", "none"), of_hers("none").text());
+    assert_eq!(call(other, &mallory, "config/datastore/main", &CHANGE).status, 403);
+    // Without a listener for members, the other member says who serves.
+    fleet.members[1].stop();
+    fleet.members[1].start_again_with(&[WITHOUT_PENALTIES]);
+    let other = &fleet.members[1];
+    for (path, more, status) in [
+        ("admin/datastore/main/status", &[][..], 421),
+        (ACTIVE, &[], 421),
+        ("config/datastore/main", &CHANGE, 400),
+        ("config/datastore/main", &[], 200),
+        ("admin/datastore", &[], 200),
+    ] {
+        let answer = call(other, &login, path, more);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+    }
+    let refused = call(other, &login, "config/datastore/main", &CHANGE);
+    assert!(refused.text().contains("are those of member `a`"), "{}", refused.text());
+}
+
+/// A login ticket that one member issued, with its cookie and its token against forged requests.
+#[test]
+fn a_login_ticket_is_passed_on() {
+    let (fleet, _) = fleet(&[]);
+    let [home, other] = [&fleet.members[0], &fleet.members[1]];
+    let added = home.cli_output(&["user", "add", "bob@local", "--password-stdin"], "a long password\n");
+    assert!(added.status.success());
+    home.cli(&["role", "assign", "--path", "/", "--auth-id", "bob@local", "Admin"]);
+    let form = ["--data", "username=bob@local", "--data-urlencode", "password=a long password"];
+    let ticket = curl(other, "", "/api2/json/access/ticket", &form);
+    let ticket: serde_json::Value = serde_json::from_slice(&ticket.body).unwrap();
+    let said = |name: &str| ticket["data"][name].as_str().unwrap().to_owned();
+    let cookie = format!("Cookie: PBSAuthCookie={}", said("ticket"));
+    let token = format!("CSRFPreventionToken: {}", said("CSRFPreventionToken"));
+    let with = |path: &str, more: &[&str]| {
+        curl(other, "", &format!("/api2/json/{path}"), &[more, &["--header", &cookie]].concat()).status
+    };
+    assert_eq!(with("admin/datastore/main/status", &[]), 200);
+    assert_eq!(with("config/datastore/main", &CHANGE), 401, "without the token");
+    let change = [&CHANGE[..], &["--header", &token]].concat();
+    assert_eq!(with("config/datastore/main", &change), 200);
+    let of_other_site = [&change[..], &["--header", "Origin: https://elsewhere.example.org"]].concat();
+    assert_eq!(with("config/datastore/main", &of_other_site), 403);
+    let file = std::fs::read_to_string(home.data().join("datastore.cfg")).unwrap();
+    assert!(file.contains("comment his"), "{file}");
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use enfilade_faces::{Faces, Route, Router};
 
 /// The routes of the main listener.
-pub(crate) const MAIN: [&[Route]; 5] = [
+pub(crate) const MAIN: [&[Route]; 6] = [
     &enfilade_operations::MAIN,
     &enfilade_decision::MAIN,
     &enfilade_webdav::ROUTES,
+    &enfilade_proxmox::DATASTORES,
     &enfilade_proxmox::ROUTES,
     &enfilade_keystone::ROUTES,
 ];
@@ -18,7 +19,7 @@ pub(crate) const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
 pub(crate) const DECISIONS: [&[Route]; 1] = [&enfilade_decision::ROUTES];
 
 /// The routes of the listener for other members of the fleet.
-pub(crate) const MEMBERS: [&[Route]; 1] = [&enfilade_webdav::ROUTES];
+pub(crate) const MEMBERS: [&[Route]; 2] = [&enfilade_webdav::ROUTES, &enfilade_proxmox::DATASTORES];
 
 /// The routers of the listeners.
 #[derive(Clone)]

@@ -150,11 +150,14 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
     Ok(Value::Null.into())
 }
 
-fn mount_status(call: &Call, name: &DatastoreName) -> Result<&'static str, ApiError> {
-    Ok(match call.faces.house().is_mounted(name)? {
-        None => "nonremovable",
-        Some(true) => "mounted",
-        Some(false) => "notmounted",
+/// Whether a datastore is mounted. `None` if only another member of the fleet knows it.
+fn mount_status(call: &Call, name: &DatastoreName) -> Result<Option<&'static str>, ApiError> {
+    let house = call.faces.house();
+    Ok(match house.is_mounted(name)? {
+        None => Some("nonremovable"),
+        Some(_) if house.is_elsewhere(name)? => None,
+        Some(true) => Some("mounted"),
+        Some(false) => Some("notmounted"),
     })
 }
 
@@ -203,7 +206,7 @@ pub(super) fn active(call: &mut Call) -> Outcome {
     let house = call.faces.house();
     let end = house.now().tick_millis.saturating_add(wait * 1000);
     let inside = loop {
-        let inside = house.active(&permit, &name);
+        let inside = house.active(&permit, &name)?;
         let is_empty = inside.iter().all(|(_, active)| active.readers + active.writers == 0);
         if is_empty || end <= house.now().tick_millis {
             break inside;
@@ -222,7 +225,7 @@ pub(super) fn active(call: &mut Call) -> Outcome {
     Ok(said.into())
 }
 
-/// `/status/datastore-usage`: an error of one datastore is part of its own entry.
+/// `/status/datastore-usage`: an error of one datastore is part of its own entry, also that another member of the fleet serves it.
 pub(super) fn usage(call: &mut Call) -> Outcome {
     let mut found = Vec::new();
     for row in rows(call)? {

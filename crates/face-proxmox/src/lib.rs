@@ -37,6 +37,19 @@ pub const ROUTES: [Route; 3] = [
     Route::guarded("/api2/json/", Takes::Tickets, handle).says("The API of Proxmox Backup Server"),
 ];
 
+/// The routes of the API that another member of a fleet can answer. They are also those of the listener for members. They come before [`ROUTES`].
+pub const DATASTORES: [Route; 3] = [
+    Route::guarded("/api2/json/admin/datastore/", Takes::Tickets, handle)
+        .of_datastore()
+        .says("The API of Proxmox Backup Server: state of a datastore"),
+    Route::guarded("/api2/json/config/datastore", Takes::Tickets, handle)
+        .of_datastore_file()
+        .says("The API of Proxmox Backup Server: list and create datastores"),
+    Route::guarded("/api2/json/config/datastore/", Takes::Tickets, handle)
+        .of_datastore_file()
+        .says("The API of Proxmox Backup Server: configuration of a datastore"),
+];
+
 fn log_in(context: RequestContext<'_>) -> Reply<'_> {
     let RequestContext { faces, connection, request, trace } = context;
     Reply::later(async move { ticket::login(faces, &connection, request, trace).await })

@@ -1,6 +1,6 @@
-//! Requests for datastores that another member of the fleet serves. This server passes on only requests of users with a role in the datastore: to anybody
-//! else, the answer and its time must not tell whether the datastore exists. The doors of the other member judge the request once more, with the credential
-//! and the address of the client.
+//! Requests that another member of the fleet answers. Those for a datastore go to the member that serves it, if the user has a role in the datastore: to
+//! anybody else, the answer and its time must not tell whether the datastore exists. Changes of `datastore.cfg` go to the files member. The doors of the
+//! other member judge the request once more, with the credential and the address of the client.
 
 use crate::body::Body;
 use crate::connection::Connection;
@@ -8,15 +8,16 @@ use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
 use crate::passed::{Passed, PassedBody};
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
+use crate::routes::AnsweredBy;
 use crate::trace::Trace;
 use crate::unread::Received;
-use enfilade_passage::{CertificateAsk, Visit};
+use enfilade_passage::{CertificateAsk, UNKNOWN, Visit};
 use hyper::header::{
     CONNECTION, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING,
     UPGRADE,
 };
 use hyper::http::uri::PathAndQuery;
-use hyper::{Request, Response, Uri, Version};
+use hyper::{Method, Request, Response, Uri, Version};
 use std::net::SocketAddr;
 use std::pin::Pin;
 
@@ -45,7 +46,7 @@ const NOT_PASSED: [HeaderName; 15] = [
     REQUEST_ID,
 ];
 
-/// The other members of the fleet that serve datastores.
+/// The other members of the fleet, to which requests are passed on.
 pub trait PassOn: Send + Sync {
     /// Whether the servers of this member have no listener for members, so that it can get no request.
     fn has_no_listener(&self, member: &str) -> bool;
@@ -57,15 +58,24 @@ pub trait PassOn: Send + Sync {
 /// The response of another member, or why there is none.
 pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, String>> + Send + 'p>>;
 
-/// The member of the fleet that serves a datastore, if it is another one, and the visitor has a role in the datastore. `below` is the path after that of the
-/// route: it begins with the name of the datastore.
+/// The member of the fleet that answers a request of a route with this path, if it is another one.
 pub(crate) fn member_for<'f>(
     others: &'f dyn PassOn,
     visit: &mut Visit,
-    below: &str,
+    (answered_by, route): (AnsweredBy, &str),
+    request: &Request<Received>,
 ) -> Option<(&'f dyn PassOn, String)> {
-    let name = below.split('/').next()?.parse().ok()?;
-    let member = visit.home_elsewhere(&name)?;
+    let member = match answered_by {
+        AnsweredBy::Any => return None,
+        AnsweredBy::HomeOfDatastore => {
+            // The path after that of the route begins with the name of the datastore.
+            let name = request.uri().path().strip_prefix(route)?.split('/').next()?.parse().ok()?;
+            visit.home_elsewhere(&name)?
+        }
+        AnsweredBy::FilesMember if matches!(*request.method(), Method::GET | Method::HEAD) => return None,
+        // If the files member is not known, the answer of this server says what to do.
+        AnsweredBy::FilesMember => visit.files_elsewhere().filter(|member| member != UNKNOWN)?,
+    };
     (!others.has_no_listener(&member)).then_some((others, member))
 }
 

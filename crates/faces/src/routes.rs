@@ -55,6 +55,17 @@ pub(crate) enum Need {
     Own(Own),
 }
 
+/// Which member of a fleet answers the requests of a route.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnsweredBy {
+    /// The member that got the request.
+    Any,
+    /// The member that serves the datastore, whose name follows the path of the route.
+    HomeOfDatastore,
+    /// Requests that only read: the member that got the request. Others: the files member.
+    FilesMember,
+}
+
 /// A path, its methods, and the identity that they need.
 #[derive(Clone, Copy)]
 pub struct Route {
@@ -63,8 +74,7 @@ pub struct Route {
     /// The methods, separated by `, `. `None` if the handler itself refuses methods.
     methods: Option<&'static str>,
     pub(crate) need: Need,
-    /// Whether the route is about a datastore, which only one member of a fleet serves.
-    pub(crate) is_of_datastore: bool,
+    pub(crate) answered_by: AnsweredBy,
     /// The summary of the route in docs/routes.md.
     what: &'static str,
 }
@@ -72,7 +82,8 @@ pub struct Route {
 impl Route {
     /// A route that needs an identity permit.
     pub const fn guarded(path: &'static str, takes: Takes, answer: Guarded) -> Self {
-        Route { path, methods: None, need: Need::Identity(takes, answer), is_of_datastore: false, what: "" }
+        let need = Need::Identity(takes, answer);
+        Route { path, methods: None, need, answered_by: AnsweredBy::Any, what: "" }
     }
 
     /// A route that needs no identity. It takes GET and HEAD.
@@ -81,14 +92,14 @@ impl Route {
             path,
             methods: Some("GET, HEAD"),
             need: Need::Public(answer),
-            is_of_datastore: false,
+            answered_by: AnsweredBy::Any,
             what: "",
         }
     }
 
     /// A route whose handler authenticates the client itself, such as the route of a login.
     pub const fn own(path: &'static str, answer: Own) -> Self {
-        Route { path, methods: None, need: Need::Own(answer), is_of_datastore: false, what: "" }
+        Route { path, methods: None, need: Need::Own(answer), answered_by: AnsweredBy::Any, what: "" }
     }
 
     /// The same route for these methods only, separated by `, `. Several routes may share a path, each with other methods.
@@ -100,7 +111,13 @@ impl Route {
     /// The same route, about the datastore that follows in the path.
     #[must_use]
     pub const fn of_datastore(self) -> Self {
-        Route { is_of_datastore: true, ..self }
+        Route { answered_by: AnsweredBy::HomeOfDatastore, ..self }
+    }
+
+    /// The same route, whose requests change `datastore.cfg`, unless they only read.
+    #[must_use]
+    pub const fn of_datastore_file(self) -> Self {
+        Route { answered_by: AnsweredBy::FilesMember, ..self }
     }
 
     /// The same route, with a summary for docs/routes.md and `enfilade reference routes`.

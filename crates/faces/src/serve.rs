@@ -150,10 +150,10 @@ impl Router {
         // The path is recorded here only if no protocol gets the request. The path of a refused head is not recorded, because it may be very long.
         let path = || request.uri().path().to_owned();
         let is_checked = checked.is_ok();
-        let (need, of_datastore) = match checked.and_then(|()| found(&self.routes, &request)) {
+        let (need, answered_by) = match checked.and_then(|()| found(&self.routes, &request)) {
             Ok(Found::Route(route)) => {
                 trace.event.route = route.path;
-                (route.need, route.is_of_datastore.then_some(route.path))
+                (route.need, (route.answered_by, route.path))
             }
             Ok(Found::OtherMethods(methods)) => {
                 trace.event.path = path();
@@ -181,9 +181,9 @@ impl Router {
                     .await
                 {
                     Ok(mut visit) => {
-                        let below = of_datastore.and_then(|route| request.uri().path().strip_prefix(route));
-                        if let (Some(others), Some(below)) = (faces.others(), below)
-                            && let Some(other) = pass_on::member_for(others, &mut visit, below)
+                        if let Some(others) = faces.others()
+                            && let Some(other) =
+                                pass_on::member_for(others, &mut visit, answered_by, &request)
                         {
                             return pass_on::answer(other, connection, request, trace).await;
                         }

@@ -160,15 +160,32 @@ impl House {
         Ok(record.mount_point().map(|point| self.mounts().is_mount_point(point)))
     }
 
+    /// Whether another member of the fleet serves a datastore.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn is_elsewhere(&self, name: &DatastoreName) -> Result<bool, Refusal> {
+        let record = self.parts.source.read(|view| self.stores.record(view, name))??;
+        Ok(record.elsewhere(self.place()).is_some())
+    }
+
     /// The active operations on a datastore, for each process of the machine that has active operations on this datastore. The `AdminPermit` proves
     /// that the visitor may know them.
-    pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Vec<(u32, Active)> {
+    ///
+    /// # Errors
+    /// When another member of the fleet serves the datastore, or the facts cannot be read.
+    pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Result<Vec<(u32, Active)>, Refusal> {
+        let record = self.parts.source.read(|view| self.stores.record(view, name))??;
+        if let Some(member) = record.elsewhere(self.place()) {
+            let (name, member) = (name.clone(), member.to_owned());
+            return Err(enfilade_datastore::Refusal::Elsewhere { name, member }.into());
+        }
         let everybody = self.parts.ledger.everybody();
         let of_store = |process: &Process| {
             let (_, active) = process.inside.iter().find(|(of, _)| of == name)?;
             Some((process.id, *active))
         };
-        everybody.iter().filter_map(of_store).collect()
+        Ok(everybody.iter().filter_map(of_store).collect())
     }
 
     /// Whether the index contains a datastore of this name; false if the index does not have the newest revision. Reads no facts.

@@ -149,6 +149,11 @@ impl Visit {
         });
         found.ok().flatten()
     }
+
+    /// The member of the fleet whose edited files are followed, if it is another machine.
+    pub fn files_elsewhere(&self) -> Option<String> {
+        self.house.datastores_at().map(str::to_owned)
+    }
 }
 
 impl House {

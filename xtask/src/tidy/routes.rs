@@ -156,7 +156,10 @@ fn table_at(code: &str, at: usize) -> &str {
 fn made_by_hand(makers: &Source) -> Vec<Finding> {
     let known: Vec<_> = functions(&makers.code)
         .into_iter()
-        .filter(|f| ["guarded", "public", "own", "only", "of_datastore", "says"].contains(&f.name))
+        .filter(|f| {
+            ["guarded", "public", "own", "only", "of_datastore", "of_datastore_file", "says"]
+                .contains(&f.name)
+        })
         .collect();
     let literals = words(&makers.code, "Route {").chain(words(&makers.code, "Self {"));
     let by_hand = literals.filter(|at| {
