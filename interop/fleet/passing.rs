@@ -193,6 +193,76 @@ fn a_login_ticket_is_passed_on() {
     assert!(file.contains("comment his"), "{file}");
 }
 
+/// A client that asks before it uploads (`Expect: 100-continue`) sends nothing that the member that serves would refuse.
+#[test]
+fn a_refused_upload_is_not_sent() {
+    let (fleet, _) = fleet(&[]);
+    let [home, other] = [&fleet.members[0], &fleet.members[1]];
+    let login = home.add_token("admin@local!api");
+    home.cli(&["user", "add", "eve@local"]);
+    let eve = home.add_token("eve@local!t");
+    for name in ["eve@local", "eve@local!t"] {
+        home.cli(&["role", "assign", "--path", "/datastore/main", "--auth-id", name, "DatastoreReader"]);
+    }
+    let file = fleet.scratch.path().join("big");
+    std::fs::write(&file, big()).unwrap();
+    // Without an answer to `Expect`, curl would wait for longer than it may run.
+    let waits = ["--expect100-timeout", "60", "--max-time", "20", "--header", "Expect: 100-continue"];
+    let put = |server: &Server, login: &str, path: &str, more: &[&str]| {
+        let output = command(server, login)
+            .args(["--upload-file", file.to_str().unwrap(), "--output", "/dev/null"])
+            .args(waits)
+            .args(["--write-out", "%{http_code} %{size_upload} %{num_connects}"])
+            .args(more)
+            .arg(server.url(path))
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (login, path, more, expected) in [
+        (&login, "/dav/main/big", &["--http1.1"][..], "201 8388608 1"),
+        (&login, "/dav/main/big", &["--http1.1", "--header", "If-None-Match: *"], "412 0 1"),
+        (&login, "/dav/main/none/big", &["--http1.1"], "409 0 1"),
+        (&eve, "/dav/main/big", &["--http1.1"], "403 0 1"),
+        (&login, "/dav/main/big", &["--http1.1", "--header", "Transfer-Encoding: chunked"], "204 8388608 1"),
+    ] {
+        for server in [home, other] {
+            let sent = put(server, login, path, more).replace("204", "201");
+            let expected = expected.replace("204", "201");
+            let rest = sent.strip_prefix(&expected[..3]).unwrap_or_else(|| panic!("{path} {more:?}: {sent}"));
+            // With chunks, the upload has more bytes than the file.
+            let bytes: u64 = rest.split_whitespace().next().unwrap().parse().unwrap();
+            assert_eq!(bytes >= 8 << 20, expected.contains("8388608"), "{path} {more:?}: {sent}");
+        }
+    }
+    // HTTP/2 has no connection to save: curl waits for an answer, or sends after a while.
+    let sent = put(other, &login, "/dav/main/two", &["--http2", "--expect100-timeout", "1"]);
+    assert!(sent.starts_with("201 8388608"), "{sent}");
+    assert!(std::fs::read(home.data().join("datastores/main/two")).unwrap() == big());
+    // The member that serves judges first: meanwhile the client is not asked for the body.
+    signal("STOP", home.pid());
+    let mut stream = TcpStream::connect(&other.plain).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    let head = format!(
+        "PUT /dav/main/slow HTTP/1.1\r\nHost: x\r\nAuthorization: PBSAPIToken={}\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+        login
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut said = [0; 256];
+    assert!(stream.read(&mut said).is_err(), "it is asked for the body too early");
+    signal("CONT", home.pid());
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut hear = || {
+        let bytes = stream.read(&mut said).unwrap();
+        (String::from_utf8(said[..bytes].to_vec()).unwrap(), stream.try_clone().unwrap())
+    };
+    let (first, mut out) = hear();
+    assert_eq!(first, "HTTP/1.1 100 Continue\r\n\r\n");
+    out.write_all(b"abc").unwrap();
+    let (then, _) = hear();
+    assert!(then.starts_with("HTTP/1.1 201"), "{then}");
+}
+
 #[test]
 fn litmus_passes_through_another_member() {
     let (fleet, _) = fleet(&[]);

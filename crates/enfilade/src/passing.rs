@@ -1,9 +1,12 @@
 //! Connections to the other members of the fleet: requests for datastores are passed on to the member that serves them, and applied changes are reported to
 //! all. The connections use TLS with the certificates that the processes make at the start; etcd has the fingerprint of each registered process.
 
+mod asked;
+
 use crate::config::Config;
 use crate::fleet_log::log;
 use anyhow::{Context as _, anyhow};
+use asked::{AskedBody, held};
 use bytes::Bytes;
 use enfilade_faces::{BoxError, PassOn, PassedBody, Passing, Received};
 use enfilade_facts::StoreId;
@@ -135,7 +138,7 @@ pub(crate) struct Others {
 struct Idle {
     peer: Fingerprint,
     since: Instant,
-    sender: SendRequest<Received>,
+    sender: SendRequest<AskedBody>,
 }
 
 impl Others {
@@ -144,14 +147,14 @@ impl Others {
     }
 
     /// A kept connection to a process.
-    fn kept(&self, peer: &Fingerprint) -> Option<SendRequest<Received>> {
+    fn kept(&self, peer: &Fingerprint) -> Option<SendRequest<AskedBody>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < IDLE);
         let at = idle.iter().rposition(|idle| idle.peer == *peer)?;
         Some(idle.swap_remove(at).sender)
     }
 
-    async fn connect(&self, reach: &Reach) -> Result<SendRequest<Received>, String> {
+    async fn connect(&self, reach: &Reach) -> Result<SendRequest<AskedBody>, String> {
         let stream = connect(&self.tls, reach, MemberProtocol::Requests).await?;
         let shaken = Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(|why| no_connection(reach, &why))?;
@@ -161,11 +164,8 @@ impl Others {
     }
 
     /// Sends a request to a process. A kept connection can have been closed just now; then another one is used.
-    async fn send(
-        &self,
-        reach: &Reach,
-        mut request: Request<Received>,
-    ) -> Result<Response<PassedBody>, String> {
+    async fn send(&self, reach: &Reach, request: Request<Received>) -> Result<Response<PassedBody>, String> {
+        let (mut request, _until_answered) = held(request);
         loop {
             let kept = self.kept(&reach.certificate);
             let is_kept = kept.is_some();
@@ -194,7 +194,7 @@ impl Others {
     }
 
     /// Keeps a connection for the next request, when its response has ended.
-    fn keep(&self, peer: Fingerprint, mut sender: SendRequest<Received>) {
+    fn keep(&self, peer: Fingerprint, mut sender: SendRequest<AskedBody>) {
         let idle = Arc::clone(&self.idle);
         tokio::spawn(async move {
             if sender.ready().await.is_ok() {

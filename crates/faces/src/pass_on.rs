@@ -25,6 +25,8 @@ use std::pin::Pin;
 const CERTIFICATE: HeaderName = HeaderName::from_static("x-enfilade-client-certificate");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+/// The value of `Expect` of a client that sends the body when the server asks for it.
+const CONTINUE: &str = "100-continue";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Headers that are about one connection, or that say what only this server may say about the client.
@@ -126,7 +128,13 @@ fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Tr
     *request.uri_mut() = Uri::from(target.unwrap_or(PathAndQuery::from_static("/")));
     *request.version_mut() = Version::HTTP_11;
     let headers = request.headers_mut();
+    let is_continue = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(CONTINUE.as_bytes());
+    let waits = headers.get_all(EXPECT).iter().any(is_continue);
     strip(headers);
+    if waits {
+        // The other member asks for the body (`passing/asked.rs`).
+        headers.insert(EXPECT, HeaderValue::from_static(CONTINUE));
+    }
     headers.insert(HOST, host);
     headers.insert(FORWARDED, forwarded(connection.peer, connection.is_https)?);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&trace.event.id.to_string()).ok()?);
