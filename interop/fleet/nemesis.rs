@@ -5,6 +5,8 @@
 
 mod client;
 mod clocks;
+mod disks;
+mod files;
 
 use super::{Fleet, configure, metric, ready};
 use crate::command::run as run_on;
@@ -15,6 +17,7 @@ use crate::server::{Scratch, Server, wait_until};
 use crate::signals::signal;
 use client::Client;
 use clocks::Clocks;
+use disks::Disk;
 use enfilade_testkit::{Etcd, Relay};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -68,6 +71,9 @@ struct Counts {
     faults: AtomicU64,
     replaced: AtomicU64,
     rotations: AtomicU64,
+    files_read: AtomicU64,
+    files_refused: AtomicU64,
+    full: AtomicU64,
 }
 
 struct Run {
@@ -313,6 +319,7 @@ fn disturb_members(
     servers: &mut [Server],
     relays: &[Vec<Relay>],
     (etcd, clocks): (&[Vec<String>], &Clocks),
+    disk: Option<&Disk>,
 ) {
     let mut random = Random(seed());
     let mut names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
@@ -335,7 +342,9 @@ fn disturb_members(
         };
         match random.below(kinds) {
             // The first member follows the edited files.
-            7 if member > 0 => replace(run, servers, member, &mut names, (etcd, clocks)),
+            7 if member > 0 && !disk.is_some_and(|disk| disk.is_of(member)) => {
+                replace(run, servers, member, &mut names, (etcd, clocks))
+            }
             5 => {
                 let off = random.below(2 * CLOCK_OFF + 1) as i64 - CLOCK_OFF as i64;
                 clocks.set(member, off);
@@ -380,6 +389,7 @@ fn disturb_members(
             _ => {
                 server.stop();
                 pause(run, millis);
+                let _free = disk.and_then(|disk| disk.is_free(member));
                 server.start_again_with(&clocks.environment(member));
                 run.addresses[member].lock().unwrap().clone_from(&server.plain);
             }
@@ -486,6 +496,9 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
     let etcd: Vec<Vec<String>> = relays.iter().map(|relays| urls(relays)).collect();
     let clocks = Clocks::new(members);
     let mut servers = Fleet::of_servers_with(&etcd, |member| clocks.environment(member));
+    servers[members - 1].stop();
+    let disk = Disk::of(members - 1, &servers[members - 1]);
+    servers[members - 1].start_again_with(&clocks.environment(members - 1));
     let set = ["user", "passwd", "admin@local", "--password-stdin"];
     assert!(servers[0].cli_output(&set, &format!("{PASSWORD}\n")).status.success());
     let run = Run {
@@ -502,8 +515,10 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         let (run, relays, clocks) = (&run, &relays, &clocks);
         (0..members).for_each(|member| drop(scope.spawn(move || check(run, member))));
         (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(run, writer))));
-        scope.spawn(|| disturb_members(run, &mut servers, relays, (&etcd, clocks)));
+        scope.spawn(|| disturb_members(run, &mut servers, relays, (&etcd, clocks), disk.as_ref()));
+        disk.iter().for_each(|disk| drop(scope.spawn(move || disk.fill(run))));
         scope.spawn(|| disturb_etcd(run, &mut machines));
+        scope.spawn(|| files::write_and_read(run));
     });
     // All members become current again, and say the same about every permission. A member whose records differ does not become current.
     for (member, server) in servers.iter().enumerate() {
@@ -526,11 +541,12 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
             assert!(state != GIVEN || status == 200, "lost: member {member}, {id}: {status} {body}");
         }
     }
-    let Counts { granted, refused, not_current, taken, in_doubt, faults, replaced, rotations } = &run.counts;
+    let Counts { granted, refused, not_current, taken, in_doubt, faults, .. } = &run.counts;
+    let Counts { replaced, rotations, files_read, files_refused, full, .. } = &run.counts;
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     println!(
         "nemesis: {}, {} checks at {members} members ({} granted, {} refused, {} without a proof), {} revocations acknowledged, {} changes in doubt, {} faults, \
-         {} members replaced, {} rotations of keys; 0 stale, 0 lost, 0 diverged",
+         {} members replaced, {} rotations of keys, {} times a full disk, {} files read and {} refused after a confirmed change; 0 stale, 0 lost, 0 diverged",
         Etcd::version(),
         of(granted) + of(refused) + of(not_current),
         of(granted),
@@ -540,7 +556,14 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         of(in_doubt),
         of(faults),
         of(replaced),
-        of(rotations)
+        of(rotations),
+        of(full),
+        of(files_read),
+        of(files_refused)
     );
-    assert!([granted, refused, not_current, taken, faults].iter().all(|count| of(count) > 0));
+    assert!(
+        [granted, refused, not_current, taken, faults, files_read, files_refused]
+            .iter()
+            .all(|count| of(count) > 0)
+    );
 }

@@ -1,14 +1,16 @@
-//! The wall clocks of the members, which can be set while they run.
+//! The wall clocks of the members, which can be set while they run, and the rest of their environment.
 
 use super::KEYS_MAX;
 use crate::command::preload;
-use crate::server::{Scratch, WITHOUT_PENALTIES};
+use crate::server::{Scratch, WITHOUT_PENALTIES, free_port};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 /// The wall clock of each member. A file says how many seconds it is ahead.
 pub(super) struct Clocks {
     files: Vec<(String, File)>,
+    /// The address of the listener for members of each.
+    listeners: Vec<String>,
     _scratch: Scratch,
 }
 
@@ -21,7 +23,8 @@ impl Clocks {
             let file = File::options().write(true).open(&path).unwrap();
             (path.to_str().unwrap().to_owned(), file)
         };
-        Clocks { files: (0..members).map(file).collect(), _scratch: scratch }
+        let listeners = (0..members).map(|_| format!("127.0.0.1:{}", free_port())).collect();
+        Clocks { files: (0..members).map(file).collect(), listeners, _scratch: scratch }
     }
 
     /// The environment of a member. Its sessions are valid for longer than its clock is wrong, and a key that signed one is not deleted.
@@ -30,6 +33,7 @@ impl Clocks {
             WITHOUT_PENALTIES,
             ("LD_PRELOAD", preload().to_str().unwrap()),
             ("CLOCK_AHEAD", &self.files[member].0),
+            ("ENFILADE_FLEET__LISTEN", &self.listeners[member]),
             ("ENFILADE_IDENTITY__TOKEN_SECONDS", "36000"),
             KEYS_MAX,
         ]

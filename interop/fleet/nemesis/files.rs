@@ -1,0 +1,83 @@
+//! Requests for files, each at a member that is chosen at random. One member serves the files, and the others pass requests on.
+
+use super::{Client, Ends, Run, Writer, credential};
+use crate::decision_campaigns::seed;
+use crate::kill_loop::Random;
+use std::sync::atomic::Ordering;
+
+const READER: &str = "files@local";
+
+/// Writes files and reads them: content after a confirmed write is that content, and a revoked token reads nothing.
+pub(super) fn write_and_read(run: &Run) {
+    let _ends = Ends(run);
+    let clients = (0..run.addresses.len()).map(|member| Client::new(&run.addresses[member])).collect();
+    let mut files = Files(Writer { run, clients, random: Random(seed() + 300) });
+    files.0.change("POST", "users", &format!("userid={READER}"));
+    files.0.change("PUT", "acl", &reads(READER));
+    let mut name = String::new();
+    for nth in 0_u64.. {
+        if run.is_over() {
+            return;
+        }
+        // Mostly the same file again.
+        if name.is_empty() || nth.is_multiple_of(8) {
+            name = format!("f{nth}");
+        }
+        let path = format!("/dav/main/{name}");
+        let content = format!("{nth} ").repeat(1 + files.0.random.below(2_000) as usize);
+        match files.ask("PUT", &path, &run.admin, &content) {
+            Some((201 | 204, _)) => files.expect(&path, &run.admin, &content),
+            // It may be written later, so this name is not used again.
+            Some((503 | 507, _)) | None => {
+                name.clear();
+                continue;
+            }
+            Some((status, text)) => panic!("PUT {path}: {status} {text}"),
+        }
+        if nth.is_multiple_of(4) {
+            let _ = files.give_and_take(&path, &content, nth);
+        }
+    }
+}
+
+/// The role of a reader, as a form.
+fn reads(authid: &str) -> String {
+    format!("path=/datastore/main&role=DatastoreReader&auth-id={authid}")
+}
+
+struct Files<'a>(Writer<'a>);
+
+impl Files<'_> {
+    fn ask(&mut self, method: &str, path: &str, login: &str, body: &str) -> Option<(u16, String)> {
+        let nth = self.0.random.below(self.0.clients.len() as u64) as usize;
+        self.0.clients[nth].ask(method, path, &credential(login), body)
+    }
+
+    /// Reads a file at a member. It has this content, or the member answers nothing.
+    fn expect(&mut self, path: &str, login: &str, content: &str) {
+        match self.ask("GET", path, login, "") {
+            Some((200, read)) => {
+                assert!(read == content, "stale: {path} has other content than was confirmed: {read:.40}");
+                self.0.run.counts.files_read.fetch_add(1, Ordering::Relaxed);
+            }
+            Some((503, _)) | None => {}
+            Some((status, text)) => panic!("lost: GET {path}: {status} {text}"),
+        }
+    }
+
+    /// Lets a token read, and deletes it. `None` if it is not known whether a change was made.
+    fn give_and_take(&mut self, path: &str, content: &str, nth: u64) -> Option<()> {
+        let login = self.0.add_token(READER, &format!("t{nth}"))?;
+        self.0.change("PUT", "acl", &reads(login.split(':').next()?))?;
+        self.expect(path, &login, content);
+        self.0.change("DELETE", &format!("users/{READER}/token/t{nth}"), "")?;
+        for _ in 0..3 {
+            match self.ask("GET", path, &login, "") {
+                Some((401, _)) => drop(self.0.run.counts.files_refused.fetch_add(1, Ordering::Relaxed)),
+                Some((503, _)) | None => {}
+                Some((status, _)) => panic!("stale: a revoked token got {status} for {path}"),
+            }
+        }
+        Some(())
+    }
+}
