@@ -8,6 +8,7 @@
 //! - Only `credential.rs` reads credentials.
 //! - Only `respond.rs` turns refusals into status codes (invariant E2).
 
+mod answered_by;
 mod body;
 mod connection;
 pub mod credential;

@@ -2,13 +2,13 @@
 //! anybody else, the answer and its time must not tell whether the datastore exists. Changes of `datastore.cfg` go to the files member. The doors of the
 //! other member judge the request once more, with the credential and the address of the client.
 
+use crate::answered_by::AnsweredBy;
 use crate::body::Body;
 use crate::connection::Connection;
 use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
 use crate::passed::{Passed, PassedBody};
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
-use crate::routes::AnsweredBy;
 use crate::trace::Trace;
 use crate::unread::Received;
 use enfilade_passage::{CertificateAsk, UNKNOWN, Visit};

@@ -1,6 +1,7 @@
 //! The rows of the tables of routes. The handler of a guarded route takes a [`Visit`], which only door 2 grants. Every other route is in a short list
 //! that was reviewed (invariant E3).
 
+use crate::answered_by::AnsweredBy;
 use crate::connection::Connection;
 use crate::faces::{Faces, Takes};
 use crate::respond::Answer;
@@ -53,17 +54,6 @@ pub(crate) enum Need {
     Identity(Takes, Guarded),
     /// The handler authenticates the client itself (door 2).
     Own(Own),
-}
-
-/// Which member of a fleet answers the requests of a route.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AnsweredBy {
-    /// The member that got the request.
-    Any,
-    /// The member that serves the datastore, whose name follows the path of the route.
-    HomeOfDatastore,
-    /// Requests that only read: the member that got the request. Others: the files member.
-    FilesMember,
 }
 
 /// A path, its methods, and the identity that they need.
