@@ -117,7 +117,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 97] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-pub(crate) const ELSEWHERE: [(&str, &str); 28] = [
+pub(crate) const ELSEWHERE: [(&str, &str); 29] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -131,6 +131,7 @@ pub(crate) const ELSEWHERE: [(&str, &str); 28] = [
     ("fleet invite", "needs etcd: interop `fleet`"),
     ("fleet join", "needs etcd: interop `fleet`"),
     ("fleet status", "needs etcd: interop `fleet`"),
+    ("fleet upgrade", "needs etcd: interop `fleet`"),
     ("fleet follow-files", "needs etcd: interop `fleet`"),
     ("fleet leave", "needs etcd: interop `fleet`"),
     ("fleet expel", "needs etcd: interop `fleet`"),

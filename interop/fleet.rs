@@ -6,6 +6,7 @@ mod nemesis;
 mod passing;
 mod reports;
 mod tls;
+mod upgrade;
 
 use crate::command::run;
 use crate::curl::curl;

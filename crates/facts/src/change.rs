@@ -5,6 +5,7 @@ mod form;
 use crate::audit::{AuditRecord, Requester};
 use crate::codec::Writer;
 use crate::error::SourceError;
+use crate::format::{FORMAT_IN_FLEET, needed_for};
 use crate::horizon::{Horizon, LastMarks, Passed};
 use crate::revision::Revision;
 use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Table, only_takes};
@@ -294,6 +295,12 @@ impl Change {
     /// Whether the change writes nothing.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.marks.is_empty() && self.horizon.is_none()
+    }
+
+    /// The format that a program must know to read the records of this change. The records of marks have the same form in all formats of fleets.
+    pub fn needs_format(&self) -> u32 {
+        let needed = self.writes().filter_map(|(table, _, value)| Some(needed_for(table, value?)));
+        needed.max().unwrap_or(FORMAT_IN_FLEET)
     }
 
     /// The expectations.

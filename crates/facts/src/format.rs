@@ -9,10 +9,13 @@
 //! field still need a new format number, because older builds would report these records as damaged. When you change the format:
 //! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store,
-//!    upgrades the store in every run of the tests, and fails if the store is missing.
+//!    upgrades the store in every run of the tests, and fails if the store is missing;
+//! 3. think of the fleets whose members get a new program one after the other. If this program can use all records of the previous format as they are,
+//!    say in [`needed_for`] which records need the new format: a fleet writes them only after `enfilade fleet upgrade`. Otherwise, for example if there is
+//!    a new table or a record is converted, set [`FORMAT_IN_FLEET`] to the new format: then all members must be updated at once.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{AccessRule, Key as _, MirroredFile, Name, NameKey, Row, Table};
+use crate::tables::{AccessRule, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
 use crate::vocabulary::LONG;
 
 /// The layout of a whole store and the form of its records.
@@ -31,10 +34,15 @@ use crate::vocabulary::LONG;
 /// | 11 | there are tables of applications and of their hosts; there are roles for applications |
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
 /// | 13 | applications can say which credential counts if a request has a cookie and a header |
-/// | 14 | datastores can say which member of a fleet serves them |
+/// | 14 | datastores can say which member of a fleet serves them; the log of a fleet can have entries in parts |
 pub const FORMAT: u32 = 14;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
+
+/// The oldest format that a fleet can have while this program is a member of it. This program uses all records of this format as they are.
+pub const FORMAT_IN_FLEET: u32 = 13;
+/// The format that a fleet needs for entries of its log that are in parts.
+pub const FORMAT_OF_PARTS: u32 = 14;
 
 /// Added to the format of a store that is a member of a fleet. Programs that do not know this number refuse the store as one of a newer format, so they
 /// cannot change it without the log of the fleet.
@@ -46,6 +54,16 @@ pub type Record = (Vec<u8>, Vec<u8>);
 /// Converts a record from the older format `from` to the format [`FORMAT`]; `None` if the record does not have the form of `from`.
 pub fn bring_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Option<Record> {
     (from..FORMAT).try_fold((key.to_vec(), value.to_vec()), |record, format| step(format, table, record))
+}
+
+/// The format that a program must know to read this record; [`FORMAT_IN_FLEET`] if every member of a fleet can read it.
+pub fn needed_for(table: Table, value: &[u8]) -> u32 {
+    let has_home =
+        || DatastoreProfile::decode(&mut Reader::new(value)).is_some_and(|profile| profile.home.is_some());
+    match table {
+        Table::DatastoreProfiles if has_home() => 14,
+        _ => FORMAT_IN_FLEET,
+    }
 }
 
 /// Whether the keys of a table change between the format `from` and [`FORMAT`].
@@ -136,6 +154,30 @@ mod tests {
     #[test]
     fn a_new_table_is_a_new_format() {
         assert_eq!((FORMAT, Table::ALL.len()), (14, 51), "see \"When the format changes\" in format.rs");
+    }
+
+    /// A member of a fleet uses the records of an older format without conversion.
+    #[test]
+    fn records_of_the_oldest_format_in_a_fleet_are_not_converted() {
+        for table in Table::ALL {
+            let record = (vec![7; 33], vec![9; 200]);
+            assert_eq!(bring_up(FORMAT_IN_FLEET, table, &record.0, &record.1), Some(record), "{table:?}");
+            assert!(!changes_keys(FORMAT_IN_FLEET, table));
+        }
+        assert!(!lacks_access_rules(FORMAT_IN_FLEET));
+    }
+
+    /// An older program reports such a record as damaged.
+    #[test]
+    fn only_a_profile_with_a_home_needs_format_14() {
+        let needed = |profile: &DatastoreProfile| {
+            let mut to = Writer::default();
+            profile.encode(&mut to);
+            needed_for(Table::DatastoreProfiles, &to.into_bytes())
+        };
+        let without = DatastoreProfile { quota: Some(7), ..DatastoreProfile::default() };
+        assert_eq!(needed(&without), FORMAT_IN_FLEET);
+        assert_eq!(needed(&DatastoreProfile { home: Some("b".to_owned()), ..without }), 14);
     }
 
     #[test]

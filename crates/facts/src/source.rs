@@ -31,6 +31,15 @@ pub trait Source: Send + Sync {
         changes.iter().map(|change| self.commit(change)).collect()
     }
 
+    /// Says that records of this format may follow, so that a program that does not know the format refuses the store. The format of a store never becomes
+    /// lower.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    fn raise_format(&self, _format: u32) -> Result<(), SourceError> {
+        Ok(())
+    }
+
     /// Whether there is room for a change of this requester with this effect. Call this function before you change a file that people edit, if a
     /// change of the stored facts must follow. The change that follows may use more space than this function grants ([`Requester::File`]).
     ///

@@ -6,7 +6,7 @@ use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, re
 use crate::messages::{KeyValue, Operation};
 use crate::parts::CHANGES_BYTES_MAX;
 use enfilade_facts::codec::{Reader, Writer};
-use enfilade_facts::format::FORMAT;
+use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET, FORMAT_OF_PARTS};
 use enfilade_facts::{At, Change, Revision, StoreId};
 use std::time::Duration;
 
@@ -113,6 +113,37 @@ pub enum LogError {
         "a newer version of Enfilade writes the log: this member refuses requests until it has the version of the other members"
     )]
     Newer,
+    /// The log has a format that this program does not use any more.
+    #[error(
+        "the fleet has format {format}, and this program can be a member of fleets of format {FORMAT_IN_FLEET} to {FORMAT}. This member refuses requests: run the \
+         earlier version of enfilade again, and follow docs/fleet.md, \"Update the program\""
+    )]
+    TooOld {
+        /// The format of the log.
+        format: u32,
+    },
+    /// Some members may be unable to read the change.
+    #[error(
+        "the fleet has format {format}, and this change needs format {needed}; it was not made. When all members have the new version of Enfilade, run \
+         `enfilade fleet upgrade`, and make the change again"
+    )]
+    NeedsFormat {
+        /// The format that the change needs.
+        needed: u32,
+        /// The format of the log.
+        format: u32,
+    },
+    /// Servers of the fleet have an older program.
+    #[error(
+        "these members have servers that cannot read format {format}, or that etcd does not hear: {}. Update the program there, restart the server, and run this command again",
+        members.join(", ")
+    )]
+    OldPrograms {
+        /// The newer format.
+        format: u32,
+        /// The names of the members.
+        members: Vec<String>,
+    },
     /// This machine gives no random bytes.
     #[error("this machine gives no random bytes: {0}")]
     NoRandom(String),
@@ -148,7 +179,7 @@ pub struct Head {
 }
 
 impl Head {
-    fn bytes(self) -> Vec<u8> {
+    pub(crate) fn bytes(self) -> Vec<u8> {
         let mut to = Writer::default();
         to.u32(self.format).fixed(&self.at.store.0.to_be_bytes()).u64(self.at.revision.0);
         to.fixed(&self.state.to_be_bytes()).u64(self.first.0).u64(self.log_bytes);
@@ -198,18 +229,31 @@ pub struct Log {
     member: Option<String>,
     /// How long a proof counts, as this machine is configured (`delta.rs`).
     pub(crate) delta: Duration,
+    /// The newest format that this program reads.
+    reads: u32,
 }
 
 impl Log {
     /// The log of a store under this prefix.
     pub fn new(etcd: Etcd, prefix: &str, store: StoreId) -> Self {
-        Log { etcd, prefix: prefix.to_owned(), store, member: None, delta: DELTA }
+        Log { etcd, prefix: prefix.to_owned(), store, member: None, delta: DELTA, reads: FORMAT }
     }
 
     /// The log, for the machine of this member.
     #[must_use]
     pub fn of_member(self, name: &str) -> Self {
         Log { member: Some(name.to_owned()), ..self }
+    }
+
+    /// The log, as a program reads it that knows only the formats up to this one. This is for tests of updates.
+    #[must_use]
+    pub fn as_program_of(self, format: u32) -> Self {
+        Log { reads: format, ..self }
+    }
+
+    /// The newest format that this program reads.
+    pub(crate) fn reads(&self) -> u32 {
+        self.reads
     }
 
     pub(crate) fn member(&self) -> Option<&str> {
@@ -222,7 +266,7 @@ impl Log {
     /// When there is a log under the prefix already, or etcd does not answer.
     pub async fn begin(&self, revision: Revision, state: u128) -> Result<Head, LogError> {
         let at = At { store: self.store, revision };
-        let head = Head { at, state, format: FORMAT, first: at.next().revision, log_bytes: 0 };
+        let head = Head { at, state, format: self.reads, first: at.next().revision, log_bytes: 0 };
         let operations = vec![put(self.head_key(), head.bytes())];
         match self.etcd.transact(vec![is_absent(self.head_key())], operations).await? {
             Some(_) => Ok(head),
@@ -247,8 +291,11 @@ impl Log {
         if head.at.store != self.store {
             return Err(self.not_ours(format!("it is the log of the store {}", head.at.store)));
         }
-        if head.format > FORMAT {
+        if head.format > self.reads {
             return Err(LogError::Newer);
+        }
+        if head.format < FORMAT_IN_FLEET {
+            return Err(LogError::TooOld { format: head.format });
         }
         Ok(head)
     }
@@ -259,7 +306,7 @@ impl Log {
     /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
     pub async fn append(&self, head: Head, changes: &[Change], state: u128) -> Result<Head, LogError> {
         let id = EntryId::new(0).map_err(|why| LogError::NoRandom(why.to_string()))?;
-        let encoded = self.encoded(changes).await?;
+        let encoded = self.encoded(head, changes).await?;
         let appended = self.append_as(id, head, &encoded, state).await;
         if appended.is_err() {
             self.discard(&encoded).await;
@@ -270,10 +317,17 @@ impl Log {
     /// The changes in the form that an entry has. Large ones are written into etcd in parts: if they are not committed, [`Log::discard`] deletes the parts.
     ///
     /// # Errors
-    /// [`LogError::TooLarge`], or when etcd does not answer. No change was made.
-    pub(crate) async fn encoded(&self, changes: &[Change]) -> Result<Encoded, LogError> {
+    /// [`LogError::NeedsFormat`] if the format of the log is too old for the changes, [`LogError::TooLarge`], or when etcd does not answer. No change was
+    /// made.
+    pub(crate) async fn encoded(&self, head: Head, changes: &[Change]) -> Result<Encoded, LogError> {
         let encoded = Encoded::new(changes);
-        match encoded.entry_bytes() > ENTRY_BYTES_MAX {
+        let is_large = encoded.entry_bytes() > ENTRY_BYTES_MAX;
+        let of_parts = is_large.then_some(FORMAT_OF_PARTS);
+        let needed = changes.iter().map(Change::needs_format).chain(of_parts).max().unwrap_or(head.format);
+        if needed > head.format {
+            return Err(LogError::NeedsFormat { needed, format: head.format });
+        }
+        match is_large {
             true => self.stage(encoded).await,
             false => Ok(encoded),
         }
@@ -297,7 +351,7 @@ impl Log {
         let next = Head {
             at: At { revision: last, ..head.at },
             state,
-            format: FORMAT.max(head.format),
+            format: head.format,
             first: head.first,
             log_bytes: head.log_bytes.saturating_add((sealed.len() + changes.parts_bytes()) as u64),
         };

@@ -10,6 +10,7 @@ use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased};
 use crate::log::{Head, Log, LogError};
 use crate::registration::{About, KeysDigest, random};
 use enfilade_facts::Revision;
+use std::collections::BTreeSet;
 
 /// How long an invitation can be used, in seconds.
 pub const INVITATION_SECONDS: i64 = 24 * 3_600;
@@ -36,6 +37,8 @@ pub struct Running {
     pub about: Option<About>,
     /// The last change that it has applied; `None` without a beat.
     pub applied: Option<Revision>,
+    /// The newest format that it reads; `None` without a beat, or if its program is too old to say it.
+    pub reads: Option<u32>,
     /// A digest of the keys of sessions that it uses; `None` if it has none, or has not said so yet.
     pub keys: Option<KeysDigest>,
 }
@@ -103,8 +106,8 @@ impl Log {
     /// When etcd does not answer, or there is no log.
     pub async fn status(&self) -> Result<(Head, Vec<Member>), LogError> {
         let head = self.head().await?;
-        let [members, nodes, applied, about, keys, files] =
-            self.read_all(["member", "node", "applied", "about", "keys", "files"]).await?;
+        let [members, nodes, applied, about, reads, keys, files] =
+            self.read_all(["member", "node", "applied", "about", "reads", "keys", "files"]).await?;
         let value = |rows: &[(String, Vec<u8>)], id: &str| {
             rows.iter().find(|(of, _)| of == id).map(|(_, value)| value.clone())
         };
@@ -117,6 +120,7 @@ impl Log {
                 about: value(&about, id).and_then(|bytes| About::read(&bytes)),
                 applied: value(&applied, id)
                     .and_then(|bytes| Some(Revision(u64::from_be_bytes(bytes.try_into().ok()?)))),
+                reads: value(&reads, id).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes),
                 keys: value(&keys, id).and_then(|bytes| bytes.try_into().ok()),
             };
             Member {
@@ -127,6 +131,46 @@ impl Log {
             }
         };
         Ok((head, members.into_iter().map(member).collect()))
+    }
+
+    /// Gives the log the newest format that this program reads, if all registered processes read it. Returns the format before. A process that registers
+    /// meanwhile with an older program gets no proof afterwards.
+    ///
+    /// # Errors
+    /// [`LogError::OldPrograms`], [`LogError::NotMember`], or when etcd does not answer.
+    pub async fn upgrade(&self) -> Result<u32, LogError> {
+        let format = self.reads();
+        loop {
+            let head = self.head().await?;
+            if head.format == format {
+                return Ok(format);
+            }
+            let [nodes, reads] = self.read_all(["node", "reads"]).await?;
+            let says = format.to_be_bytes().to_vec();
+            let reads_it = |id: &String| {
+                reads.iter().any(|(of, reads)| of == id && reads.len() == says.len() && *reads >= says)
+            };
+            let (new, old): (Vec<String>, Vec<String>) =
+                nodes.into_iter().map(|(id, _)| id).partition(reads_it);
+            if !old.is_empty() {
+                let name =
+                    |id: String| id.rsplit_once('.').map_or(id.clone(), |(member, _)| member.to_owned());
+                let members = old.into_iter().map(name).collect::<BTreeSet<_>>().into_iter().collect();
+                return Err(LogError::OldPrograms { format, members });
+            }
+            let mut conditions = vec![has_value(self.head_key(), head.bytes())];
+            conditions.extend(self.member().map(|member| exists(self.key("member", member))));
+            conditions.extend(new.iter().map(|id| exists(self.key("reads", id))));
+            let operations = vec![put(self.head_key(), Head { format, ..head }.bytes())];
+            if self.etcd().transact(conditions, operations).await?.is_some() {
+                return Ok(head.format);
+            }
+            if let Some(name) = self.member()
+                && !self.is_member(name).await?
+            {
+                return Err(LogError::NotMember { name: name.to_owned() });
+            }
+        }
     }
 
     /// The name of the member whose edited files are followed.

@@ -6,6 +6,7 @@
 //! beat/<id>       the same, with a lease: etcd deletes it when the process does not renew the lease
 //! applied/<id>    the number of the last change that the process has applied, with the same lease
 //! keys/<id>       a digest of the keys of sessions that the process uses, with the same lease
+//! reads/<id>      the newest format that the process reads, with the same lease
 //! about/<id>      version, host and process number, for people, with the same lease
 //! following       the id of the process that follows the edited files, with its lease
 //! ```
@@ -138,6 +139,7 @@ impl Log {
             put_leased(self.key("beat", id), incarnation.to_vec(), lease),
             put_leased(self.key("applied", id), applied.0.to_be_bytes().to_vec(), lease),
             put_leased(self.key("about", id), about.bytes(), lease),
+            put_leased(self.key("reads", id), self.reads().to_be_bytes().to_vec(), lease),
         ];
         let beat = self.key("beat", id);
         let own = before.map(|before| has_value(beat.clone(), before.to_vec()));
@@ -170,7 +172,7 @@ impl Log {
 
     /// Ends the registration of a process that grants nothing any more.
     pub(crate) async fn deregister(&self, id: &str, registration: &Registration) -> Result<(), LogError> {
-        let keys = ["node", "beat", "applied", "about", "keys"];
+        let keys = ["node", "beat", "applied", "about", "reads", "keys"];
         let operations = keys.map(|table| delete(self.key(table, id), Vec::new())).to_vec();
         let is_own = has_value(self.key("node", id), registration.incarnation.to_vec());
         self.etcd().transact(vec![is_own], operations).await?;

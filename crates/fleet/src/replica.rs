@@ -125,6 +125,7 @@ impl Replica {
         mut next: Vec<Entry>,
     ) -> Result<Head, ReplicaError> {
         loop {
+            self.store.raise_format(head.format)?;
             let (at, state) = self.now()?;
             if at.revision < head.at.revision {
                 if next.is_empty() {
@@ -213,6 +214,7 @@ impl Replica {
         mut known: Option<Head>,
     ) -> Result<Made, CommitError> {
         loop {
+            let was_known = known.is_some();
             let head = match known.take() {
                 Some(head) => head,
                 None => self.catch_up().await.map_err(refused)?,
@@ -240,10 +242,14 @@ impl Replica {
             let encoded = match &mut *encoded {
                 Some(encoded) => encoded,
                 none => {
-                    let changes = self.log.encoded(std::slice::from_ref(change)).await;
-                    none.insert(changes.map_err(|why| refused(why.into()))?)
+                    match self.log.encoded(head, std::slice::from_ref(change)).await {
+                        // What was known may be older than an upgrade.
+                        Err(LogError::NeedsFormat { .. }) if was_known => continue,
+                        encoded => none.insert(encoded.map_err(|why| refused(why.into()))?),
+                    }
                 }
             };
+            self.store.raise_format(head.format)?;
             let id = EntryId::new(self.author)
                 .map_err(|why| refused(LogError::NoRandom(why.to_string()).into()))?;
             match self.log.append_as(id, head, encoded, state).await {

@@ -278,6 +278,10 @@ impl Source for Lmdb {
         self.environment.writers.commit_each(changes, write)
     }
 
+    fn raise_format(&self, format: u32) -> Result<(), SourceError> {
+        self.raise_format_of_replica(format)
+    }
+
     fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
         self.environment.has_room_for(requester, effect)
     }

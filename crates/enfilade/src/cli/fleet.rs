@@ -20,8 +20,10 @@ pub(crate) enum Fleet {
         /// The invitation
         file: PathBuf,
     },
-    /// Show the members and their servers: version, changes that are not applied yet, whether etcd hears the server
+    /// Show the members and their servers: version, changes that are not applied yet, whether etcd hears the server; and the format of the fleet
     Status,
+    /// Let the fleet use what the new version of Enfilade has, after all members were updated; members with an older version refuse requests from then on
+    Upgrade,
     /// Let the fleet follow the edited files of this machine, and serve its datastores; the files must be those of the member that is followed now
     FollowFiles,
     /// Take this machine out of the fleet; stop the server first. The last member keeps its facts and works alone

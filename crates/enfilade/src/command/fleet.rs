@@ -10,6 +10,7 @@ use crate::shared_keys::{self, KeysOfFleet};
 use crate::upkeep::{audit, open};
 use crate::{clock, output};
 use anyhow::{Context, bail, ensure};
+use enfilade_facts::format::FORMAT;
 use enfilade_facts::journal::digest;
 use enfilade_facts::tables::{DatastoreProfile, FileName, MirroredFile};
 use enfilade_facts::{Read as _, Source};
@@ -27,6 +28,7 @@ pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> an
         // Before the data directory is looked for, because it is made.
         Fleet::Join { .. } => Ok(()),
         Fleet::Status => status(installation, json),
+        Fleet::Upgrade => upgrade(installation, json),
         Fleet::FollowFiles => follow_files(installation, json),
         Fleet::Leave => leave(installation, json),
         Fleet::Expel { name } => expel(installation, name.as_str(), json),
@@ -116,7 +118,7 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let here = name(&installation.config)?;
     let rows: Vec<Vec<String>> = members.iter().flat_map(|member| rows(head, member, here)).collect();
     output::table(
-        &["MEMBER", "HOST", "VERSION", "PROCESS", "CHANGE", "BEHIND", "STATE", "KEYS", "FILES"],
+        &["MEMBER", "HOST", "VERSION", "PROCESS", "CHANGE", "BEHIND", "STATE", "READS", "KEYS", "FILES"],
         &rows,
     );
     if have_different_keys(&members) {
@@ -132,6 +134,41 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
         output::bytes(head.log_bytes),
         head.first
     ));
+    output::line(&format_of(head));
+    Ok(())
+}
+
+/// The format of the fleet, and whether it can be raised.
+fn format_of(head: Head) -> String {
+    match head.format < FORMAT {
+        true => format!(
+            "the fleet has format {}; when all servers read format {FORMAT} (READS), run `enfilade fleet upgrade`",
+            head.format
+        ),
+        false => format!("the fleet has format {}", head.format),
+    }
+}
+
+fn upgrade(installation: &Installation, json: bool) -> anyhow::Result<()> {
+    let lmdb = member(installation)?;
+    let log = log_of(installation, &lmdb)?;
+    let (before, members) = wait_for(async {
+        let (_, members) = log.status().await?;
+        Ok((log.upgrade().await?, members))
+    })?;
+    let idle = members.iter().filter(|member| member.processes.is_empty()).map(|member| member.name.as_str());
+    let idle: Vec<&str> = idle.collect();
+    let mut text = match before == FORMAT {
+        true => format!("the fleet already has format {FORMAT}, the newest one of this version of Enfilade"),
+        false => format!("the fleet has format {FORMAT}; before, it had format {before}"),
+    };
+    if before != FORMAT && !idle.is_empty() {
+        text.push_str(&format!(
+            "\nthese members have no running server: {}. Update the program there before you start a server",
+            idle.join(", ")
+        ));
+    }
+    output::done(json, &json!({ "before": before, "format": FORMAT, "without_server": idle }), &text);
     Ok(())
 }
 
@@ -140,30 +177,35 @@ fn rows(head: Head, member: &Member, here: &str) -> Vec<Vec<String>> {
     let name =
         if member.name == here { format!("{} (this machine)", member.name) } else { member.name.clone() };
     let files = if member.has_files { "followed" } else { "-" };
-    let row = |host: &str, version: &str, process: &str, applied: Option<u64>, state: &str, keys: &str| {
-        let behind = applied.map(|applied| head.at.revision.0.saturating_sub(applied));
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        vec![
-            name.clone(),
-            host.to_owned(),
-            version.to_owned(),
-            process.to_owned(),
-            number(applied),
-            number(behind),
-            state.to_owned(),
-            keys.to_owned(),
-            files.to_owned(),
-        ]
-    };
+    let row =
+        |host: &str, version: &str, process: &str, applied: Option<u64>, [state, reads, keys]: [&str; 3]| {
+            let behind = applied.map(|applied| head.at.revision.0.saturating_sub(applied));
+            let number =
+                |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+            vec![
+                name.clone(),
+                host.to_owned(),
+                version.to_owned(),
+                process.to_owned(),
+                number(applied),
+                number(behind),
+                state.to_owned(),
+                reads.to_owned(),
+                keys.to_owned(),
+                files.to_owned(),
+            ]
+        };
     if member.processes.is_empty() {
-        return vec![row("-", "-", "-", None, "no server", "-")];
+        return vec![row("-", "-", "-", None, ["no server", "-", "-"])];
     }
     let of = |running: &enfilade_fleet::Running| match (&running.about, running.applied) {
         (Some(about), Some(applied)) => {
             let keys = running.keys.map_or_else(|| "none".to_owned(), hex);
-            row(&about.host, &about.version, &about.pid.to_string(), Some(applied.0), "running", &keys)
+            let reads = running.reads.map_or_else(|| "-".to_owned(), |format| format.to_string());
+            let said = ["running", &reads, &keys];
+            row(&about.host, &about.version, &about.pid.to_string(), Some(applied.0), said)
         }
-        _ => row("-", "-", "-", None, "not heard by etcd", "-"),
+        _ => row("-", "-", "-", None, ["not heard by etcd", "-", "-"]),
     };
     member.processes.iter().map(of).collect()
 }
@@ -191,12 +233,13 @@ fn shown(head: Head, member: &Member) -> serde_json::Value {
                 "applied": running.applied.map(|applied| applied.0),
                 "keys": running.keys.map(hex),
                 "is_heard": running.has_beat(),
+                "reads_format": running.reads,
             })
         })
         .collect();
     json!({
         "member": member.name, "joined": member.joined, "files_followed": member.has_files, "servers": servers,
-        "newest_change": head.at.revision.0, "log_bytes": head.log_bytes,
+        "newest_change": head.at.revision.0, "log_bytes": head.log_bytes, "format": head.format,
     })
 }
 

@@ -13,7 +13,7 @@ use crate::faults::{self, FAULTED, Store, within};
 use crate::files::mirror_leader::MirrorLeader;
 use crate::new_map;
 use crate::structure::{self, Depth};
-use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, REPLICA};
+use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET, FORMAT_OLDEST, REPLICA};
 use enfilade_facts::journal::{Identity, IdentityKey, Write};
 use enfilade_facts::{At, CommitError, Revision, SourceError, StoreId, Table, View};
 use heed::{Env, EnvFlags, RoTxn, RwTxn, WithTls};
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{self, AtomicU64};
+use std::sync::atomic::{self, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The greatest number of transactions that are begun until one has the same commit number as the head.
@@ -38,6 +38,8 @@ pub(super) struct Environment {
     pub(super) disk_reserve: DiskReserve,
     /// Whether the changes come from the log of a fleet. This is written only while no process has the store open.
     pub(super) is_replica: bool,
+    /// The format of the store, as this process knows it. Only a member of a fleet has an older one than [`FORMAT`].
+    pub(super) format: AtomicU32,
     tables: Tables<'static>,
     /// A number that no other environment of this process has had.
     number: u64,
@@ -282,6 +284,10 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
     match found.cmp(&FORMAT) {
         Ordering::Greater => return Err(OpenError::Newer { path: place, found }),
         Ordering::Less if found < FORMAT_OLDEST => return Err(OpenError::TooOld { path: place, found }),
+        Ordering::Less if environment.is_replica && found < FORMAT_IN_FLEET => {
+            return Err(OpenError::OlderInFleet { path: place, found });
+        }
+        Ordering::Less if environment.is_replica => {}
         Ordering::Less => return Err(OpenError::Older { path: place, found }),
         Ordering::Equal => {}
     }
@@ -362,6 +368,7 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
         writers,
         disk_reserve,
         is_replica: format & REPLICA != 0,
+        format: AtomicU32::new(format & !REPLICA),
         tables,
         number,
         live,

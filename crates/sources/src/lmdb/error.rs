@@ -1,6 +1,6 @@
 //! The reasons why a store cannot be opened, and messages for errors of LMDB.
 
-use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
+use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET, FORMAT_OLDEST};
 use enfilade_facts::{Revision, SourceError};
 use std::path::{Path, PathBuf};
 
@@ -85,6 +85,17 @@ pub enum OpenError {
         run `enfilade facts upgrade`, which writes a backup first"
     )]
     Older {
+        /// The directory.
+        path: PathBuf,
+        /// The format of the store.
+        found: u32,
+    },
+    /// The store is the copy of a member of a fleet of an older format. Nothing was changed.
+    #[error(
+        "facts in `{path}` belong to a member of a fleet of format {found}, and this program can be a member of fleets of format {FORMAT_IN_FLEET} to {FORMAT}: \
+        run the earlier version of enfilade again, and follow docs/fleet.md, \"Update the program\""
+    )]
+    OlderInFleet {
         /// The directory.
         path: PathBuf,
         /// The format of the store.

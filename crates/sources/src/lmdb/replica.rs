@@ -9,6 +9,7 @@ use enfilade_facts::{Change, CommitError, SourceError};
 use heed::CompactionOption;
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 impl Lmdb {
     /// Whether the changes of this store come from the log of a fleet.
@@ -45,6 +46,33 @@ impl Lmdb {
         self.environment.env.copy_to_file(file, CompactionOption::Disabled).map_err(unavailable)
     }
 
+    /// Gives a replica a newer format, so that programs that do not know the format refuse it. The facts and their revision stay the same.
+    pub(super) fn raise_format_of_replica(&self, format: u32) -> Result<(), SourceError> {
+        let environment = &self.environment;
+        if !self.is_replica() || format <= environment.format.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let raised = environment.alone(|| {
+            let (known, revision) = environment.reading(|_, view| {
+                Ok::<_, SourceError>((view.get::<Identity>(&IdentityKey)?, view.head()?.revision))
+            })??;
+            // Another process may have raised it.
+            if let Some(Identity { format: known, store }) = known
+                && known & !REPLICA < format
+            {
+                let mut txn = environment.env.write_txn().map_err(unavailable)?;
+                let identity = Identity { format: format | REPLICA, store };
+                let identity = Write::put(&IdentityKey, &identity, environment.at(revision));
+                let head = Head { revision, commit: txn.id() as u64 }.write();
+                environment.write(&mut txn, &[identity, head]).map_err(unavailable)?;
+                txn.commit().map_err(unavailable)?;
+            }
+            environment.format.store(format, Ordering::Relaxed);
+            Ok(())
+        });
+        raised.map_err(|why| SourceError::Unavailable(why.to_string()))?
+    }
+
     /// Refuses a change of a replica that does not come from the log.
     pub(super) fn refuse_outside_log(&self, change: &Change) -> Result<(), CommitError> {
         match self.is_replica() && change.after().is_none() {
@@ -64,7 +92,8 @@ mod tests {
     use crate::conformance::{change, put_something, something_is_there};
     use crate::lmdb::{Older, RestoreError};
     use crate::scratch::Scratch;
-    use enfilade_facts::{At, CommitError, Revision, Source as _};
+    use enfilade_facts::format::FORMAT_IN_FLEET;
+    use enfilade_facts::{At, CommitError, Read as _, Revision, Source as _};
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
     fn refused(lmdb: &Lmdb, after: Option<u64>) -> CommitError {
@@ -126,6 +155,58 @@ mod tests {
         let at = Lmdb::recover(&path, Terms::default(), &audit, &mut |_, _| {}).unwrap();
         assert_eq!((at.store == before.store, at.revision), (false, before.next().revision));
         put_something(&Lmdb::open(&path).unwrap());
+    }
+
+    /// A replica of this format.
+    fn replica_of(path: &Path, format: u32) {
+        drop(Lmdb::open(path).unwrap());
+        Lmdb::set_replica(path, Terms::default(), true).unwrap();
+        let environment = environment::open_anew(path, Terms::default(), Trust::Checked).unwrap();
+        let (Identity { store, .. }, revision) = environment.introduce(path).unwrap();
+        let mut txn = environment.env.write_txn().unwrap();
+        let identity = Identity { format: format | REPLICA, store };
+        let identity = Write::put(&IdentityKey, &identity, environment.at(revision));
+        let head = Head { revision, commit: txn.id() as u64 }.write();
+        environment.write(&mut txn, &[identity, head]).unwrap();
+        txn.commit().unwrap();
+    }
+
+    fn stored_format(lmdb: &Lmdb) -> u32 {
+        lmdb.read(|view| view.get::<Identity>(&IdentityKey)).unwrap().unwrap().unwrap().format
+    }
+
+    /// So a program of the older format can still open it, until the fleet gets the newer format.
+    #[test]
+    fn a_replica_of_an_older_format_keeps_it_until_it_is_raised() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        replica_of(&path, FORMAT_IN_FLEET);
+        assert!(Older::open(&path, Terms::default()).unwrap().is_none());
+        let (lmdb, other) = (Lmdb::open(&path).unwrap(), Lmdb::open(&path).unwrap());
+        let mut next = change();
+        next.put(
+            &enfilade_facts::vocabulary::DomainId::from_bytes([3; 16]),
+            &enfilade_facts::tables::Domain::new("d".parse().unwrap()),
+        );
+        next.only_after(lmdb.at().revision);
+        let at = lmdb.commit(&next).unwrap();
+        assert_eq!(stored_format(&lmdb), FORMAT_IN_FLEET | REPLICA);
+        for format in [FORMAT, FORMAT_IN_FLEET, FORMAT] {
+            lmdb.raise_format(format).unwrap();
+            assert_eq!((stored_format(&other), other.at()), (FORMAT | REPLICA, at), "{format}");
+        }
+        drop((lmdb, other));
+        assert!(Lmdb::open(&path).unwrap().is_replica());
+        // It needs records that are converted.
+        let old = scratch.path().join("old");
+        replica_of(&old, FORMAT_IN_FLEET - 1);
+        for why in [Lmdb::open(&old).err().unwrap(), Older::open(&old, Terms::default()).err().unwrap()] {
+            assert!(why.to_string().contains("Update the program"), "{why}");
+        }
+        // A store that is not a replica always has the newest format.
+        let alone = Lmdb::open(&scratch.path().join("alone")).unwrap();
+        alone.raise_format(FORMAT + 1).unwrap();
+        assert_eq!(stored_format(&alone), FORMAT);
     }
 
     #[test]

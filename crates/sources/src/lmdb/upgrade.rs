@@ -14,7 +14,9 @@ use crate::copy::{CopyError, Gathered, Progress, Views};
 use crate::faults::within;
 use crate::files::atomic;
 use enfilade_facts::codec;
-use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, Record, bring_up, changes_keys, lacks_access_rules};
+use enfilade_facts::format::{
+    FORMAT, FORMAT_IN_FLEET, FORMAT_OLDEST, Record, bring_up, changes_keys, lacks_access_rules,
+};
 use enfilade_facts::journal::{Identity, write_last};
 use enfilade_facts::tables::called;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, Table};
@@ -112,12 +114,14 @@ impl Older {
         let place = path.to_owned();
         match found {
             FORMAT => return Ok(None),
+            // The format of a fleet is raised by `enfilade fleet upgrade`.
+            FORMAT_IN_FLEET..FORMAT if environment.is_replica => return Ok(None),
             FORMAT_OLDEST..FORMAT => {}
             0..FORMAT_OLDEST => return Err(OpenError::TooOld { path: place, found }),
             _ => return Err(OpenError::Newer { path: place, found }),
         }
         if environment.is_replica {
-            return Err(OpenError::OfFleet(place));
+            return Err(OpenError::OlderInFleet { path: place, found });
         }
         environment.check(path)?;
         let (identity, revision) = environment.introduce(path)?;

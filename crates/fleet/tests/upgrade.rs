@@ -1,0 +1,133 @@
+//! A fleet whose members get a new program one after the other.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests"
+)]
+
+mod etcd;
+
+use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET};
+use enfilade_facts::journal::digest;
+use enfilade_facts::tables::{DatastoreProfile, Domain};
+use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::{Change, CommitError, Read as _, Revision, Source};
+use enfilade_fleet::{Log, LogError, ReplicaError, Server as Member};
+use enfilade_sources::memory::Memory;
+use etcd::counter::{STORE, add_one, change, number};
+use etcd::{Server, process};
+use std::sync::Arc;
+use std::time::Duration;
+
+const OLD: u32 = FORMAT_IN_FLEET;
+
+/// Waits until it is so, for at most a minute.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..1_200 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("not within a minute: {what}");
+}
+
+/// A server whose program reads formats up to this one.
+fn server_of(server: &Server, name: &str, format: u32, store: &Arc<Memory>) -> Member {
+    let member = process(name, store.clone(), server.log("/house", STORE).as_program_of(format));
+    wait_until("it is current", || member.is_current());
+    member
+}
+
+/// A change that older programs cannot read.
+fn with_home() -> Change {
+    let mut change = change();
+    let profile = DatastoreProfile { home: Some("b".to_owned()), ..DatastoreProfile::default() };
+    change.put(&"photos".parse().unwrap(), &profile);
+    change
+}
+
+/// A change that is too large for one record of etcd.
+fn large() -> Change {
+    let mut change = change();
+    for nth in 0..4 {
+        let mut domain = Domain::new("large".parse().unwrap());
+        domain.description = Some("x".repeat(1 << 19));
+        change.put(&DomainId::from_bytes([100 + nth; 16]), &domain);
+    }
+    change
+}
+
+#[test]
+fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = Server::start();
+    let log = |format| -> Log { server.log("/house", STORE).as_program_of(format) };
+    let state = Memory::new(STORE).read(digest).unwrap().unwrap();
+    let begun = runtime.block_on(log(OLD).begin(Revision(0), state)).unwrap();
+    assert_eq!(begun.format, OLD);
+    let stores = [(); 2].map(|()| Arc::new(Memory::new(STORE)));
+    ["a", "b"].iter().for_each(|name| server.admit("/house", STORE, name));
+    let [a, b] =
+        [("a", &stores[0]), ("b", &stores[1])].map(|(name, store)| server_of(&server, name, OLD, store));
+    add_one(&a).unwrap();
+    // The first member is updated. It changes facts, but nothing that the other one cannot read.
+    drop(a);
+    let a = server_of(&server, "a", FORMAT, &stores[0]);
+    for _ in 0..3 {
+        add_one(&a).unwrap();
+        add_one(&b).unwrap();
+    }
+    for refused in [a.commit(&with_home()), a.commit(&large())] {
+        let why = refused.unwrap_err();
+        assert!(matches!(why, CommitError::Source(_)), "{why}");
+        let expected = format!("has format {OLD}, and this change needs format {FORMAT}");
+        assert!(why.to_string().contains(&expected), "{why}");
+    }
+    let upgrade = |format| runtime.block_on(log(format).of_member("a").upgrade());
+    let old = LogError::OldPrograms { format: FORMAT, members: vec!["b".to_owned()] };
+    assert_eq!(upgrade(FORMAT), Err(old));
+    assert_eq!(upgrade(OLD), Ok(OLD), "an old program has nothing to raise");
+    let head = runtime.block_on(log(FORMAT).head()).unwrap();
+    assert_eq!((head.format, head.at.revision), (OLD, Revision(7)));
+    assert!(a.is_current() && b.is_current());
+    // The second one is updated, but only one of its two servers.
+    let old_server = b;
+    let b = server_of(&server, "b", FORMAT, &stores[1]);
+    assert!(matches!(upgrade(FORMAT), Err(LogError::OldPrograms { .. })));
+    drop(old_server);
+    let (_, members) = runtime.block_on(log(FORMAT).status()).unwrap();
+    let reads = members.iter().flat_map(|member| &member.processes).map(|running| running.reads);
+    assert_eq!(reads.collect::<Vec<_>>(), [Some(FORMAT); 2]);
+    assert_eq!(
+        runtime.block_on(log(FORMAT).of_member("x").upgrade()),
+        Err(LogError::NotMember { name: "x".to_owned() })
+    );
+    assert_eq!((upgrade(FORMAT), upgrade(FORMAT)), (Ok(OLD), Ok(FORMAT)));
+    // At once, although the servers may know the head from before.
+    a.commit(&with_home()).unwrap();
+    b.commit(&large()).unwrap();
+    assert_eq!(runtime.block_on(log(FORMAT).head()).unwrap().format, FORMAT);
+    wait_until("both are current", || a.is_current() && b.is_current());
+    assert_eq!(number(&a).1, 7);
+    // The old program cannot come back.
+    let back = process("b", stores[1].clone(), log(OLD));
+    wait_until("it says why", || back.why() == Some(ReplicaError::Log(LogError::Newer)));
+    assert_eq!(back.proven(), 0);
+    assert!(matches!(add_one(&back), Err(CommitError::Source(_))));
+}
+
+/// A fleet of a format that this program does not use any more.
+#[test]
+fn a_fleet_that_is_too_old_is_refused() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = Server::start();
+    let log = server.log("/house", STORE).as_program_of(OLD - 1);
+    // This build cannot be so old; it writes what such a build wrote.
+    assert!(runtime.block_on(log.begin(Revision(0), 0)).is_ok());
+    let found = runtime.block_on(server.log("/house", STORE).head());
+    assert_eq!(found, Err(LogError::TooOld { format: OLD - 1 }));
+}
