@@ -2,6 +2,7 @@
 
 mod balanced;
 mod keys;
+mod moving;
 mod nemesis;
 mod passing;
 mod reports;

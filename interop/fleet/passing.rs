@@ -30,7 +30,7 @@ pub(super) fn fleet(more: &[(&str, &str)]) -> (Fleet, Vec<String>) {
     (fleet, addresses)
 }
 
-fn status(server: &Server, login: &str, path: &str) -> u16 {
+pub(super) fn status(server: &Server, login: &str, path: &str) -> u16 {
     curl(server, login, path, &["--request", "PROPFIND", "--header", "Depth: 0"]).status
 }
 

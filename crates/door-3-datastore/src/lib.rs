@@ -12,7 +12,7 @@ mod operation_ledger;
 mod stores;
 
 pub use ask::{Ask, Phase};
-pub use fleet_place::{FleetPlace, UNKNOWN};
+pub use fleet_place::{FilesMember, FleetPlace, UNKNOWN};
 pub use open::open;
 pub use operation_ledger::{
     Active, Entered, Everybody, Ledger, LedgerSlot, LedgerWords, OperationGuard, Process, ledger_words,

@@ -24,7 +24,7 @@ pub fn open(
     let name = ask.name;
     let known = record.store.as_ref().ok_or_else(|| Refusal::Unknown(name.clone()))?;
     if let Some(member) = known.elsewhere(place) {
-        return Err(Refusal::Elsewhere { name: name.clone(), member: member.to_owned() });
+        return Err(Refusal::Elsewhere { name: name.clone(), member: member.into_owned() });
     }
     let datastore = &known.datastore;
     let own_fault = if known.is_plain { None } else { datastore.fault.as_ref() };

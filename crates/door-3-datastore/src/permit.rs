@@ -1,5 +1,6 @@
 //! The proof that door 3 granted an operation on a datastore.
 
+use crate::fleet_place::FleetPlace;
 use crate::view::Known;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -45,6 +46,11 @@ impl DatastorePermit {
     /// Whether the permit still holds: the revision is the same, and the mirror of `datastore.cfg` is in the same state.
     pub fn holds(&self, at: At, now: Clocks) -> bool {
         self.at == at && self.mirror == now.mirror
+    }
+
+    /// Whether another member of the fleet serves the datastore now. This can change without a change of the facts.
+    pub fn is_elsewhere(&self, place: &FleetPlace) -> bool {
+        self.known.elsewhere(place).is_some()
     }
 
     /// The store of facts and the revision on which the permit was granted.

@@ -4,6 +4,7 @@ use crate::fleet_place::FleetPlace;
 use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, MirroredFile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A datastore, with the path of its content and its settings. The order of the fields lets a request to a plain datastore read only one cache line.
@@ -37,7 +38,7 @@ impl Known {
     }
 
     /// The member of the fleet that serves the datastore, if it is another machine. A machine without a fleet reads nothing for it.
-    pub(crate) fn elsewhere<'r>(&'r self, place: &'r FleetPlace) -> Option<&'r str> {
+    pub(crate) fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         match place {
             FleetPlace::Alone => None,
             FleetPlace::Member { .. } => place.elsewhere(self.home.as_deref()),
@@ -94,7 +95,7 @@ impl Record {
     }
 
     /// The member of the fleet that serves the datastore, if it is another machine; `None` also if the datastore does not exist.
-    pub fn elsewhere<'r>(&'r self, place: &'r FleetPlace) -> Option<&'r str> {
+    pub fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         self.store.as_ref()?.elsewhere(place)
     }
 

@@ -13,6 +13,7 @@ use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How old the last reading of the files may be so that the fleet counts them as followed, in milliseconds. They are read about once a second.
@@ -22,7 +23,7 @@ const FOLLOWED_MILLIS: u64 = 5_000;
 /// for the program that reads the log.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let (store, source) = (Arc::clone(&home.store), Arc::clone(&home.facts.source));
-    let server = home.facts.server.clone();
+    let (server, reads) = (home.facts.server.clone(), Arc::clone(&home.reads_files));
     let mut mirror = Mirror::new(home.files.clone());
     let set = home.files.clone();
     let path = home.data.join("attempts");
@@ -41,16 +42,23 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         loop {
             let began = clock::now();
             let mut problems = Vec::new();
+            let is_followed = set.is_followed();
+            if is_followed && !reads.load(Ordering::Relaxed) {
+                // Another member of the fleet followed its files meanwhile.
+                mirror = Mirror::new(set.clone());
+            }
             // Only one of several servers, the mirror leader, reads the files. The other servers read the updated facts from the store.
             // In a fleet, the files of one member are read.
-            if set.is_followed() && store.mirror_leader().is_mine(began.tick_millis) {
+            if is_followed && store.mirror_leader().is_mine(began.tick_millis) {
                 problems.extend(look(&store, &*source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
-            let age = set.is_followed().then(|| store.mirror_leader().age_millis(clock::now().tick_millis));
-            if let (Some(server), Some(age)) = (&server, age) {
-                // The other members count the stale limit from the end of this.
-                server.follow_files(age.is_some_and(|age| age <= FOLLOWED_MILLIS));
+            let age = is_followed.then(|| store.mirror_leader().age_millis(clock::now().tick_millis));
+            let is_read = age.flatten().is_some_and(|age| age <= FOLLOWED_MILLIS);
+            if is_read || !is_followed {
+                reads.store(is_read, Ordering::Relaxed);
             }
+            // The other members count the stale limit from the end of this.
+            server.iter().for_each(|server| server.follow_files(is_read));
             problems.extend(tell(&*source, age, &set, &faces));
             problems.extend(store.follow_mark().err().map(|why| {
                 format!("`facts/high-water` cannot be opened, or belongs to another store: {why}; changes by other \

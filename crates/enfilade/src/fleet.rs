@@ -7,7 +7,8 @@ use crate::{clock, output, passing};
 use anyhow::bail;
 use enfilade_facts::{Source, StoreId};
 use enfilade_fleet::{About, Reach, Server, Writer};
-use enfilade_passage::FleetPlace;
+use enfilade_passage::{FilesMember, FleetPlace};
+use enfilade_sources::files::file_set::WhyNotFollowed;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::MemberTls;
 use std::path::Path;
@@ -31,8 +32,8 @@ pub(crate) struct Facts {
     pub(crate) server: Option<Arc<Server>>,
     /// The keys of sessions of the fleet; `None` if this machine is not a member.
     pub(crate) keys: Option<Arc<KeysOfFleet>>,
-    /// Why this machine does not follow its edited files; `None` if it does.
-    pub(crate) no_files: Option<String>,
+    /// Says why this machine does not follow its edited files; `None` if it always does.
+    pub(crate) no_files: Option<WhyNotFollowed>,
     /// The key and certificate of this process for other members; `None` if they do not connect to it.
     pub(crate) tls: Option<Arc<MemberTls>>,
     /// Which datastores this machine serves.
@@ -110,43 +111,49 @@ impl Facts {
                 (Arc::clone(&server) as Arc<dyn Source>, Some(server))
             }
         };
-        let mut followed = files_member(config, id);
-        // A server has no other moment to find out. etcd has just answered, so it will answer again.
-        let mut said = String::new();
-        while usage == Use::Serve
-            && let Err(why) = &followed
-        {
-            let text = format!("this server waits until it knows the member with the edited files: {why:#}");
-            if text != said {
-                output::note(&text);
-                said = text;
+        let (files, mut unknown) = (FilesMember::default(), None);
+        match &server {
+            Some(server) => {
+                let files = files.clone();
+                server.on_files_member(Box::new(move |member| files.set(member)));
             }
-            std::thread::park_timeout(LOOK);
-            followed = files_member(config, id);
+            None => match files_member(config, id) {
+                Ok(member) => files.set(member.as_deref()),
+                Err(why) => unknown = Some(format!("{why:#}")),
+            },
         }
-        let no_files = match &followed {
-            Ok(Some(member)) if member == name => None,
-            Ok(Some(member)) => Some(format!(
-                "the edited files of this fleet are those of member `{member}`: make this change on that machine"
-            )),
-            Ok(None) => Some(
-                "the fleet follows the edited files of no member: run `enfilade fleet follow-files` on the member that should have them".to_owned(),
-            ),
-            Err(why) => Some(format!(
-                "it is not known whether the edited files of this machine are followed: {why:#}"
-            )),
-        };
-        let place = FleetPlace::Member { name: name.to_owned(), others_at: followed.ok().flatten() };
-        Ok(Facts { source, server, keys: Some(keys), tls, no_files, place })
+        let place = FleetPlace::Member { name: name.to_owned(), others_at: files.clone() };
+        let no_files = why_no_files(name.to_owned(), files, unknown);
+        Ok(Facts { source, server, keys: Some(keys), tls, no_files: Some(no_files), place })
     }
+}
+
+/// Says why the edited files of this member are not followed. `unknown` is the reason why etcd did not answer.
+fn why_no_files(name: String, files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
+    Arc::new(move || {
+        if files.is(Some(&name)) {
+            return None;
+        }
+        Some(match (files.get(), &unknown) {
+            (Some(member), _) => format!(
+                "the edited files of this fleet are those of member `{member}`: make this change on that machine"
+            ),
+            (None, Some(why)) => {
+                format!("it is not known whether the edited files of this machine are followed: {why}")
+            }
+            (None, None) => "the fleet follows the edited files of no member: run `enfilade fleet follow-files` on the member that should have them"
+                .to_owned(),
+        })
+    })
 }
 
 /// Which datastores the machine of this store serves. If etcd does not answer, only those with a home are known.
 pub(crate) fn place(config: &Config, store: &Lmdb) -> FleetPlace {
     match (store.is_replica(), name(config)) {
         (true, Ok(name)) => {
-            let files = files_member(config, store.at().store);
-            FleetPlace::Member { name: name.to_owned(), others_at: files.ok().flatten() }
+            let files = FilesMember::default();
+            files.set(files_member(config, store.at().store).ok().flatten().as_deref());
+            FleetPlace::Member { name: name.to_owned(), others_at: files }
         }
         _ => FleetPlace::Alone,
     }

@@ -59,6 +59,8 @@ pub(crate) struct Home {
     pub(crate) store: Arc<Lmdb>,
     pub(crate) facts: Facts,
     pub(crate) files: FileSet,
+    /// Whether a server of this machine reads the files. After the files member of a fleet changed, this is so only after it has read them.
+    pub(crate) reads_files: Arc<AtomicBool>,
     /// The reserved paths, which no datastore may contain.
     pub(crate) reserved: Arc<ReservedPaths>,
     /// The key that makes the hashes of API tokens; `None` if it is lost.
@@ -163,10 +165,11 @@ impl Home {
         let Installation { data, config, config_file, had_config_file } = installation;
         let who = caller();
         let written = config.clone();
-        let files = file_set(&data, &config).not_followed(facts.no_files.clone());
+        let files = file_set(&data, &config).followed_unless(facts.no_files.clone());
         let passwords = config.password_rules();
         let reserved = ReservedPaths::new(reserved(&data, &config, config_file.as_deref()));
         let home = Home {
+            reads_files: Arc::new(AtomicBool::new(files.is_followed())),
             files,
             reserved: Arc::new(reserved),
             had_config_file: AtomicBool::new(had_config_file),
@@ -272,7 +275,7 @@ impl Home {
     pub(crate) fn refuse_elsewhere(&self, name: &DatastoreName) -> anyhow::Result<()> {
         let profile = self.source().read(|view| view.get::<DatastoreProfile>(name))??;
         let home = profile.and_then(|profile| profile.home);
-        match self.facts.place.elsewhere(home.as_deref()) {
+        match self.facts.place.elsewhere(home.as_deref()).as_deref() {
             Some(UNKNOWN) => bail!(
                 "it is not known which member of the fleet serves datastore `{name}`: etcd does not answer, or no member follows its edited files \
                  (`enfilade fleet status`)"
@@ -372,15 +375,21 @@ impl Home {
 
     /// The clocks, which say whether the records of edited files are current.
     fn clock(&self) -> Clock {
-        if self.files.is_followed() {
-            return clock::of_server(Arc::clone(&self.store), self.files.stale_limit());
-        }
-        let server = self.facts.server.clone();
+        let Some(server) = self.facts.server.clone() else {
+            return match self.files.is_followed() {
+                true => clock::of_server(Arc::clone(&self.store), self.files.stale_limit()),
+                // A command cannot know whether another member follows its files, and shows what the servers decide while it does.
+                false => clock::reading_mirror(|_| true),
+            };
+        };
+        let (store, reads) = (Arc::clone(&self.store), Arc::clone(&self.reads_files));
         let limit = u64::try_from(self.files.stale_limit()).unwrap_or(0).saturating_mul(1_000);
-        // A command cannot know whether another member follows its files, and shows what the servers decide while it does.
-        clock::reading_mirror(move |_| match &server {
-            Some(server) => server.files_followed_ago().is_some_and(|ago| ago <= limit),
-            None => true,
+        clock::reading_mirror(move |now| {
+            let age = match reads.load(Ordering::Relaxed) {
+                true => store.mirror_leader().age_millis(now.tick_millis),
+                false => server.files_followed_ago(),
+            };
+            age.is_some_and(|age| age <= limit)
         })
     }
 

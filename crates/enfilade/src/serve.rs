@@ -439,11 +439,7 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces, bound: &Bou
     disks::follow(home, faces)?;
     schedule::follow(home, faces)?;
     self_made::follow(home)?;
-    // In a fleet one machine is enough, and the purge time depends on its clock.
-    if home.files.is_followed() {
-        sweeping::follow(home, house)?;
-    }
-    Ok(())
+    sweeping::follow(home, house)
 }
 
 /// Starts a thread that replaces the slow hashes of queued tokens by fast hashes. So a request with the secret of a token does not wait for the

@@ -64,7 +64,7 @@ pub enum LogError {
     },
     /// The edited files of another member are followed.
     #[error(
-        "the edited files of this machine are not followed any more, so their changes were not made; restart this server"
+        "the edited files of this machine are not followed any more, so their changes were not made; make them on the member that `enfilade fleet status` shows"
     )]
     NotFollowed,
     /// The invitation was used, or is older than a day.

@@ -8,6 +8,7 @@
 
 use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased};
 use crate::log::{Head, Log, LogError};
+use crate::messages::KeyValue;
 use crate::registration::{About, KeysDigest, random};
 use enfilade_facts::Revision;
 use std::collections::BTreeSet;
@@ -179,19 +180,22 @@ impl Log {
     /// When etcd does not answer.
     pub async fn files_member(&self) -> Result<Option<String>, LogError> {
         let found = self.etcd().read(self.files_key(), Vec::new(), 1).await?;
-        Ok(found.first().map(|found| String::from_utf8_lossy(&found.value).into_owned()))
+        Ok(found.first().and_then(KeyValue::name))
     }
 
-    /// From now on, the edited files of this member are followed, instead of those of the member `before`.
+    /// From now on, the edited files of this member are followed, instead of those of the member `before`; `None` stands for no member. Between two members,
+    /// no member must have the files until all proofs from before have ended: Δ and a tenth ([`Log::delta`]).
     ///
     /// # Errors
-    /// [`LogError::NotMember`], or when etcd does not answer.
-    pub async fn move_files(&self, before: &str, name: &str) -> Result<(), LogError> {
-        let conditions =
-            vec![exists(self.key("member", name)), has_value(self.files_key(), before.as_bytes().to_vec())];
-        let operations = vec![put(self.files_key(), name.as_bytes().to_vec())];
+    /// [`LogError::NotMember`] if the fleet has no such member, or another one than `before` has the files. When etcd does not answer.
+    pub async fn move_files(&self, before: Option<&str>, name: Option<&str>) -> Result<(), LogError> {
+        let value = |name: Option<&str>| name.unwrap_or_default().as_bytes().to_vec();
+        let mut conditions = vec![has_value(self.files_key(), value(before))];
+        conditions.extend(name.map(|name| exists(self.key("member", name))));
+        let operations = vec![put(self.files_key(), value(name))];
         let done = self.etcd().transact(conditions, operations).await?;
-        done.map(drop).ok_or_else(|| LogError::NotMember { name: name.to_owned() })
+        done.map(drop)
+            .ok_or_else(|| LogError::NotMember { name: name.or(before).unwrap_or_default().to_owned() })
     }
 
     /// Takes the right to register from a member. Its processes get no proof from now on. Their registrations are deleted as those of every process
@@ -223,6 +227,7 @@ impl Log {
         Ok(())
     }
 
+    /// The key of the member whose edited files are followed. Its value is empty while no member has them.
     pub(crate) fn files_key(&self) -> Vec<u8> {
         self.key("files", "member")
     }

@@ -9,6 +9,13 @@ pub(crate) struct KeyValue {
     pub(crate) value: Vec<u8>,
 }
 
+impl KeyValue {
+    /// The name that is the value; `None` if it is empty.
+    pub(crate) fn name(&self) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.value).into_owned()).filter(|name| !name.is_empty())
+    }
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]

@@ -116,6 +116,8 @@ pub(crate) struct Proof {
     pub(crate) next: Vec<Entry>,
     /// Whether a process follows the edited files.
     pub(crate) files_followed: bool,
+    /// The member whose edited files are followed.
+    pub(crate) files_member: Option<String>,
     /// The newest keys of sessions; `None` if no keys were shared yet.
     pub(crate) keys: Option<Vec<u8>>,
 }
@@ -200,6 +202,7 @@ impl Log {
             one(self.head_key()),
             one(self.following_key()),
             one(self.keys_id_key()),
+            one(self.files_key()),
             self.reads_after(applied, ENTRIES_OF_PROOF),
         ];
         let Some(found) = self.etcd().transact(is_own, reads).await? else { return Ok(None) };
@@ -208,6 +211,7 @@ impl Log {
         let head = self.head_of(next().first())?;
         let files_followed = !next().is_empty();
         let keys = next().into_iter().next().map(|row| row.value);
+        let files_member = next().first().and_then(KeyValue::name);
         // Another process of this machine can have applied more than this log has; `Replica::catch_up_to` reads the head again.
         let next = match head.at.revision >= applied {
             true => {
@@ -217,7 +221,7 @@ impl Log {
             }
             false => Vec::new(),
         };
-        Ok(Some(Proof { head, next, files_followed, keys }))
+        Ok(Some(Proof { head, next, files_followed, files_member, keys }))
     }
 
     /// Says that a process has applied a change.

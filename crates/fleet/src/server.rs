@@ -3,6 +3,7 @@
 
 use crate::direct::{self, Connect, Direct};
 use crate::entry::Entry;
+use crate::files_member::TellFiles;
 use crate::log::{Log, LogError, News};
 use crate::registration::{About, KeysDigest, Process, Reach, Registration, Silent, number_of};
 use crate::replica::{DRIFT, Made, Replica, ReplicaError, Reports, note};
@@ -152,6 +153,11 @@ impl Server {
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
+    }
+
+    /// From now on, `tell` is told which member's edited files are followed: now, and before a proof counts that says that it is another one.
+    pub fn on_files_member(&self, tell: TellFiles) {
+        self.state.files.on_change(tell);
     }
 
     /// Tells the fleet whether this process follows the edited files.
@@ -419,6 +425,8 @@ impl Follower {
             // The record had the lease of another process of this machine, which has ended.
             false => self.said_files = false,
         }
+        // A request reads this after the proof.
+        self.state.files.set(proof.files_member);
         self.look_at_keys(proof.keys)?;
         self.state.proven.store(asked, Ordering::Release);
         self.tell(&authors).await?;

@@ -1,5 +1,6 @@
 //! What a server knows about its copy of the facts: until when it is current, and which keys it uses.
 
+use crate::files_member::FilesMember;
 use crate::log::Head;
 use crate::registration::KeysDigest;
 use crate::replica::ReplicaError;
@@ -25,6 +26,8 @@ pub(crate) struct State {
     pub(crate) files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     pub(crate) follows_files: AtomicBool,
+    /// The member whose edited files are followed, as the last proof said.
+    pub(crate) files: FilesMember,
     /// The keys of sessions that this process uses.
     pub(crate) keys: Mutex<UsedKeys>,
     pub(crate) refused: AtomicU64,

@@ -14,6 +14,7 @@ use enfilade_datastore::{FleetPlace, Ledger};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::{At, Clocks, CommitError, LockStore, MemoSeed, Mounts, Source, WordMemo};
 use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
+use std::borrow::Cow;
 use std::sync::atomic::AtomicI64;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -121,8 +122,8 @@ const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
     /// The member of the fleet that serves the datastores without a home, if it is another machine.
-    pub fn datastores_at(&self) -> Option<&str> {
-        self.parts.place.elsewhere(None)
+    pub fn datastores_at(&self) -> Option<String> {
+        self.parts.place.elsewhere(None).map(Cow::into_owned)
     }
 
     /// Which datastores this machine serves.

@@ -61,7 +61,7 @@ pub use enfilade_content::{
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{
-    Active, Entered, FleetPlace, Ledger, LedgerWords, Process, UNKNOWN, ledger_words,
+    Active, Entered, FilesMember, FleetPlace, Ledger, LedgerWords, Process, UNKNOWN, ledger_words,
 };
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::fernet::{AssertionPublicKey, KeyRing};

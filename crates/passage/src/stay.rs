@@ -76,6 +76,7 @@ impl Stay {
     pub(crate) fn unchanged(&self) -> bool {
         let house = &self.visit.house;
         self.visit.identity.validity().holds(house.parts.source.at(), house.now())
+            && !self.datastore.is_elsewhere(house.place())
     }
 
     /// The revision of the facts on which the doors judged last.

@@ -177,7 +177,7 @@ impl House {
     pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Result<Vec<(u32, Active)>, Refusal> {
         let record = self.parts.source.read(|view| self.stores.record(view, name))??;
         if let Some(member) = record.elsewhere(self.place()) {
-            let (name, member) = (name.clone(), member.to_owned());
+            let (name, member) = (name.clone(), member.into_owned());
             return Err(enfilade_datastore::Refusal::Elsewhere { name, member }.into());
         }
         let everybody = self.parts.ledger.everybody();

@@ -142,7 +142,7 @@ impl Visit {
         let found = house.parts.source.read(|view| {
             self.ask_again(view).ok()?;
             let record = house.stores.record(view, name).ok()?;
-            let member = record.elsewhere(house.place())?.to_owned();
+            let member = record.elsewhere(house.place())?.into_owned();
             let (now, principal) = (house.now(), self.identity.principal());
             let admitted = enfilade_access::admits(view, now, principal, name, &house.parts.access_memo);
             admitted.is_ok().then_some(member)
@@ -152,7 +152,7 @@ impl Visit {
 
     /// The member of the fleet whose edited files are followed, if it is another machine.
     pub fn files_elsewhere(&self) -> Option<String> {
-        self.house.datastores_at().map(str::to_owned)
+        self.house.datastores_at()
     }
 }
 
@@ -277,7 +277,7 @@ impl Stay {
         house.parts.source.read(|view| {
             self.visit.ask_again(view)?;
             let now = house.now();
-            if !self.datastore.holds(view.at(), now) {
+            if !self.datastore.holds(view.at(), now) || self.datastore.is_elsewhere(house.place()) {
                 let (name, kind) = (self.datastore.name().clone(), self.datastore.kind());
                 let ask = DatastoreAsk { name: &name, kind, phase: Phase::Inside };
                 let record = house.stores.record(view, &name)?;

@@ -11,7 +11,7 @@ use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
 };
 use enfilade_facts::{Read as _, Revision};
-use enfilade_passage::{Active, FleetPlace};
+use enfilade_passage::{Active, FleetPlace, UNKNOWN};
 use enfilade_sources::mounts;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -404,13 +404,14 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     }
     let others_at = match &home.facts.place {
         FleetPlace::Alone => None,
-        FleetPlace::Member { others_at, .. } => Some(others_at.as_deref().unwrap_or("unknown")),
+        FleetPlace::Member { others_at, .. } => Some(others_at.get().unwrap_or_else(|| UNKNOWN.to_owned())),
     };
     let rows: Vec<Vec<String>> = stores
         .into_iter()
         .map(|store| {
             let state = store.fault.or(store.maintenance).unwrap_or_else(|| "open".into());
-            let served_by = others_at.map(|others_at| store.home.unwrap_or_else(|| others_at.to_owned()));
+            let served_by =
+                others_at.as_ref().map(|others_at| store.home.unwrap_or_else(|| others_at.clone()));
             [
                 Some(store.name.to_string()),
                 Some(state),

@@ -249,21 +249,38 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let log = log_of(installation, &lmdb)?;
     let writer = enfilade_fleet::Writer::new(std::sync::Arc::new(lmdb), log)?;
     writer.catch_up()?;
-    refuse_other_files(
-        installation,
-        &writer,
-        "Copy the file from the member that follows its files (`enfilade fleet status`); if that machine is lost, `enfilade facts dump` shows what the facts \
-         contain",
-    )?;
-    let log = self::log(&installation.config, writer.at().store)?;
-    let before = wait_for(async {
-        let before = log.files_member().await?.unwrap_or_default();
-        log.move_files(&before, here).await?;
-        Ok(before)
-    })?;
-    let text = format!(
-        "the edited files and datastores of this fleet are those of `{here}` from now on, no longer those of `{before}`: restart the servers of both"
-    );
+    let has_same_files = || {
+        refuse_other_files(
+            installation,
+            &writer,
+            "Copy the file from the member that follows its files (`enfilade fleet status`); if that machine is lost, `enfilade facts dump` shows what the facts \
+             contain",
+        )
+    };
+    has_same_files()?;
+    let log = || self::log(&installation.config, writer.at().store);
+    let (of_question, of_release, of_move) = (log()?, log()?, log()?);
+    let (before, delta) = wait_for(async { Ok((of_question.files_member().await?, of_question.delta().await?)) })?;
+    let is_here = before.as_deref() == Some(here);
+    if !is_here {
+        wait_for(async { of_release.move_files(before.as_deref(), None).await })?;
+        // Now nobody commits changes of edited files. Until the proofs from before have ended, the member `before` may serve the datastores.
+        std::thread::park_timeout(delta + delta / 10);
+        let checked = writer.catch_up().map_err(anyhow::Error::from).and_then(|()| has_same_files());
+        let to = if checked.is_ok() { Some(here) } else { before.as_deref() };
+        let moved = wait_for(async { of_move.move_files(None, to).await });
+        checked?;
+        moved?;
+    }
+    let text = match (&before, is_here) {
+        (_, true) => format!("the edited files and datastores of this fleet are those of `{here}` already"),
+        (Some(before), _) => format!(
+            "the edited files and datastores of this fleet are those of `{here}` from now on, no longer those of `{before}`; running servers follow within a second"
+        ),
+        (None, _) => {
+            format!("the edited files and datastores of this fleet are those of `{here}` from now on")
+        }
+    };
     output::done(json, &json!({ "member": here, "before": before }), &text);
     Ok(())
 }

@@ -4,9 +4,11 @@ use super::lock::{self, FileLock};
 use super::{atomic, bounded, directory};
 use enfilade_facts::limits::STALE_LIMIT_SECONDS;
 use enfilade_facts::tables::FileName;
+use std::fmt;
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The greatest size of a file, in bytes.
@@ -18,19 +20,42 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 const FINISH_WAIT: Duration = Duration::from_millis(400);
 
 /// The directory of the files, their stale limit, and the group that may use them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct FileSet {
     directory: PathBuf,
     stale_limit: i64,
     group: Option<u32>,
-    /// Why the files are not changed on this machine; `None` if they are.
-    not_here: Option<String>,
+    followed: Followed,
+}
+
+/// Why the files of this machine are not followed now; `None` if they are.
+pub type WhyNotFollowed = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// Whether the files of this machine are followed: always, or unless there is a reason.
+#[derive(Clone, Default)]
+struct Followed(Option<WhyNotFollowed>);
+
+impl Followed {
+    fn why_not(&self) -> Option<String> {
+        self.0.as_ref().and_then(|why| why())
+    }
+}
+
+impl fmt::Debug for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Followed").field(&self.why_not()).finish()
+    }
 }
 
 impl FileSet {
     /// The files in this directory, with the usual stale limit.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS, group: None, not_here: None }
+        FileSet {
+            directory: directory.into(),
+            stale_limit: STALE_LIMIT_SECONDS,
+            group: None,
+            followed: Followed::default(),
+        }
     }
 
     /// If a group is given, its members may use new files and lock files like their owner. Existing files are not changed.
@@ -45,15 +70,15 @@ impl FileSet {
         FileSet { stale_limit, ..self }
     }
 
-    /// The files of this machine are not followed, if there is a reason. Then they are not changed, and the reason is the error of each attempt.
+    /// The files of this machine are not followed while there is a reason. Then they are not changed, and the reason is the error of each attempt.
     #[must_use]
-    pub fn not_followed(self, why: Option<String>) -> Self {
-        FileSet { not_here: why, ..self }
+    pub fn followed_unless(self, why: Option<WhyNotFollowed>) -> Self {
+        FileSet { followed: Followed(why), ..self }
     }
 
     /// Whether this machine follows its files.
     pub fn is_followed(&self) -> bool {
-        self.not_here.is_none()
+        self.followed.why_not().is_none()
     }
 
     /// The stale limit, in seconds.
@@ -112,8 +137,8 @@ impl FileSet {
     /// # Errors
     /// When another process holds one of the locks for longer than ten seconds, or a lock file cannot be created.
     pub fn lock(&self, files: &[FileName]) -> io::Result<Locked<'_>> {
-        if let Some(why) = &self.not_here {
-            return Err(io::Error::other(why.clone()));
+        if let Some(why) = self.followed.why_not() {
+            return Err(io::Error::other(why));
         }
         let mut locks = Vec::new();
         for file in FileName::ALL.into_iter().filter(|file| files.contains(file)) {
