@@ -35,7 +35,7 @@ fn names() -> String {
     address
 }
 
-struct Pebble(Child);
+pub(crate) struct Pebble(Child);
 
 impl Drop for Pebble {
     fn drop(&mut self) {
@@ -46,7 +46,7 @@ impl Drop for Pebble {
 
 impl Pebble {
     /// Starts an authority that validates names at these ports. Returns it and the URL of its directory.
-    fn start(place: &Path, http_port: u16, tls_port: u16) -> (Self, String) {
+    pub(crate) fn start(place: &Path, http_port: u16, tls_port: u16) -> (Self, String) {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (listen, manage) = (free(), free());
         let made =
@@ -84,7 +84,7 @@ fn port(address: &str) -> u16 {
 }
 
 /// The certificate, as printed by OpenSSL, that a client gets for this name.
-fn answered(address: &str, name: &str, more: &[&str]) -> String {
+pub(crate) fn answered(address: &str, name: &str, more: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", address, "-servername", name])
         .args(more)
@@ -95,13 +95,13 @@ fn answered(address: &str, name: &str, more: &[&str]) -> String {
 }
 
 /// A port to which the authority connects. It forwards connections to a listener of the server, or closes them.
-struct Relay {
-    port: u16,
+pub(crate) struct Relay {
+    pub(crate) port: u16,
     target: Arc<Mutex<Option<String>>>,
 }
 
 impl Relay {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let target = Arc::<Mutex<Option<String>>>::default();
@@ -123,7 +123,7 @@ impl Relay {
         Relay { port, target }
     }
 
-    fn lead_to(&self, target: Option<&str>) {
+    pub(crate) fn lead_to(&self, target: Option<&str>) {
         *self.target.lock().unwrap() = target.map(str::to_owned);
     }
 }

@@ -1,6 +1,7 @@
 //! A fleet of real servers, on a real etcd: what one member revokes, no other member grants.
 
 mod balanced;
+mod certificates;
 mod keys;
 mod moving;
 mod nemesis;

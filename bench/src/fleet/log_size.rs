@@ -5,7 +5,7 @@ use crate::report::Report;
 use crate::samples::Estimate;
 use crate::stopwatch::now;
 use enfilade_facts::journal::digest;
-use enfilade_facts::{Read as _, Source as _};
+use enfilade_facts::{Change, Read as _, Revision, Source as _};
 use enfilade_fleet::{Etcd, Log};
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_testkit::Etcd as Machine;
@@ -32,7 +32,14 @@ pub(super) fn run(report: &mut Report, place: &Path, small: bool) -> Result<(), 
     let (count, mut most, mut looked) = (if small { 1_000 } else { CHANGES }, 0.0_f64, now());
     for first in (0..count).step_by(AT_ONCE) {
         let changes = (first..first + AT_ONCE).map(super::change).collect::<Result<Vec<_>, _>>()?;
-        author.commit_each(&changes).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let before = author.at().revision;
+        let after = |(nth, change): (u64, &Change)| {
+            let mut change = change.clone();
+            change.only_after(Revision(before.0 + nth));
+            change
+        };
+        let applied: Vec<Change> = (0..).zip(&changes).map(after).collect();
+        author.commit_each(&applied).into_iter().collect::<Result<Vec<_>, _>>()?;
         let state = author.read(digest)??;
         loop {
             let head = runtime.block_on(log.head())?;

@@ -155,7 +155,7 @@ impl CertificateFiles {
         match (&self.place, self.listed()) {
             (CertificatePlace::List(_), Some(listing)) => listing.directories(),
             (CertificatePlace::List(path), None) => path.parent().map(Path::to_owned).into_iter().collect(),
-            (CertificatePlace::Directory(path), _) => [path.clone()].into(),
+            (CertificatePlace::Directory(path), _) => self.terms.shared().chain([path]).cloned().collect(),
         }
     }
 

@@ -24,6 +24,7 @@ mod reaches;
 mod work;
 mod crypt;
 mod generated;
+pub mod sealed_certificate;
 pub mod fernet;
 mod account;
 mod upgrade;

@@ -1,29 +1,34 @@
 //! Certificates of a public certificate authority (ACME, RFC 8555): the server obtains one for the names of `[tls] acme`, and renews it.
 //!
 //! Servers that share a data directory share the account and the certificate: one server obtains the certificate, and each server answers the
-//! challenges.
+//! challenges. In a fleet, one member obtains the certificate for all (`fleet.rs`).
 
 mod answers;
+mod challenge;
+mod fleet;
 mod https;
 mod order;
 mod record;
 
 pub(crate) use answers::Answers;
+pub(crate) use fleet::learn;
 pub(crate) use record::Record;
 
-use crate::config::{MailAddress, Tls};
+use crate::config::{Config, MailAddress};
 use crate::home::Home;
 use crate::reserved::{refuse_exposed, written_to};
-use crate::{clock, output, self_made};
+use crate::{clock, output, self_made, shared_certificates};
 use anyhow::Context;
+use challenge::Challenge;
 use enfilade_admin::CertificatePlace;
 use enfilade_faces::{AcmeState, Faces};
 use enfilade_facts::Source;
 use enfilade_sources::files::lock::FileLock;
 use enfilade_tls::Leaf;
+use fleet::{OfFleet, Taken};
 use https::Https;
 use instant_acme::{Account, AccountCredentials, NewAccount};
-use order::Challenge;
+use order::Answering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +61,8 @@ struct Client {
     answers: Arc<Answers>,
     /// The kinds of challenges that this server can answer.
     challenges: Vec<Challenge>,
+    /// The fleet, whose members share the certificate; `None` if this machine is not a member.
+    fleet: Option<OfFleet>,
     /// For the metrics, which show the state of the certificate.
     faces: Faces,
 }
@@ -66,14 +73,17 @@ fn place(data: &Path) -> PathBuf {
 }
 
 /// The path of the bundle for the names in `[tls] acme`; `None` if there are no names, or if a crt-list names the certificates.
-pub(crate) fn bundle(tls: &Tls, data: &Path) -> Option<PathBuf> {
-    let first = tls.acme_names().first()?;
-    match tls.place(data) {
-        CertificatePlace::Directory(directory) => {
-            Some(directory.join(format!("acme-{}", self_made::file_of(first))))
-        }
-        CertificatePlace::List(_) => None,
-    }
+pub(crate) fn bundle(config: &Config, data: &Path) -> Option<PathBuf> {
+    let first = config.tls.acme_names().first()?;
+    let CertificatePlace::Directory(own) = config.tls.place(data) else { return None };
+    // Only a member of a fleet can have this key.
+    let directory = if config.fleet.etcd.is_some() { shared_certificates::directory(data) } else { own };
+    Some(directory.join(format!("acme-{}", self_made::file_of(first))))
+}
+
+/// Whether an authority may validate names with handshakes. A member of a fleet also answers for the certificates that other members order.
+pub(crate) fn is_asked(home: &Home) -> bool {
+    home.config.tls.acme.is_some() || home.facts.server.is_some()
 }
 
 /// Starts the task that obtains and renews the certificate, if `[tls] acme` has names. A caller notifies `again` to make the task try at once.
@@ -84,10 +94,15 @@ pub(crate) fn follow(
     again: &Arc<Notify>,
 ) -> anyhow::Result<()> {
     let tls = &home.config.tls;
-    let Some(bundle) = bundle(tls, &home.data) else { return Ok(()) };
+    let Some(bundle) = bundle(&home.config, &home.data) else { return Ok(()) };
     answers.make(&home.data)?;
     let http = tls.http_listen.is_some().then_some(Challenge::Http);
+    let fleet = match home.facts.server {
+        Some(_) => Some(OfFleet::new(&home.data, &home.config, home.store.at().store, &bundle)?),
+        None => None,
+    };
     let client = Client {
+        fleet,
         data: home.data.clone(),
         source: Arc::clone(&home.facts.source),
         place: bundle,
@@ -104,17 +119,22 @@ pub(crate) fn follow(
     Ok(())
 }
 
+/// The wait after a failure, which had this number of failures before it.
+fn wait_after(failures: usize) -> Duration {
+    WAITS.get(failures).or(WAITS.last()).copied().unwrap_or(LOOK_EVERY)
+}
+
 impl Client {
     async fn run(self, again: Arc<Notify>) {
-        let mut failures = 0;
+        let (mut failures, mut is_asked) = (0, false);
         loop {
-            let wait = match self.attempt(failures).await {
+            let wait = match self.attempt(&mut failures, is_asked).await {
                 Ok(()) => {
                     failures = 0;
                     LOOK_EVERY
                 }
                 Err(why) => {
-                    let wait = WAITS.get(failures).or(WAITS.last()).copied().unwrap_or(LOOK_EVERY);
+                    let wait = wait_after(failures);
                     failures += 1;
                     Record::failed(&self.data, &format!("{why:#}"), clock::now().unix_seconds);
                     output::note(&format!(
@@ -129,7 +149,7 @@ impl Client {
                 clock::now().unix_seconds.saturating_add(i64::try_from(wait.as_secs()).unwrap_or(i64::MAX))
             });
             self.measure(next);
-            let _ = tokio::time::timeout(wait, again.notified()).await;
+            is_asked = tokio::time::timeout(wait, again.notified()).await.is_ok();
         }
     }
 
@@ -142,8 +162,8 @@ impl Client {
         self.faces.metrics().set_acme(AcmeState { obtained, has_failed, next });
     }
 
-    /// Obtains a certificate if one is due. After a failure another kind of challenge is tried.
-    async fn attempt(&self, failures: usize) -> anyhow::Result<()> {
+    /// Obtains a certificate if one is due. After a failure another kind of challenge is tried. In a fleet, the failures of all members count.
+    async fn attempt(&self, failures: &mut usize, is_asked: bool) -> anyhow::Result<()> {
         if !self.is_due() {
             return Ok(());
         }
@@ -151,9 +171,40 @@ impl Client {
         let Ok(_lock) = FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) else {
             return Ok(());
         };
-        if !self.is_due() {
-            return Ok(());
+        let taken = match &self.fleet {
+            Some(fleet) => match fleet.take(is_asked).await {
+                Ok(Some(taken)) => Some(taken),
+                Ok(None) => return Ok(()),
+                // This is no failure at the authority: the next check tries again.
+                Err(why) => {
+                    output::note(&format!(
+                        "warning: this member cannot order the certificate for {} now: {why:#}",
+                        self.names.join(" ")
+                    ));
+                    return Ok(());
+                }
+            },
+            None => None,
+        };
+        if let Some(taken) = &taken {
+            *failures = taken.failures;
         }
+        let obtained = match self.is_due() {
+            true => self.order(*failures, taken.as_ref()).await,
+            false => Ok(()),
+        };
+        if let Some(taken) = &taken {
+            if obtained.is_err() {
+                let wait = i64::try_from(wait_after(*failures).as_secs()).unwrap_or(i64::MAX);
+                taken.failed(*failures + 1, clock::now().unix_seconds.saturating_add(wait)).await;
+            }
+            taken.end().await;
+        }
+        obtained
+    }
+
+    /// Orders a certificate, and puts it into its place.
+    async fn order(&self, failures: usize, taken: Option<&Taken<'_>>) -> anyhow::Result<()> {
         // The key of the certificate is never written into a datastore.
         let (place, data, source) = (self.place.clone(), self.data.clone(), Arc::clone(&self.source));
         let check = move || refuse_exposed(written_to(&place), &data, enfilade_admin::roots(&*source)?);
@@ -165,14 +216,36 @@ impl Client {
             self.directory,
             kind.name()
         ));
-        let obtained = tokio::time::timeout(ATTEMPT_MAX, self.obtain(kind)).await;
-        let leaf = obtained.map_err(|_| {
-            anyhow::anyhow!("the authority did not issue the certificate within {} s", ATTEMPT_MAX.as_secs())
-        })??;
-        let now = clock::now().unix_seconds;
-        let (directory, names) = (Some(self.directory.clone()), self.names.clone());
-        let (obtained, valid_until, challenge) = (Some(now), Some(leaf.not_after), Some(kind));
-        Record { directory, names, obtained, valid_until, challenge, failed: None }.write(&self.data)?;
+        let answering = taken.map_or(Answering::Here(&self.answers), Answering::Fleet);
+        let obtain = async {
+            let obtained = tokio::time::timeout(ATTEMPT_MAX, self.obtain(kind, answering)).await;
+            let (leaf, bundle) = obtained.map_err(|_| {
+                anyhow::anyhow!(
+                    "the authority did not issue the certificate within {} s",
+                    ATTEMPT_MAX.as_secs()
+                )
+            })??;
+            let (directory, names) = (Some(self.directory.clone()), self.names.clone());
+            let (obtained, valid_until) = (Some(clock::now().unix_seconds), Some(leaf.not_after));
+            let record =
+                Record { directory, names, obtained, valid_until, challenge: Some(kind), failed: None };
+            match taken {
+                Some(taken) => taken.share(bundle.as_bytes(), &record).await?,
+                None => self_made::write_for_owner(&self.data, &self.place, bundle.as_bytes(), 0o600)?,
+            }
+            record.write(&self.data)?;
+            Ok::<_, anyhow::Error>(leaf)
+        };
+        let lost = async {
+            match taken {
+                Some(taken) => taken.keep().await,
+                None => std::future::pending().await,
+            }
+        };
+        let leaf = tokio::select! {
+            leaf = obtain => leaf?,
+            why = lost => return Err(why),
+        };
         output::note(&format!(
             "`{}` was obtained: {}, valid until {}",
             self.place.display(),
@@ -201,10 +274,10 @@ impl Client {
         lacks || is_of_another || left < leaf.not_after.saturating_sub(leaf.not_before) / 3
     }
 
-    async fn obtain(&self, kind: Challenge) -> anyhow::Result<Leaf> {
+    /// Obtains a certificate. Returns its leaf and the bundle.
+    async fn obtain(&self, kind: Challenge, answering: Answering<'_>) -> anyhow::Result<(Leaf, String)> {
         let account = self.account().await?;
-        let order::Obtained { chain, key } =
-            order::obtain(&account, &self.names, kind, &self.answers).await?;
+        let order::Obtained { chain, key } = order::obtain(&account, &self.names, kind, answering).await?;
         let bundle = format!("{}\n{key}", chain.trim_end());
         let leaf = Leaf::read(bundle.as_bytes(), &mut enfilade_tls::Room::default()).map_err(|why| {
             anyhow::anyhow!("the certificate that the authority issued cannot be read: {why}")
@@ -212,8 +285,7 @@ impl Client {
         if let Some(lacking) = self.names.iter().find(|name| !leaf.names.contains(name)) {
             anyhow::bail!("the certificate that the authority issued does not contain the name `{lacking}`");
         }
-        self_made::write_for_owner(&self.data, &self.place, bundle.as_bytes(), 0o600)?;
-        Ok(leaf)
+        Ok((leaf, bundle))
     }
 
     /// Opens the account at the authority, or creates one.

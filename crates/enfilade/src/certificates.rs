@@ -10,7 +10,7 @@ pub(crate) use told::{described, how_to_add, unused_names};
 
 use crate::config::{Check, Tls as TlsConfig};
 use crate::home;
-use crate::{clock, output, progress, self_made};
+use crate::{clock, output, progress, self_made, shared_certificates};
 use anyhow::{Context, bail};
 use enfilade_admin::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
@@ -74,7 +74,7 @@ impl Keeper {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Keeper {
             made_of: (place.clone(), tls.issuers.clone()),
-            files: files(place, tls, digest, tickets.clone())?,
+            files: files(place, tls, Some(data), digest, tickets.clone())?,
             digest,
             seed,
             index,
@@ -180,15 +180,18 @@ impl Keeper {
     }
 }
 
-/// The certificate files of a place, with the configured directory of issuers.
+/// The certificate files of a place, with the configured directory of issuers. With a data directory, a directory of certificates also has the files that
+/// all members of the fleet serve.
 pub(crate) fn files(
     place: CertificatePlace,
     tls: &TlsConfig,
+    data: Option<&Path>,
     digest: Digest,
     tickets: Tickets,
 ) -> anyhow::Result<CertificateFiles> {
     let terms = CertificateTerms::new(tickets, tls.issuers.as_deref()).map_err(anyhow::Error::msg)?;
-    Ok(CertificateFiles::new(place, digest, terms))
+    let shared = data.map(shared_certificates::directory).filter(|shared| shared != place.path());
+    Ok(CertificateFiles::new(place, digest, terms.with_shared(shared.as_deref())))
 }
 
 /// Reads the leaf of every certificate. Fails whenever a server could not start with these certificates.
@@ -213,7 +216,7 @@ pub(crate) fn examine(tls: &TlsConfig, data: &Path) -> anyhow::Result<Option<(Ce
     if self_made::is_made_at_start(data, &place)? {
         return Ok(None);
     }
-    let files = files(place, tls, Digest::new(&home::seed()?), Tickets::default())?;
+    let files = files(place, tls, Some(data), Digest::new(&home::seed()?), Tickets::default())?;
     let looked = look(&files, tls.rules(), None)?;
     if tls.check == Check::Eager {
         verify_all(&files, &looked.certificates, &looked.bad)?;

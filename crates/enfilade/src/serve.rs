@@ -15,9 +15,10 @@ use crate::listen::{self, Addresses, Admission, Door, Listener, Place, Tls};
 use crate::passing::{Others, Peers};
 use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
+use crate::shared_certificates::Held;
 use crate::{
-    activities, audit_log, clock, control, disks, files, identity_endpoints, keys, notes, notify, operations,
-    output, passing, reload, self_made, sweeping, token_key,
+    activities, audit_log, clock, control, disks, files, fleet_certificates, identity_endpoints, keys, notes,
+    notify, operations, output, passing, reload, self_made, sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -121,9 +122,12 @@ struct Loaded {
     bad: Vec<BadCertificate>,
     tickets: Tickets,
     watched: Option<Watched>,
+    /// What the directory of the certificates of the fleet has.
+    held: Held,
 }
 
-fn load(home: &Home) -> anyhow::Result<Loaded> {
+async fn load(home: &Home) -> anyhow::Result<Loaded> {
+    let held = fleet_certificates::first(home).await;
     let tickets = Tickets::default();
     certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
@@ -134,7 +138,7 @@ fn load(home: &Home) -> anyhow::Result<Loaded> {
         certificates::verify_all(&keeper.files, &certificates, &bad)?;
     }
     let tls = Tls { certificates: Arc::new(certificates), keeper: Arc::new(keeper) };
-    Ok(Loaded { tls, bad, tickets, watched })
+    Ok(Loaded { tls, bad, tickets, watched, held })
 }
 
 /// Opens the watch that reports changed files. Without the watch, a listing needs a system call (statx) for each entry.
@@ -184,7 +188,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
-    let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
+    let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
     let (exchange, current) = watch::channel(tls_now);
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
@@ -250,13 +254,14 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         tokio::spawn(listen::http(listener, redirect, door.clone()));
     }
     for listener in tls {
-        let answers = home.config.tls.acme.is_some().then(|| Arc::clone(&answers));
+        let answers = acme::is_asked(home).then(|| Arc::clone(&answers));
         tokio::spawn(listen::tls(listener, (current.clone(), answers), router.clone(), door.clone()));
     }
     if home.config.tls.check == Check::Background {
         served.verify()?;
     }
     served.follow(watched)?;
+    fleet_certificates::follow(home, &answers, held)?;
     acme::follow(home, &faces, &answers, &obtain)?;
     notify::ready();
 

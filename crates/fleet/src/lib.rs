@@ -6,6 +6,7 @@
 //! part/<id>/<k>, large/<n>, staging/<id>   the parts of entries that are too large for one record (`parts.rs`)
 //! member/<name>, invitation/<id>, files/member   the members (`membership.rs`)
 //! sessions/sealed   the encrypted keys of sessions (`shared_keys.rs`)
+//! certificate/<name>, order/<name>   the encrypted certificates of all members (`shared_certificates.rs`), and their orders (`orders.rs`)
 //! node/<id>, beat/<id>, applied/<id>   their running processes (`registration.rs`)
 //! ```
 //!
@@ -21,10 +22,12 @@ mod files_member;
 mod log;
 mod membership;
 mod messages;
+mod orders;
 mod parts;
 mod registration;
 mod replica;
 mod server;
+mod shared_certificates;
 mod shared_keys;
 mod state;
 mod writer;
@@ -36,9 +39,13 @@ pub use etcd::{Etcd, EtcdError, Tls};
 pub use files_member::TellFiles;
 pub use log::{Head, Log, LogError};
 pub use membership::{INVITATION_SECONDS, Member, Running};
+pub use orders::{Answer, LastOrder, ORDER_SECONDS, Order};
 pub use registration::{About, KeysDigest, Reach};
 pub use replica::ReplicaError;
 pub use server::{ASK_EVERY, Numbers, Server};
+pub use shared_certificates::{
+    CertificateSet, SHARED_CERTIFICATE_BYTES_MAX, SHARED_CERTIFICATES_MAX, SHARED_NAME_BYTES_MAX, SetId,
+};
 pub use shared_keys::{KeysId, SharedKeys};
 pub use state::BootClock;
 pub use writer::Writer;

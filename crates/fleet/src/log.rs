@@ -147,6 +147,9 @@ pub enum LogError {
     /// This machine gives no random bytes.
     #[error("this machine gives no random bytes: {0}")]
     NoRandom(String),
+    /// There are too many certificates.
+    #[error("a fleet has at most 1,000 shared certificates: remove one with `enfilade certs remove --fleet`")]
+    TooManyCertificates,
     /// The changes are larger than an entry may be.
     #[error(
         "the change has {bytes} bytes, and a change of a fleet has at most {CHANGES_BYTES_MAX}; it was not made. Make several smaller changes, such as imports \

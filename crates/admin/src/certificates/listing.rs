@@ -52,6 +52,11 @@ fn listed(bad: &[BadCertificate]) -> String {
     said.join("; ")
 }
 
+/// The name of a file in a listing: without the directory `base`; the whole path in another directory.
+fn name_in<'p>(base: &Path, path: &'p Path) -> &'p OsStr {
+    path.file_name().filter(|_| path.parent() == Some(base)).unwrap_or(path.as_os_str())
+}
+
 impl Listing {
     /// Reads the place. A crt-list is used completely or not at all. If a line were left out, connections to the names of this line could get the
     /// certificate and options of another line. If lines are invalid, `is_usable` is called for the certificate of each line, so that one error lists
@@ -93,7 +98,12 @@ impl Listing {
         let usual = Arc::clone(&terms.usual);
         let list_path = match place {
             CertificatePlace::Directory(base) => {
-                let (base, names) = (base.clone(), list(base)?);
+                let (base, mut names) = (base.clone(), list(base)?);
+                if let Some(shared) = terms.shared().next() {
+                    names.extend(list(shared)?.into_iter().map(|name| shared.join(name).into_os_string()));
+                    // `has` looks for a name by its bytes.
+                    names.sort();
+                }
                 let warnings = passed_over(&base)?.into_iter().map(|file| BadCertificate {
                     file: file.display().to_string(),
                     why: PASSED_OVER.to_owned(),
@@ -230,9 +240,11 @@ impl Listing {
             .iter()
             .cloned()
             .chain(bundles)
-            .filter(|path| path.parent() == Some(&base))
-            .filter_map(|path| path.file_name().map(OsStr::to_owned))
-            .filter(|name| is_certificate(&base, name))
+            .filter_map(|path| {
+                let (directory, name) = (path.parent()?, path.file_name()?);
+                let is_of_it = directory == base || Some(directory) == terms.shared.as_deref();
+                (is_of_it && is_certificate(directory, name)).then(|| name_in(&base, &path).to_owned())
+            })
             .collect();
         let names = all.into_iter().collect();
         Listing { base, names, lines: None, warnings: Vec::new(), usual: Arc::clone(&terms.usual) }
@@ -260,9 +272,8 @@ impl Listing {
         match self.lines_of(path) {
             Some(lines) => !lines.is_empty(),
             None => {
-                let name = path.file_name().unwrap_or_default();
-                path.parent() == Some(&self.base)
-                    && self.names.binary_search_by(|known| known.as_os_str().cmp(name)).is_ok()
+                let name = name_in(&self.base, path);
+                self.names.binary_search_by(|known| known.as_os_str().cmp(name)).is_ok()
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use enfilade_sources::files::certificates::{list_authorities, read_text};
 use enfilade_tls::{Issuers, Policy, Tickets};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Settings that all certificates share.
@@ -11,6 +11,7 @@ pub struct CertificateTerms {
     pub(super) tickets: Tickets,
     pub(super) usual: Arc<Policy>,
     pub(super) issuers: Arc<Issuers>,
+    pub(super) shared: Option<PathBuf>,
 }
 
 impl CertificateTerms {
@@ -30,6 +31,17 @@ impl CertificateTerms {
             }
         }
         let usual = Arc::new(Policy::usual(&tickets)?);
-        Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known) })
+        Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known), shared: None })
+    }
+
+    /// A directory of certificates also has the files of another directory: those that all members of a fleet serve.
+    #[must_use]
+    pub fn with_shared(self, directory: Option<&Path>) -> Self {
+        CertificateTerms { shared: directory.map(Path::to_owned), ..self }
+    }
+
+    /// The other directory, if it exists.
+    pub(super) fn shared(&self) -> impl Iterator<Item = &PathBuf> {
+        self.shared.iter().filter(|shared| shared.is_dir())
     }
 }

@@ -307,3 +307,45 @@ fn a_list_with_bad_lines_is_shown_but_not_used() {
     let leaves = files.leaves(|path, _| path.to_owned()).unwrap();
     assert_eq!((leaves.len(), leaves.iter().filter(|leaf| leaf.is_ok()).count()), (4, 2));
 }
+
+#[test]
+fn a_directory_has_the_certificates_of_the_fleet_too() {
+    let (own, fleet) = (Shelf::new("own", engine()), Shelf::new("fleet", engine()));
+    own.write("a.pem", &["a.example"]);
+    own.write("-first.pem", &["first.example"]);
+    fleet.write("f.pem", &["f.example"]);
+    let terms = terms().with_shared(Some(&fleet.place));
+    let files = CertificateFiles::new(CertificatePlace::Directory(own.place.clone()), digest(), terms);
+    assert_eq!(files.directories(), [own.place.clone(), fleet.place.clone()].into());
+    // A name that no certificate has is refused.
+    let rules = Rules { strict: true, ..Rules::default() };
+    let first = files.look(rules, None, LATE).unwrap();
+    assert_eq!((first.certificates.count(), first.bad.len()), (3, 0), "{:?}", first.bad);
+    assert_eq!(answers(&first.certificates, "f.example"), "f.pem");
+    assert!(files.verify(&first.certificates, 1, &AtomicUsize::new(0)).bad.is_empty());
+    // One is added, one replaced, and one removed.
+    fleet.write("g.pem", &["g.example"]);
+    fleet.write("f.pem", &["f.example", "more.example"]);
+    std::fs::remove_file(own.place.join("a.pem")).unwrap();
+    let paths = ["f.pem", "g.pem"].map(|name| fleet.place.join(name));
+    let paths = paths.into_iter().chain([own.place.join("a.pem")]).collect();
+    let by_name = files.look_at(&first.certificates, &paths, rules, LATE).unwrap().certificates;
+    let by_all = files.look_again(&first.certificates, rules, LATE).unwrap().certificates;
+    for after in [&by_name, &by_all] {
+        assert_eq!(after.count(), 3);
+        assert_eq!(answers(after, "g.example"), "g.pem");
+        assert_eq!(answers(after, "more.example"), "f.pem");
+        assert_eq!(answers(after, "first.example"), "-first.pem");
+    }
+    // An index has them, too.
+    let verified = files.verify(&by_all, 1, &AtomicUsize::new(0));
+    assert!(verified.bad.is_empty() && verified.changed.is_empty(), "{verified:?}");
+    let index = own.place.with_extension("index");
+    LeafIndex::write(&index, &own.place, &MemoSeed([3; 16]), &by_all).unwrap();
+    let known = LeafIndex::read(&index, &own.place, IndexUse::Checked).unwrap();
+    std::fs::remove_file(&index).unwrap();
+    assert_eq!((known.count(), files.look(rules, Some(&known), LATE).unwrap().read), (3, 0));
+    std::fs::remove_file(fleet.place.join("g.pem")).unwrap();
+    let paths = [fleet.place.join("g.pem")].into();
+    assert_eq!(files.look_at(&by_name, &paths, rules, LATE).unwrap().certificates.count(), 2);
+}

@@ -1,12 +1,15 @@
 //! The answers to the challenges of an ACME authority. The answers are files in the data directory, so that every server with this data directory can
 //! send the answers.
 
+use super::challenge::Challenge;
 use super::place;
 use crate::{output, self_made};
+use anyhow::Context;
 use enfilade_sources::files::challenges;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
@@ -21,6 +24,8 @@ pub(crate) struct Answers {
     data: PathBuf,
     http: PathBuf,
     tls: PathBuf,
+    /// The answers of the fleet that the directories have; `None` before the first look.
+    given: Mutex<Option<Vec<enfilade_fleet::Answer>>>,
 }
 
 /// The path of a file that contains one answer. The file is removed when this value is dropped.
@@ -40,33 +45,93 @@ impl Answers {
             // Names that begin with a dot are left out of backups.
             http: place.join(".http-01"),
             tls: place.join(".tls-alpn-01"),
+            given: Mutex::default(),
         })
     }
 
     /// Makes the directories of answers.
-    pub(super) fn make(&self, data: &Path) -> anyhow::Result<()> {
+    pub(crate) fn make(&self, data: &Path) -> anyhow::Result<()> {
         [&place(data), &self.http, &self.tls].iter().try_for_each(|path| self_made::make_place(data, path))
     }
 
-    /// Stores the answer to HTTP requests for this token (RFC 8555 §8.3). The servers send it until the returned value is dropped.
-    pub(super) fn put_http(&self, token: &str, key_authorization: &str) -> anyhow::Result<Answer> {
+    /// Refuses a token (RFC 8555 §8.3) that is not a word of base64url, because it becomes the name of a file. Names of hosts (RFC 8737 §3) are checked by
+    /// the caller.
+    pub(super) fn check(challenge: Challenge, of: &str) -> anyhow::Result<()> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_word = !token.is_empty() && token.bytes().all(is_letter);
+        let is_word = !of.is_empty() && of.bytes().all(is_letter);
         anyhow::ensure!(
-            is_word,
+            is_word || challenge != Challenge::Http,
             "the authority sent an invalid challenge token: expected only letters, digits, `-` and `_`"
         );
-        self.put(self.http.join(token), key_authorization.as_bytes())
+        Ok(())
     }
 
-    /// Stores the digest for handshakes that validate this name (RFC 8737 §3). The servers answer with it until the returned value is dropped.
-    pub(super) fn put_tls(&self, name: &str, digest: &[u8]) -> anyhow::Result<Answer> {
-        self.put(self.tls.join(name), digest)
-    }
-
-    fn put(&self, path: PathBuf, bytes: &[u8]) -> anyhow::Result<Answer> {
-        self_made::write_for_owner(&self.data, &path, bytes, 0o600)?;
+    /// Stores the answer to a challenge: to HTTP requests for this token, or to handshakes that validate this name. The servers send it until the returned
+    /// value is dropped.
+    pub(super) fn put(&self, challenge: Challenge, of: &str, value: &[u8]) -> anyhow::Result<Answer> {
+        let path = self.directory(challenge).join(of);
+        self_made::write_for_owner(&self.data, &path, value, 0o600)?;
         Ok(Answer(path))
+    }
+
+    fn directory(&self, challenge: Challenge) -> &Path {
+        match challenge {
+            Challenge::Http => &self.http,
+            Challenge::TlsAlpn => &self.tls,
+        }
+    }
+
+    /// The servers send exactly these answers of the fleet from now on. Returns their ids; `None` if they are the same as before.
+    pub(crate) async fn give(
+        self: &Arc<Self>,
+        given: Vec<enfilade_fleet::Answer>,
+    ) -> anyhow::Result<Option<BTreeSet<String>>> {
+        if *self.given() == Some(given.clone()) {
+            return Ok(None);
+        }
+        let (answers, all) = (Arc::clone(self), given.clone());
+        let written = tokio::task::spawn_blocking(move || answers.write_all(&all)).await??;
+        *self.given() = Some(given);
+        Ok(Some(written))
+    }
+
+    fn given(&self) -> MutexGuard<'_, Option<Vec<enfilade_fleet::Answer>>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes answers, and removes all others. Returns the ids of the written ones.
+    fn write_all(&self, given: &[enfilade_fleet::Answer]) -> anyhow::Result<BTreeSet<String>> {
+        let (mut files, mut ids) = (BTreeSet::new(), BTreeSet::new());
+        for enfilade_fleet::Answer { id, value } in given {
+            let mut parts = id.rsplit('/');
+            let (Some(of), Some(kind)) = (parts.next(), parts.next()) else { continue };
+            let challenge = match kind {
+                _ if kind == Challenge::Http.directory() => Challenge::Http,
+                _ if kind == Challenge::TlsAlpn.directory() => Challenge::TlsAlpn,
+                _ => continue,
+            };
+            let is_host = self_made::name(of).is_ok_and(|name| name == *of);
+            if Self::check(challenge, of).is_err() || challenge == Challenge::TlsAlpn && !is_host {
+                continue;
+            }
+            let path = self.directory(challenge).join(of);
+            self_made::write_for_owner(&self.data, &path, value, 0o600)?;
+            files.insert(path);
+            ids.insert(id.clone());
+        }
+        for directory in [&self.http, &self.tls] {
+            let unread = || format!("`{}` cannot be read", directory.display());
+            for entry in std::fs::read_dir(directory).with_context(unread)? {
+                let path = entry.with_context(unread)?.path();
+                // Another process of this machine can have removed it, or is writing a temporary file.
+                let is_hidden =
+                    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+                if !is_hidden && !files.contains(&path) {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+        }
+        Ok(ids)
     }
 
     /// The answer to an HTTP request for this token, if there is one.

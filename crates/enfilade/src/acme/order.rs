@@ -2,41 +2,22 @@
 
 use super::Answers;
 use super::answers::Answer;
+use super::challenge::Challenge;
+use super::fleet::Taken;
 use anyhow::{Context, bail};
-use instant_acme::{
-    Account, AuthorizationStatus, ChallengeType, Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
-};
-use serde::{Deserialize, Serialize};
+use instant_acme::{Account, AuthorizationStatus, Identifier, NewOrder, Order, OrderStatus, RetryPolicy};
 use std::time::Duration;
 
 /// How long the authority may take to validate the names. It may take as long again to issue the certificate.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
-/// A kind of challenge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) enum Challenge {
-    /// The authority requests a file over HTTP, at port 80 (RFC 8555 §8.3).
-    #[serde(rename = "http-01")]
-    Http,
-    /// The authority makes a TLS handshake, at port 443 (RFC 8737).
-    #[serde(rename = "tls-alpn-01")]
-    TlsAlpn,
-}
-
-impl Challenge {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Challenge::Http => "HTTP-01, at port 80 of each name",
-            Challenge::TlsAlpn => "TLS-ALPN-01, at port 443 of each name",
-        }
-    }
-
-    fn kind(self) -> ChallengeType {
-        match self {
-            Challenge::Http => ChallengeType::Http01,
-            Challenge::TlsAlpn => ChallengeType::TlsAlpn01,
-        }
-    }
+/// Who answers the challenges of an order.
+#[derive(Clone, Copy)]
+pub(super) enum Answering<'a> {
+    /// The servers of this data directory.
+    Here(&'a Answers),
+    /// All members of the fleet.
+    Fleet(&'a Taken<'a>),
 }
 
 /// A certificate with its intermediates, and its key. Both are PEM.
@@ -50,7 +31,7 @@ pub(super) async fn obtain(
     account: &Account,
     names: &[String],
     challenge: Challenge,
-    answers: &Answers,
+    answering: Answering<'_>,
 ) -> anyhow::Result<Obtained> {
     let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
     let mut order = account
@@ -58,7 +39,7 @@ pub(super) async fn obtain(
         .await
         .context("the authority did not accept the order")?;
     // The answers are served until the validation is over.
-    let _served = begin(&mut order, challenge, answers).await?;
+    let _served = begin(&mut order, challenge, answering).await?;
     let validated = order.poll_ready(&PATIENCE).await;
     if !matches!(validated, Ok(OrderStatus::Ready)) {
         let failures = failures(&mut order).await;
@@ -72,9 +53,13 @@ pub(super) async fn obtain(
     Ok(Obtained { chain, key })
 }
 
-/// Prepares the answer for each name, and asks the authority to validate.
-async fn begin(order: &mut Order, challenge: Challenge, answers: &Answers) -> anyhow::Result<Vec<Answer>> {
-    let mut served = Vec::new();
+/// Prepares the answer for each name, and then asks the authority to validate.
+async fn begin(
+    order: &mut Order,
+    challenge: Challenge,
+    answering: Answering<'_>,
+) -> anyhow::Result<Vec<Answer>> {
+    let (mut served, mut ids) = (Vec::new(), Vec::new());
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization =
@@ -85,21 +70,40 @@ async fn begin(order: &mut Order, challenge: Challenge, answers: &Answers) -> an
         let Identifier::Dns(name) = authorization.identifier().identifier.clone() else {
             bail!("the authority wants to validate an identifier that is not a host name");
         };
-        let mut asked = authorization.challenge(challenge.kind()).with_context(|| {
+        let asked = authorization.challenge(challenge.kind()).with_context(|| {
             format!("the authority offers no validation of this kind ({}) for `{name}`", challenge.name())
         })?;
         let proof = asked.key_authorization();
-        served.push(match challenge {
-            Challenge::Http => answers.put_http(&asked.token, proof.as_str())?,
-            Challenge::TlsAlpn => answers.put_tls(
-                &crate::self_made::name(&name).map_err(anyhow::Error::msg)?,
-                proof.digest().as_ref(),
-            )?,
-        });
-        asked
-            .set_ready()
-            .await
-            .with_context(|| format!("the authority could not be asked to validate `{name}`"))?;
+        let (of, value) = match challenge {
+            Challenge::Http => (asked.token.clone(), proof.as_str().as_bytes().to_vec()),
+            Challenge::TlsAlpn => {
+                (crate::self_made::name(&name).map_err(anyhow::Error::msg)?, proof.digest().as_ref().to_vec())
+            }
+        };
+        Answers::check(challenge, &of)?;
+        match answering {
+            Answering::Here(answers) => served.push(answers.put(challenge, &of, &value)?),
+            Answering::Fleet(taken) => ids.push(taken.answer(challenge, &of, &value).await?),
+        }
+    }
+    // The authority can reach any member.
+    if let Answering::Fleet(taken) = answering {
+        taken.wait_until_answered(&ids).await;
+    }
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization =
+            authorization.context("the authority did not send an authorization of the order")?;
+        if authorization.status == AuthorizationStatus::Valid {
+            continue;
+        }
+        let name = authorization.identifier().to_string();
+        if let Some(mut asked) = authorization.challenge(challenge.kind()) {
+            asked
+                .set_ready()
+                .await
+                .with_context(|| format!("the authority could not be asked to validate `{name}`"))?;
+        }
     }
     Ok(served)
 }

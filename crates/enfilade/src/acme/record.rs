@@ -1,6 +1,6 @@
 //! The record of the last certificate and the last failure at the ACME authority; `enfilade doctor` shows it.
 
-use super::order::Challenge;
+use super::challenge::Challenge;
 use super::place;
 use crate::{output, self_made};
 use serde::{Deserialize, Serialize};

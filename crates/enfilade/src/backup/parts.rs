@@ -52,8 +52,8 @@ impl Parts {
         if let Some(fernet) = fernet {
             parts.whole(data, fernet, "keys/fernet")?;
         }
-        // The local CA, and the account at an ACME authority.
-        for own in ["ca", "acme"] {
+        // The local CA, the account at an ACME authority, and the certificates of the fleet.
+        for own in ["ca", "acme", "tls-shared"] {
             parts.directory(&data.join(own), Path::new(own), None)?;
         }
         let mut certificates = certificate_directories(&config.tls.place(data)).into_iter();

@@ -36,6 +36,9 @@ pub(crate) enum Certs {
         /// The file name in the directory [default: the name of the file that holds the certificate, with .pem]
         #[arg(long)]
         name: Option<String>,
+        /// Give the certificate to all members of the fleet of this machine
+        #[arg(long, conflicts_with = "directory")]
+        fleet: bool,
         /// Read the passphrase of encrypted files from the first line of standard input [default: ask on a terminal]
         #[arg(long)]
         passphrase_stdin: bool,
@@ -68,6 +71,9 @@ pub(crate) enum Certs {
     Remove {
         /// The file name in the directory
         name: String,
+        /// Remove the certificate from all members of the fleet of this machine
+        #[arg(long, conflicts_with = "directory")]
+        fleet: bool,
         /// The directory of certificates [default: the configured directory or crt-list]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! `enfilade certs`: reads the certificates as a server would.
 
 mod add;
+mod fleet;
 mod made;
 
 use crate::certificates::{self, Watched};
@@ -8,7 +9,7 @@ use crate::cli::certs::Certs;
 use crate::config::Check;
 use crate::home::{Installation, seed};
 use crate::self_made::is_self_made;
-use crate::{clock, operations, output, owner, progress};
+use crate::{clock, operations, output, owner, progress, shared_certificates};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, Looked};
 use enfilade_sources::files::certificates::{Changed, companions_of, is_certificate};
@@ -39,18 +40,21 @@ pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> an
         owner::become_owner(&installation.data)?;
     }
     let of = |directory: Option<PathBuf>| {
-        let there = match directory {
-            Some(directory) => CertificatePlace::Directory(directory),
-            None => installation.config.tls.place(&installation.data),
+        let (there, data) = match directory {
+            Some(directory) => (CertificatePlace::Directory(directory), None),
+            None => (installation.config.tls.place(&installation.data), Some(installation.data.as_path())),
         };
-        certificates::files(there, &installation.config.tls, Digest::new(&seed()?), Tickets::default())
+        certificates::files(there, &installation.config.tls, data, Digest::new(&seed()?), Tickets::default())
     };
     match command {
-        Certs::List { expiring, directory } => list_all(&of(directory)?, expiring, json),
+        Certs::List { expiring, directory } => list_all(installation, &of(directory)?, expiring, json),
         Certs::Show { name, rsa_only, pem, directory } => {
             show(installation, &of(directory)?, (&name, rsa_only, pem), json)
         }
-        Certs::Add { files, name, passphrase_stdin, directory } => {
+        Certs::Add { files, name, passphrase_stdin, fleet: true, .. } => {
+            add::to_fleet(installation, &files, name, passphrase_stdin, json)
+        }
+        Certs::Add { files, name, passphrase_stdin, fleet: false, directory } => {
             let place = of(directory)?;
             add::run(installation, &place, &files, name, passphrase_stdin, json)
         }
@@ -58,7 +62,8 @@ pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> an
             made::self_signed(installation, &of(directory)?, names, name, json)
         }
         Certs::Ca { show, name } => made::ca(installation, show, name, json),
-        Certs::Remove { name, directory } => remove(installation, &of(directory)?, &name, json),
+        Certs::Remove { name, fleet: true, .. } => fleet::remove(installation, &name, json),
+        Certs::Remove { name, fleet: false, directory } => remove(installation, &of(directory)?, &name, json),
         Certs::Check { directory } => check(installation, &of(directory)?, json),
         Certs::Watch { directory } => watch(installation, &of(directory)?, json),
     }
@@ -119,9 +124,16 @@ fn tell_bad(bad: &[BadCertificate], json: bool) {
     }
 }
 
-fn list_all(files: &CertificateFiles, expiring: Option<i64>, json: bool) -> anyhow::Result<ExitCode> {
+fn list_all(
+    installation: &Installation,
+    files: &CertificateFiles,
+    expiring: Option<i64>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let found = files.leaves(|path, leaf| (path.to_owned(), leaf)).with_context(|| unread(files))?;
     let now = clock::now().unix_seconds;
+    let shared = shared_certificates::directory(&installation.data);
+    let is_shared = |file: &str| Path::new(file).parent() == Some(&shared);
     let (mut rows, mut bad) = (Vec::new(), Vec::new());
     for found in found {
         match found {
@@ -134,17 +146,21 @@ fn list_all(files: &CertificateFiles, expiring: Option<i64>, json: bool) -> anyh
     }
     rows.sort_by(|(a, one), (b, other)| (one.not_after, a).cmp(&(other.not_after, b)));
     if json {
-        rows.iter().for_each(|(file, leaf)| output::json_line(&described(file, leaf, [])));
+        rows.iter().for_each(|(file, leaf)| {
+            output::json_line(&described(file, leaf, [("shared", is_shared(file).into())]))
+        });
     } else {
         let row = |(file, leaf): &(String, Leaf)| {
             let shown: Vec<&str> = leaf.names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
             let more = leaf.names.len().saturating_sub(NAMES_SHOWN);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let (names, until) = (format!("{}{more}", shown.join(" ")), output::time(leaf.not_after));
-            vec![left(leaf.not_after, now), until, kind(leaf.algorithm).to_owned(), names, file.clone()]
+            let shared = if is_shared(file) { "yes" } else { "-" };
+            let kind = kind(leaf.algorithm).to_owned();
+            vec![left(leaf.not_after, now), until, kind, shared.to_owned(), names, file.clone()]
         };
         output::table(
-            &["LEFT", "VALID UNTIL", "KEY", "NAMES", "FILE"],
+            &["LEFT", "VALID UNTIL", "KEY", "SHARED", "NAMES", "FILE"],
             &rows.iter().map(row).collect::<Vec<_>>(),
         );
     }
@@ -353,6 +369,12 @@ fn remove(
 ) -> anyhow::Result<ExitCode> {
     let place = place_of(files, name)?;
     let bundle = format!("{name}.pem");
+    if !place.exists() && fleet::has(installation, name) {
+        bail!(
+            "`{name}` is a certificate of the fleet, so nothing was removed: to remove it from all members, run `enfilade certs remove --fleet {}`",
+            output::word(name)
+        );
+    }
     if !place.exists() && place.with_file_name(&bundle).exists() {
         bail!("`{}` does not exist, so nothing was removed; did you mean `{bundle}`?", place.display());
     }

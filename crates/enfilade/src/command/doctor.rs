@@ -134,7 +134,7 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
     let tls = &installation.config.tls;
     let what = "acme";
     let names = tls.acme_names().join(" ");
-    let bundle = acme::bundle(tls, &installation.data)?;
+    let bundle = acme::bundle(&installation.config, &installation.data)?;
     let record = acme::Record::read(&installation.data);
     let valid_until = record
         .valid_until

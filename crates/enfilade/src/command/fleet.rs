@@ -6,6 +6,7 @@ use crate::cli::Fleet;
 use crate::fleet_log::{log, name, wait_for};
 use crate::home::Installation;
 use crate::progress::Progress;
+use crate::shared_certificates::{CertificatesOfFleet, directory};
 use crate::shared_keys::{self, KeysOfFleet};
 use crate::upkeep::{audit, open};
 use crate::{clock, output};
@@ -71,6 +72,7 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let (at, state) = lmdb.read(|view| Ok::<_, anyhow::Error>((view.at(), digest(view)?)))??;
     drop(lmdb);
     shared_keys::forget(&installation.data)?;
+    CertificatesOfFleet::forget(&installation.data)?;
     let log = log(config, at.store)?;
     let begun = wait_for(async {
         let begun = match log.begin(at.revision, state).await {
@@ -94,6 +96,16 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
             wait_for(async { log.end().await })?;
         }
         return Err(why.into());
+    }
+    // What is left of an earlier fleet.
+    let certificates = CertificatesOfFleet::new(&installation.data, config, at.store);
+    let shared = certificates.call(async |log| certificates.share_held(log).await);
+    if let Err(why) = shared {
+        output::note(&format!(
+            "warning: the certificates in `{}` are not certificates of the fleet: {why:#}. Add them with `enfilade certs add --fleet`; otherwise the server \
+             removes them when another one is added",
+            directory(&installation.data).display()
+        ));
     }
     let value = json!({ "member": name, "store": at.store.to_string(), "revision": at.revision.0 });
     output::done(
@@ -260,7 +272,8 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     has_same_files()?;
     let log = || self::log(&installation.config, writer.at().store);
     let (of_question, of_release, of_move) = (log()?, log()?, log()?);
-    let (before, delta) = wait_for(async { Ok((of_question.files_member().await?, of_question.delta().await?)) })?;
+    let (before, delta) =
+        wait_for(async { Ok((of_question.files_member().await?, of_question.delta().await?)) })?;
     let is_here = before.as_deref() == Some(here);
     if !is_here {
         wait_for(async { of_release.move_files(before.as_deref(), None).await })?;

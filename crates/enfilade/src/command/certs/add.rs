@@ -1,9 +1,9 @@
 //! `enfilade certs add`: joins the files of a certificate to one bundle, and installs it.
 
-use super::{described, directory_of, is_of_running_server, kind, look, place_of};
+use super::{described, directory_of, fleet, is_of_running_server, kind, look, place_of};
 use crate::home::{Installation, roots_of};
 use crate::reserved::{refuse_exposed, written_to};
-use crate::{clock, output, prompt, self_made};
+use crate::{clock, output, prompt, self_made, shared_certificates};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificateFiles;
 use enfilade_facts::vocabulary::Secret;
@@ -76,6 +76,46 @@ pub(super) fn run(
         false => "",
     };
     output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}{key}{served}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives a certificate to all members of the fleet of this machine.
+pub(super) fn to_fleet(
+    installation: &Installation,
+    files: &[PathBuf],
+    name: Option<String>,
+    passphrase_stdin: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let fleet = fleet::of(installation)?;
+    let given = passphrase_stdin.then(prompt::from_stdin).transpose()?;
+    let (joined, key) = join(files, given)?;
+    let name = match name {
+        Some(name) => name,
+        None => name_of(Path::new(&joined.file))?,
+    };
+    let replaced =
+        fleet::add(&fleet, &name, joined.pem.as_bytes(), |place| refuse_others(place, &joined.leaf))?;
+    let mut warnings = joined.warnings;
+    warnings.extend(replaced.as_ref().and_then(|replaced| of_other_key(replaced, &joined.leaf)));
+    for warning in &warnings {
+        output::note(&format!("warning: {warning}"));
+    }
+    let key_file = key.as_ref().map(|key| key.display().to_string());
+    let more = [
+        ("replaced", replaced.is_some().into()),
+        ("key_file", key_file.into()),
+        ("warnings", warnings.into()),
+        ("shared", true.into()),
+    ];
+    let place = shared_certificates::directory(&installation.data).join(&name);
+    let value = described(&place.to_string_lossy(), &joined.leaf, more);
+    let what = if replaced.is_some() { "renewed" } else { "added" };
+    let (names, until) = (joined.leaf.names.join(" "), output::time(joined.leaf.not_after));
+    let text = format!(
+        "`{name}` {what} for all members of the fleet: {names}, valid until {until}; running servers use it within a few seconds"
+    );
+    output::done(json, &value, &text);
     Ok(ExitCode::SUCCESS)
 }
 

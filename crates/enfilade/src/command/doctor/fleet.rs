@@ -1,9 +1,11 @@
 //! Whether this machine takes part in its fleet.
 
 use super::super::fleet::have_different_keys;
-use super::{Finding, error, warning, well};
+use super::{Finding, State, error, warning, well};
 use crate::fleet_log::{log, name, wait_for};
 use crate::home::Installation;
+use crate::output::counted;
+use crate::shared_certificates::CertificatesOfFleet;
 use enfilade_facts::Source as _;
 use enfilade_fleet::Running;
 use enfilade_sources::lmdb::Lmdb;
@@ -19,7 +21,37 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
             "enfilade.toml has `fleet.etcd`, but this machine is not a member: run `enfilade fleet init`, or `enfilade fleet join FILE` with a new \
              data directory; or remove the section [fleet]",
         )],
-        (true, _) => vec![member(installation, lmdb).unwrap_or_else(|why| error(what, format!("{why:#}")))],
+        (true, _) => {
+            let member = member(installation, lmdb).unwrap_or_else(|why| error(what, format!("{why:#}")));
+            // If etcd does not answer, one finding is enough.
+            let is_wrong = member.state == State::Error;
+            std::iter::once(member).chain((!is_wrong).then(|| certificates(installation, lmdb))).collect()
+        }
+    }
+}
+
+/// Whether this machine has the certificates of the fleet.
+fn certificates(installation: &Installation, lmdb: &Lmdb) -> Finding {
+    let what = "fleet certificates";
+    let of = CertificatesOfFleet::new(&installation.data, &installation.config, lmdb.at().store);
+    match of.call(async |log| of.compare(log).await) {
+        Err(why) => error(what, format!("{why:#}")),
+        Ok((count, faults)) if faults.is_empty() => well(
+            what,
+            format!("this machine has the {} of the fleet", counted(count, "certificate", "certificates")),
+        ),
+        Ok((count, faults)) => {
+            let all: Vec<String> = faults.iter().map(|(name, why)| format!("`{name}`: {why}")).collect();
+            warning(
+                what,
+                format!(
+                    "this machine does not have {} of the {} of the fleet: {}. If its server runs, read its log; otherwise start it",
+                    all.len(),
+                    counted(count, "certificate", "certificates"),
+                    all.join("; ")
+                ),
+            )
+        }
     }
 }
 
