@@ -6,16 +6,9 @@
 //! ```
 
 use crate::etcd::{has_value, is_absent, none_exist, put, read};
-use crate::log::{Log, LogError, damaged};
+use crate::log::{DELTA, DELTA_MAX, DELTA_MIN, Log, LogError, damaged};
 use crate::messages::{Compare, KeyValue, Operation};
 use std::time::Duration;
-
-/// Δ if no other is set.
-pub const DELTA: Duration = Duration::from_secs(1);
-/// The smallest Δ. A proof is asked for every 200 ms, and etcd needs some time.
-pub const DELTA_MIN: Duration = Duration::from_millis(500);
-/// The largest Δ.
-pub const DELTA_MAX: Duration = Duration::from_secs(10);
 
 impl Log {
     /// The log, for a machine that is configured with this Δ.

@@ -6,7 +6,6 @@
 //! body in version 2:   number of changes u32 BE | id of the parts 16 bytes | checksum of each part (`parts.rs`)
 //! ```
 
-use crate::parts::{PARTS_MAX, Parts, PartsId};
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::{Change, Requester, Revision};
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -19,6 +18,31 @@ const VERSION_PARTS: u8 = 2;
 pub(crate) const CHECKSUM_BYTES: usize = 16;
 /// The bytes before the body.
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES + 16 + 8 + 16;
+
+/// The largest part, in bytes. etcd refuses requests of more than 1.5 MiB by default.
+pub(crate) const PART_BYTES: usize = 1 << 20;
+/// The largest number of parts. etcd refuses transactions with more than 128 conditions by default.
+pub(crate) const PARTS_MAX: usize = 64;
+/// The largest changes of an entry, in bytes. Each member has them in memory while it applies them.
+pub(crate) const CHANGES_BYTES_MAX: usize = PARTS_MAX * PART_BYTES;
+
+/// The id of the parts of an entry: random bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartsId(pub(crate) [u8; 16]);
+
+impl PartsId {
+    pub(crate) fn text(self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// The parts of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    pub(crate) id: PartsId,
+    /// A checksum of key and bytes of each part, in their order.
+    pub(crate) checksums: Vec<[u8; CHECKSUM_BYTES]>,
+}
 
 /// The id of an entry: the number of the process that made it, and 8 random bytes. After a commit with an unknown outcome, its author finds out by this id
 /// whether the entry is in the log.

@@ -32,12 +32,11 @@ mod shared_keys;
 mod state;
 mod writer;
 
-pub use delta::{DELTA, DELTA_MAX, DELTA_MIN};
 pub use direct::{Connect, Connecting, Connection};
 pub use entry::{Entry, EntryId};
 pub use etcd::{Etcd, EtcdError, Tls};
 pub use files_member::TellFiles;
-pub use log::{Head, Log, LogError};
+pub use log::{DELTA, DELTA_MAX, DELTA_MIN, Head, Log, LogError};
 pub use membership::{INVITATION_SECONDS, Member, Running};
 pub use orders::{Answer, LastOrder, ORDER_SECONDS, Order};
 pub use registration::{About, KeysDigest, Reach};

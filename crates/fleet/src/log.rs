@@ -1,10 +1,8 @@
 //! The log: adding an entry after the head, reading entries, and deleting old ones.
 
-use crate::delta::{DELTA, DELTA_MAX};
-use crate::entry::{Body, Encoded, Entry, EntryId, Stored};
+use crate::entry::{Body, CHANGES_BYTES_MAX, Encoded, Entry, EntryId, Stored};
 use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read, read_some};
 use crate::messages::{KeyValue, Operation};
-use crate::parts::CHANGES_BYTES_MAX;
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET, FORMAT_OF_PARTS};
 use enfilade_facts::{At, Change, Revision, StoreId};
@@ -18,6 +16,13 @@ const TRIES: u32 = 5;
 const ENTRIES_AT_ONCE: [i64; 3] = [100, 10, 1];
 /// How many entries come with a proof.
 pub(crate) const ENTRIES_OF_PROOF: i64 = 10;
+
+/// How long a proof counts (Δ) if nothing else is set (`delta.rs`).
+pub const DELTA: Duration = Duration::from_secs(1);
+/// The smallest Δ. A proof is asked for every 200 ms, and etcd needs some time.
+pub const DELTA_MIN: Duration = Duration::from_millis(500);
+/// The largest Δ.
+pub const DELTA_MAX: Duration = Duration::from_secs(10);
 
 /// The pause before a watch that ended begins again.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);

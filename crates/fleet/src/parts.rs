@@ -9,20 +9,16 @@
 //! A part is written only while `staging/<id>` exists. The entry is added only if `staging/<id>` and all parts exist, and the same transaction deletes
 //! `staging/<id>`. So an entry of the log has all its parts. Parts whose id is in neither table can be deleted: no entry can name them any more.
 
-use crate::entry::{Body, CHECKSUM_BYTES, Encoded, Entry, Stored, checksum, read_changes};
+use crate::entry::{
+    Body, CHANGES_BYTES_MAX, CHECKSUM_BYTES, Encoded, Entry, PART_BYTES, Parts, PartsId, Stored, checksum,
+    read_changes,
+};
 use crate::etcd::{EtcdError, delete, exists, is_absent, put, put_leased, read_keys};
 use crate::log::{Log, LogError, damaged};
 use crate::messages::{Compare, Operation};
 use crate::registration::random;
 use enfilade_facts::Revision;
 use std::collections::BTreeSet;
-
-/// The largest part, in bytes. etcd refuses requests of more than 1.5 MiB by default.
-pub(crate) const PART_BYTES: usize = 1 << 20;
-/// The largest number of parts. etcd refuses transactions with more than 128 conditions by default.
-pub(crate) const PARTS_MAX: usize = 64;
-/// The largest changes of an entry, in bytes. Each member has them in memory while it applies them.
-pub(crate) const CHANGES_BYTES_MAX: usize = PARTS_MAX * PART_BYTES;
 
 /// How long etcd keeps `staging/<id>` if the author does not go on, in seconds.
 const STAGING_SECONDS: i64 = 60;
@@ -34,24 +30,6 @@ const TRIES: u32 = 5;
 const KEYS_AT_ONCE: i64 = 4_096;
 /// Version of the form of a part.
 const VERSION: u8 = 1;
-
-/// The id of the parts of an entry: random bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PartsId(pub(crate) [u8; 16]);
-
-impl PartsId {
-    fn text(self) -> String {
-        format!("{:032x}", u128::from_be_bytes(self.0))
-    }
-}
-
-/// The parts of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
-    pub(crate) id: PartsId,
-    /// A checksum of key and bytes of each part, in their order.
-    pub(crate) checksums: Vec<[u8; CHECKSUM_BYTES]>,
-}
 
 impl Log {
     /// Writes changes into etcd in parts. If they are not committed, [`Log::discard`] deletes them.
