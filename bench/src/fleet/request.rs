@@ -33,6 +33,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let each = if small { 1_000 } else { EACH };
     let (facts, alone, member) = (place.join("facts"), place.join("alone"), place.join("member"));
+    std::fs::create_dir(place)?;
     drop(Store::generated(&facts, TOKENS)?);
     for data in [&alone, &member] {
         stores::data_directory(data, &facts)?;
