@@ -32,10 +32,11 @@ pub(super) fn run(
     small: bool,
 ) -> Result<(), Failure> {
     let each = if small { 1_000 } else { EACH };
-    let (facts, alone, member) = (place.join("facts"), place.join("alone"), place.join("member"));
+    let (alone, member) = (place.join("alone"), place.join("member"));
     std::fs::create_dir(place)?;
-    drop(Store::generated(&facts, TOKENS)?);
     for data in [&alone, &member] {
+        let facts = place.join("facts");
+        drop(Store::generated(&facts, TOKENS)?);
         stores::data_directory(data, &facts)?;
         super::enfilade(data, &[OsStr::new("init")])?;
     }
