@@ -27,7 +27,7 @@ impl ChangeContext<'_> {
         edit: impl FnOnce(&mut Files<'_, '_>) -> Result<(), Error>,
     ) -> Result<At, Error> {
         // If the store has no room for the change, the file must not be changed, because nothing undoes the change of the file.
-        self.facts.has_room_for(self.requester, effect)?;
+        self.facts.has_room_for(self.requester, effect, 0)?;
         let mut locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
         let mut mirror = Mirror::new(self.files.clone());
         mirror.has_seen(self.facts, self.now)?;

@@ -7,7 +7,7 @@ mod shown;
 mod url_origin;
 mod values;
 
-pub(crate) use fleet::MemberName;
+pub(crate) use fleet::{MemberName, ProofMillis};
 pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};

@@ -38,7 +38,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 const IDLE_MAX: usize = 64;
 /// How long a connection is kept. It is shorter than the time after which the other member closes it.
 const IDLE: Duration = Duration::from_secs(5);
-/// The most requests that wait for the head of their response.
+/// The most requests to one member that wait for the head of their response.
 const REQUESTS_MAX: usize = 1_024;
 /// How long the other machine may not acknowledge what was sent, or a probe of a silent connection.
 const SILENT: Duration = Duration::from_secs(6);
@@ -131,7 +131,8 @@ pub(crate) struct Others {
     tls: Arc<MemberTls>,
     peers: watch::Receiver<Peers>,
     idle: Arc<Mutex<Vec<Idle>>>,
-    places: Semaphore,
+    /// For each member, so that one that is slow does not take the places of the others.
+    places: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 /// A connection without a request.
@@ -143,7 +144,7 @@ struct Idle {
 
 impl Others {
     pub(crate) fn new(tls: Arc<MemberTls>, peers: watch::Receiver<Peers>) -> Self {
-        Others { tls, peers, idle: Arc::default(), places: Semaphore::new(REQUESTS_MAX) }
+        Others { tls, peers, idle: Arc::default(), places: Mutex::default() }
     }
 
     /// A kept connection to a process.
@@ -253,12 +254,17 @@ impl PassOn for Others {
 
     fn pass(&self, member: String, request: Request<Received>) -> Passing<'_> {
         Box::pin(async move {
-            let _place = self
-                .places
-                .try_acquire()
-                .map_err(|_| format!("{REQUESTS_MAX} requests are being passed on already"))?;
             let reach = self.peers.borrow().members.get(&member).cloned().flatten();
             let reach = reach.ok_or_else(|| format!("no server of member `{member}` is registered"))?;
+            let places = {
+                let mut all = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+                Arc::clone(
+                    all.entry(member.clone()).or_insert_with(|| Arc::new(Semaphore::new(REQUESTS_MAX))),
+                )
+            };
+            let _place = places
+                .try_acquire()
+                .map_err(|_| format!("{REQUESTS_MAX} requests wait for member `{member}` already"))?;
             tokio::select! {
                 answer = self.send(&reach, request) => answer,
                 () = gone(self.peers.clone(), reach.certificate) => {

@@ -74,7 +74,7 @@ metrics! {
     BACKUP = gauge "enfilade_backup_timestamp_seconds" [] "time of the last complete scheduled backup; absent if there is none";
     BACKUP_FAILED = gauge "enfilade_backup_failed" [] "1 if the last scheduled backup failed; absent if none are scheduled";
     REVISION = gauge "enfilade_facts_revision" [] "newest revision of the facts";
-    FLEET_PROOF_AGE = gauge "enfilade_fleet_proof_age_seconds" [] "time since the question to etcd that proves that the facts are current; from 1 s on this server refuses requests; absent without a proof and without a fleet";
+    FLEET_PROOF_AGE = gauge "enfilade_fleet_proof_age_seconds" [] "time since the question to etcd that proves that the facts are current; from `fleet.proof_millis` on this server refuses requests; absent without a proof and without a fleet";
     FLEET_BEHIND = gauge "enfilade_fleet_changes_behind" [] "changes of the fleet that this server had not applied at its last question to etcd";
     FLEET_REFUSED = counter "enfilade_fleet_refused_total" [] "reads of facts that were refused because this server had no proof that they are current";
     FLEET_ACKNOWLEDGED = counter "enfilade_fleet_acknowledged_total" [] "changes by this server that all members obey";

@@ -45,7 +45,7 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// [`CommitError::Full`], when the disk is full, or when the store cannot be read.
-    fn has_room_for(&self, _requester: Requester, _effect: Effect) -> Result<(), CommitError> {
+    fn has_room_for(&self, _requester: Requester, _effect: Effect, _bytes: u64) -> Result<(), CommitError> {
         Ok(())
     }
 }

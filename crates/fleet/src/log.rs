@@ -19,8 +19,8 @@ pub(crate) const ENTRIES_OF_PROOF: i64 = 10;
 
 /// How long a proof counts (Δ) if nothing else is set (`delta.rs`).
 pub const DELTA: Duration = Duration::from_secs(1);
-/// The smallest Δ. A proof is asked for every 200 ms, and etcd needs some time.
-pub const DELTA_MIN: Duration = Duration::from_millis(500);
+/// The smallest Δ. With less, a member would lose its proof when one machine of etcd stops.
+pub const DELTA_MIN: Duration = Duration::from_secs(1);
 /// The largest Δ.
 pub const DELTA_MAX: Duration = Duration::from_secs(10);
 

@@ -3,7 +3,9 @@
 use crate::entry::{Encoded, Entry, EntryId};
 use crate::log::{Appended, Head, Log, LogError};
 use enfilade_facts::journal::digest;
-use enfilade_facts::{After, At, Change, CommitError, Effect, Read, Revision, Source, SourceError, View};
+use enfilade_facts::{
+    After, At, Change, CommitError, Effect, Read, Requester, Revision, Source, SourceError, View,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use tokio::sync::watch;
 
 /// The clocks of two machines run at speeds that differ by at most one part in this many.
 pub(crate) const DRIFT: u32 = 1_000;
+/// The largest change that may use the space that is kept for the records of edited files, in bytes.
+const SMALL_BYTES_MAX: usize = 1 << 20;
 /// How often the reports in etcd are read while a change is not acknowledged. Usually a connection or a watch delivers them sooner.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -157,6 +161,8 @@ impl Replica {
         if entry.first > self.store.at().next().revision {
             return Ok(false);
         }
+        // Before an entry with records of a newer format, the watch delivered the head with this format.
+        head.map_or(Ok(()), |head| self.store.raise_format(head.format))?;
         self.apply(std::slice::from_ref(entry), entry.last())?;
         let (at, state) = self.now()?;
         match head.filter(|head| head.at == at && head.state != state) {
@@ -222,7 +228,14 @@ impl Replica {
             // A change that does not fit here would stop this member when it is applied.
             let takes = change.writes().all(|(_, _, value)| value.is_none());
             let effect = if takes { Effect::Takes } else { Effect::Gives };
-            self.store.has_room_for(change.requester(), effect)?;
+            let bytes = change
+                .writes()
+                .map(|(_, key, value)| key.len() + value.map_or(0, <[u8]>::len))
+                .sum::<usize>();
+            // A small change that follows an edited file is always made.
+            let requester =
+                if bytes > SMALL_BYTES_MAX { Requester::Administrator } else { change.requester() };
+            self.store.has_room_for(requester, effect, bytes as u64)?;
             // The digest before the change and after it; the latter is `None` if the change writes nothing.
             let look = |view: &View<'_>| {
                 let after = After::of(view, change)?;
@@ -266,7 +279,7 @@ impl Replica {
                     let made = Made { at: next.at, head: Some(next), lacking: registered, delta };
                     return applied.map(|_| made).map_err(|why| {
                         CommitError::Unknown(format!(
-                            "the change is in the log, but it may take 1 s until all members obey it, and this member refuses requests: {why}"
+                            "the change is in the log, but it may take some seconds until all members obey it, and this member refuses requests: {why}"
                         ))
                     });
                 }

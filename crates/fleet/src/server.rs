@@ -23,6 +23,8 @@ use tokio::sync::watch;
 /// How often a member asks etcd for the end of the log.
 pub const ASK_EVERY: Duration = Duration::from_millis(200);
 
+/// The pause after an error of this member.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How often a beat is renewed, in ticks of [`ASK_EVERY`].
 const RENEW_TICKS: u32 = 3;
 /// How often members without a beat are looked for, in ticks of [`ASK_EVERY`].
@@ -347,7 +349,12 @@ impl Follower {
                 self.end().await;
                 self.registration = None;
             }
+            let is_of_this_member = looked.as_ref().is_err_and(ReplicaError::is_of_this_member);
             *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
+            if is_of_this_member {
+                // Such a cause lasts. To apply a large change again and again would be a load for etcd.
+                tokio::time::sleep(AGAIN).await;
+            }
         }
     }
 
@@ -396,7 +403,12 @@ impl Follower {
                 // Acknowledgements wait for a registered process, so a process that cannot apply the log is not registered.
                 self.replica.catch_up().await?;
                 let applied = self.replica.applied();
-                let registration = log.register(&self.process, self.incarnation, applied).await?;
+                let registered = log.register(&self.process, self.incarnation, applied).await;
+                if let Err(LogError::OtherDelta { fleet, .. }) = registered {
+                    // The servers that had the other Δ may be gone, and none may be left that deletes their registrations.
+                    self.reap(fleet).await?;
+                }
+                let registration = registered?;
                 (self.incarnation, self.reported) = (Some(registration.incarnation), applied);
                 (self.said_files, self.said_keys) = (false, None);
                 registration
@@ -419,6 +431,7 @@ impl Follower {
         };
         self.state.set_head(proof.head);
         let authors: Vec<u64> = proof.next.iter().map(|entry| entry.id.author()).collect();
+        let has_more = proof.next.last().map_or(applied, Entry::last) < proof.head.at.revision;
         let head = self.replica.catch_up_to(proof.head, proof.next).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
@@ -430,10 +443,14 @@ impl Follower {
         self.look_at_keys(proof.keys)?;
         self.state.proven.store(asked, Ordering::Release);
         self.tell(&authors).await?;
+        if has_more {
+            // It is not known who is the author of these.
+            self.report().await?;
+        }
         self.say_files().await?;
         self.say_keys().await?;
         if is_due(REAP_TICKS) {
-            self.reap().await?;
+            self.reap(self.state.delta).await?;
         }
         let changes = head.at.revision.0.saturating_sub(head.first.0);
         let most = if changes <= FEW { LOG_BYTES_OF_FEW_MAX } else { LOG_BYTES_MAX };
@@ -502,9 +519,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8).
-    async fn reap(&mut self) -> Result<(), ReplicaError> {
-        let (found, delta) = (self.replica.log().silent().await?, self.state.delta);
+    /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8). `delta` is their Δ.
+    async fn reap(&mut self, delta: u64) -> Result<(), ReplicaError> {
+        let (found, delta) = (self.replica.log().silent().await?, delta.max(self.state.delta));
         // After the answer: a beat that is missing in it vanished before this time.
         let now = (self.clock)();
         self.silent.retain(|(silent, _)| found.contains(silent));
@@ -554,8 +571,8 @@ impl Source for Server {
         })?
     }
 
-    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
-        self.store.has_room_for(requester, effect)
+    fn has_room_for(&self, requester: Requester, effect: Effect, bytes: u64) -> Result<(), CommitError> {
+        self.store.has_room_for(requester, effect, bytes)
     }
 }
 

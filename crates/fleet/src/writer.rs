@@ -62,7 +62,7 @@ impl Source for Writer {
         })
     }
 
-    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
-        self.store.has_room_for(requester, effect)
+    fn has_room_for(&self, requester: Requester, effect: Effect, bytes: u64) -> Result<(), CommitError> {
+        self.store.has_room_for(requester, effect, bytes)
     }
 }

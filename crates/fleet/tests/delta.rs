@@ -48,6 +48,8 @@ fn processes_with_different_deltas_do_not_run_at_once() {
     wait_until("the second says why it waits", || second.why().is_some());
     assert_eq!(second.why(), Some(ReplicaError::Log(LogError::OtherDelta { fleet: 1_000, own: 4_000 })));
     assert_eq!((second.is_current(), delta()), (false, Duration::from_secs(1)));
+    // A server that was killed left its registration, and none with its Δ runs any more.
+    server.put("/house/node/a.0000000000000007", "0123456789abcdef");
     first.end();
     wait_until("the second is current", || second.is_current());
     assert_eq!(delta(), LONG);

@@ -246,8 +246,8 @@ impl Source for Full {
         self.store.commit(&change)
     }
 
-    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
-        self.store.has_room_for(requester, effect)
+    fn has_room_for(&self, requester: Requester, effect: Effect, bytes: u64) -> Result<(), CommitError> {
+        self.store.has_room_for(requester, effect, bytes)
     }
 }
 

@@ -20,11 +20,12 @@ use crate::reach::Inside;
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, Ask as AccessAsk, Creator, Subject, Wanted};
 use enfilade_content::{Fill, LockToken, Node, Patience, Root};
-use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Phase};
+use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Phase, Record};
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
 use enfilade_facts::{At, Clocks, Read, View};
 use enfilade_identity::{Closed, IdentityPermit, Principal};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -136,16 +137,18 @@ impl Visit {
     pub fn home_elsewhere(&mut self, name: &DatastoreName) -> Option<String> {
         let house = Arc::clone(&self.house);
         // Most requests are for a datastore that this machine serves. The index says so without a view.
-        if house.newest_record(name).is_some_and(|record| record.elsewhere(house.place()).is_none()) {
+        let is_here = |record: &Record| record.is_there() && record.elsewhere(house.place()).is_none();
+        if house.newest_record(name).is_some_and(|record| is_here(&record)) {
             return None;
         }
         let found = house.parts.source.read(|view| {
             self.ask_again(view).ok()?;
             let record = house.stores.record(view, name).ok()?;
-            let member = record.elsewhere(house.place())?.into_owned();
+            let member = record.elsewhere(house.place()).map(Cow::into_owned);
             let (now, principal) = (house.now(), self.identity.principal());
             let admitted = enfilade_access::admits(view, now, principal, name, &house.parts.access_memo);
-            admitted.is_ok().then_some(member)
+            // An absent datastore takes as long as a hidden one.
+            admitted.is_ok().then_some(member).flatten()
         });
         found.ok().flatten()
     }

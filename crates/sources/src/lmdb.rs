@@ -282,8 +282,8 @@ impl Source for Lmdb {
         self.raise_format_of_replica(format)
     }
 
-    fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
-        self.environment.has_room_for(requester, effect)
+    fn has_room_for(&self, requester: Requester, effect: Effect, bytes: u64) -> Result<(), CommitError> {
+        self.environment.has_room_for(requester, effect, bytes)
     }
 }
 

@@ -22,6 +22,9 @@ pub(super) use join::join;
 use serde_json::json;
 use std::collections::BTreeMap;
 
+/// The pause while a command waits until proofs have ended.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
 pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> anyhow::Result<()> {
     match command {
         Fleet::Init => init(installation, json),
@@ -271,14 +274,25 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     };
     has_same_files()?;
     let log = || self::log(&installation.config, writer.at().store);
-    let (of_question, of_release, of_move) = (log()?, log()?, log()?);
+    let (of_status, of_question, of_release, of_move) = (log()?, log()?, log()?, log()?);
+    let (_, members) = wait_for(async { of_status.status().await })?;
+    // A server with an older program would go on serving the datastores.
+    let is_older = |member: &&Member| {
+        member.processes.iter().any(|running| running.has_beat() && running.reads.is_none())
+    };
+    if let Some(older) = members.iter().find(is_older) {
+        bail!("a server of `{}` has an older program: update it, and restart the server", older.name);
+    }
     let (before, delta) =
         wait_for(async { Ok((of_question.files_member().await?, of_question.delta().await?)) })?;
     let is_here = before.as_deref() == Some(here);
     if !is_here {
         wait_for(async { of_release.move_files(before.as_deref(), None).await })?;
         // Now nobody commits changes of edited files. Until the proofs from before have ended, the member `before` may serve the datastores.
-        std::thread::park_timeout(delta + delta / 10);
+        let (began, wait) = (clock::now().tick_millis, (delta + delta / 10).as_millis());
+        while u128::from(clock::now().tick_millis.saturating_sub(began)) < wait {
+            std::thread::park_timeout(LOOK);
+        }
         let checked = writer.catch_up().map_err(anyhow::Error::from).and_then(|()| has_same_files());
         let to = if checked.is_ok() { Some(here) } else { before.as_deref() };
         let moved = wait_for(async { of_move.move_files(None, to).await });
@@ -392,11 +406,13 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
         let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
         bail!("the fleet has no member `{expelled}`; its members are {}", names.join(", "));
     };
-    let log = log_of(installation, &lmdb)?;
+    let (log, of_delta) = (log_of(installation, &lmdb)?, log_of(installation, &lmdb)?);
+    let delta = wait_for(async { of_delta.delta().await })?;
     wait_for(async { log.expel(expelled).await })?;
     let mut text = format!(
-        "`{expelled}` is no member any more. Its servers grant nothing later than 1 s from now. It still has a copy of the facts and the keys. If an attacker has \
-         the machine: follow docs/fleet.md, \"An attacker has a member\": take its access to etcd away, then run `enfilade keys replace --force`"
+        "`{expelled}` is no member any more. Its servers grant nothing later than {} s from now. It still has a copy of the facts and the keys. If an attacker has \
+         the machine: follow docs/fleet.md, \"An attacker has a member\": take its access to etcd away, then run `enfilade keys replace --force`",
+        delta.as_secs_f64()
     );
     if found.has_files {
         text.push_str(

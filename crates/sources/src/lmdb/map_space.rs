@@ -44,16 +44,25 @@ impl Environment {
         Ok(space)
     }
 
-    /// Returns an error if there is no space for a change of this requester with this effect.
-    pub(super) fn has_room_for(&self, requester: Requester, effect: Effect) -> Result<(), CommitError> {
+    /// Returns an error if there is no space for a change of this requester with this effect, whose records have this many bytes.
+    pub(super) fn has_room_for(
+        &self,
+        requester: Requester,
+        effect: Effect,
+        bytes: u64,
+    ) -> Result<(), CommitError> {
         let Some(bound) = bound_of(effect, requester) else { return Ok(()) };
         let found = within(self.store, || {
             let txn = self.env.read_txn()?;
             Ok::<_, heed::Error>((self.map_space(&txn)?, self.used_in(&txn)?))
         });
         let (space, used_bytes) = found.map_err(unavailable)?;
-        space.keep(bound, space.used_bytes)?;
-        self.disk_space(&space).keep_after(space.after_a_small_change(), used_bytes, bound)
+        let more = bytes.saturating_mul(PAGES_PER_BYTE);
+        let is_small = more <= space.small_change();
+        let used_after = if is_small { used_bytes } else { used_bytes.saturating_add(more) };
+        space.keep(bound, if is_small { space.used_bytes } else { Some(used_after) })?;
+        let after = space.file_bytes.saturating_add(more.max(space.small_change()));
+        self.disk_space(&space).keep_after(after, used_after, bound)
     }
 
     /// The disk space at the beginning of a transaction.
@@ -74,9 +83,9 @@ impl MapSpace {
         self.map_bytes / 100 * bound.percent
     }
 
-    /// An upper bound of the bytes in use after a small change.
-    fn after_a_small_change(&self) -> u64 {
-        self.file_bytes.saturating_add(self.page_bytes * PAGES_PER_WRITE * WRITES_MAX)
+    /// An upper bound of the bytes that a small change adds.
+    fn small_change(&self) -> u64 {
+        self.page_bytes * PAGES_PER_WRITE * WRITES_MAX
     }
 
     /// Adds the size of a change's writes. Returns an error if the bound of the change was exceeded before the transaction.
@@ -167,6 +176,10 @@ mod tests {
         use Requester::{Administrator, User};
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        // The records may be too large for what is left.
+        let large = |bytes| lmdb.has_room_for(Requester::Administrator, Effect::Takes, bytes);
+        assert!(large(1 << 10).is_ok());
+        assert!(matches!(large(MAP_BYTES_MIN as u64), Err(CommitError::Full { .. })));
         let domain = Domain::new("x1".parse().unwrap());
         let gives = Write::put(&DomainId::from_bytes([1; 16]), &domain, lmdb.at());
         let takes = Write { table: Table::Domains, key: vec![7; 10], stored: None };
@@ -191,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_small_change_writes_at_most_thirty_two_records() {
-        assert_eq!(space(5).after_a_small_change(), 5 + 32 * 16 * 1_000);
+        assert_eq!(space(5).small_change(), 32 * 16 * 1_000);
     }
 
     #[test]
@@ -231,7 +244,7 @@ mod tests {
             }
         }
         assert!((94.5..95.2).contains(&percent()), "{}", percent());
-        assert!(lmdb.has_room_for(Requester::User, Effect::Takes).is_ok());
+        assert!(lmdb.has_room_for(Requester::User, Effect::Takes, 0).is_ok());
         let kept_for = until_full(Requester::User, &|change, n| {
             (0..2).for_each(|m| _ = change.end(mark(n * 2 + m)));
         });
@@ -241,10 +254,13 @@ mod tests {
         for n in 0..200 {
             lmdb.commit(by(Requester::Administrator).end(mark(1 << 40 | n))).unwrap();
         }
-        assert!(matches!(lmdb.has_room_for(Requester::User, Effect::Takes), Err(CommitError::Full { .. })));
-        assert!(lmdb.has_room_for(Requester::Administrator, Effect::Takes).is_ok());
+        assert!(matches!(
+            lmdb.has_room_for(Requester::User, Effect::Takes, 0),
+            Err(CommitError::Full { .. })
+        ));
+        assert!(lmdb.has_room_for(Requester::Administrator, Effect::Takes, 0).is_ok());
         // A command that would give rights by editing a file is refused before it edits the file. A change that follows an edited file is committed.
-        let gives = lmdb.has_room_for(Requester::Administrator, Effect::Gives);
+        let gives = lmdb.has_room_for(Requester::Administrator, Effect::Gives, 0);
         assert!(matches!(gives, Err(CommitError::Full { kept_for, .. }) if kept_for == GIVING.rest));
         let domain = Domain::new("x1".parse().unwrap());
         lmdb.commit(by(Requester::File).put(&DomainId::from_bytes([1; 16]), &domain)).unwrap();

@@ -2,6 +2,7 @@
 
 use super::{log_of, member};
 use crate::backup::key_files;
+use crate::config::ProofMillis;
 use crate::fleet_log::{log, name, wait_for};
 use crate::home::{Installation, check_new, data_directory, is_house, make_directory};
 use crate::reserved::refuse_backup_place;
@@ -33,6 +34,9 @@ struct Invitation {
     store: String,
     etcd: Vec<String>,
     prefix: String,
+    /// `fleet.proof_millis` of the fleet; absent in invitations of older programs.
+    #[serde(default)]
+    proof_millis: ProofMillis,
 }
 
 pub(super) fn invite(installation: &Installation, new: &str, file: &Path, json: bool) -> anyhow::Result<()> {
@@ -58,6 +62,7 @@ pub(super) fn invite(installation: &Installation, new: &str, file: &Path, json: 
         store: at.store.to_string(),
         etcd: fleet.etcd.iter().flat_map(|etcd| etcd.0.clone()).collect(),
         prefix: fleet.prefix.as_str().to_owned(),
+        proof_millis: fleet.proof_millis,
     };
     let mut about = atomic::unnamed(&installation.data)?;
     about.write_all(&serde_json::to_vec(&invitation)?)?;
@@ -144,15 +149,16 @@ fn write_config(data: &Path, config_file: Option<&Path>, about: &Invitation) -> 
     if path.exists() {
         return Ok(());
     }
-    let table = toml::Table::from_iter([(
-        "fleet".to_owned(),
-        toml::Table::from_iter([
-            ("name".to_owned(), about.name.clone().into()),
-            ("etcd".to_owned(), about.etcd.clone().into()),
-            ("prefix".to_owned(), about.prefix.clone().into()),
-        ])
-        .into(),
-    )]);
+    let mut fleet = toml::Table::from_iter([
+        ("name".to_owned(), about.name.clone().into()),
+        ("etcd".to_owned(), about.etcd.clone().into()),
+        ("prefix".to_owned(), about.prefix.clone().into()),
+    ]);
+    if about.proof_millis != ProofMillis::default() {
+        let millis = i64::try_from(u64::from(about.proof_millis))?;
+        fleet.insert("proof_millis".to_owned(), millis.into());
+    }
+    let table = toml::Table::from_iter([("fleet".to_owned(), fleet.into())]);
     std::fs::write(&path, table.to_string())
         .with_context(|| format!("`{}` cannot be written", path.display()))
 }

@@ -117,10 +117,10 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
         // A change that follows an edited file is committed, even if it gives rights.
         assert!(commit(&|n| gives_by(File, n)).is_ok(), "{left}");
         leave(&lmdb, left);
-        let takes = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Takes).is_ok());
+        let takes = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Takes, 0).is_ok());
         assert_eq!(takes, expected[1..]);
         // A command that would give rights by editing a file is refused before it edits the file, if the reserve is missing.
-        let gives = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Gives).is_ok());
+        let gives = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Gives, 0).is_ok());
         assert_eq!(gives, [expected[0]; 2], "{left}");
     }
 }
