@@ -178,6 +178,12 @@ fn serve_members(
     Ok(admission)
 }
 
+/// Looks for the other members of the fleet, if this server connects to them.
+fn peers(home: &Home) -> anyhow::Result<Option<watch::Receiver<Peers>>> {
+    let Some((tls, server)) = home.facts.tls.as_ref().zip(home.facts.server.clone()) else { return Ok(None) };
+    passing::follow(&home.config, home.store.at().store, tls, server).map(Some)
+}
+
 /// The other members, to which requests for their datastores are passed on.
 fn others(home: &Home, peers: Option<&watch::Receiver<Peers>>) -> Option<Arc<dyn PassOn>> {
     let (Some(tls), Some(peers)) = (&home.facts.tls, peers) else { return None };
@@ -195,9 +201,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let shared = operations::shared(home)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
-    let member = home.facts.tls.as_ref().zip(home.facts.server.clone());
-    let follow = |(tls, server)| passing::follow(&home.config, home.store.at().store, tls, server);
-    let peers = member.map(follow).transpose()?;
+    let peers = peers(home)?;
     let faces = faces_of(home, &house).with_others(others(home, peers.as_ref()));
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
         Routers::new(&faces);
