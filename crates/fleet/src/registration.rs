@@ -136,7 +136,7 @@ impl Log {
         let Process { member, id, about, .. } = process;
         let incarnation = random()?;
         let lease = self.etcd().lease(LEASE_SECONDS).await?;
-        let operations = vec![
+        let operations = [
             put(self.key("node", id), incarnation.to_vec()),
             put_leased(self.key("beat", id), incarnation.to_vec(), lease),
             put_leased(self.key("applied", id), applied.0.to_be_bytes().to_vec(), lease),

@@ -1,6 +1,12 @@
 //! Reports that go straight from one process to another, and not through etcd.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "tests"
+)]
 
 mod etcd;
 

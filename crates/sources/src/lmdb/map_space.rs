@@ -179,7 +179,7 @@ mod tests {
         // The records may be too large for what is left.
         let large = |bytes| lmdb.has_room_for(Requester::Administrator, Effect::Takes, bytes);
         assert!(large(1 << 10).is_ok());
-        assert!(matches!(large(MAP_BYTES_MIN as u64), Err(CommitError::Full { .. })));
+        assert!(matches!(large(MAP_BYTES_MIN), Err(CommitError::Full { .. })));
         let domain = Domain::new("x1".parse().unwrap());
         let gives = Write::put(&DomainId::from_bytes([1; 16]), &domain, lmdb.at());
         let takes = Write { table: Table::Domains, key: vec![7; 10], stored: None };
