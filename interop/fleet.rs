@@ -299,7 +299,7 @@ fn members_leave_and_the_last_one_works_alone() {
     assert!(refused.contains("fleet follow-files"), "{refused}");
     let refused = why(&run(&b, &["fleet", "follow-files"], None));
     assert!(
-        refused.contains("datastore.cfg` is missing, or is not the version that the facts are of"),
+        refused.contains("datastore.cfg` is missing, or differs from the file that the fleet read last"),
         "{refused}"
     );
     std::fs::copy(a.join("datastore.cfg"), b.join("datastore.cfg")).unwrap();

@@ -55,7 +55,7 @@ fn the_edited_files_move_while_the_servers_run() {
     assert_eq!((serves(a), serves(b)), (true, false));
     // Without the files of the other member, nothing changes.
     let refused = why(&run(&b.data(), &["fleet", "follow-files"], None));
-    assert!(refused.contains("is missing, or is not the version that the facts are of"), "{refused}");
+    assert!(refused.contains("is missing, or differs from the file that the fleet read last"), "{refused}");
     assert_eq!((serves(a), serves(b)), (true, false));
     // An upload is under way when the files move.
     let file = fleet.scratch.path().join("big");

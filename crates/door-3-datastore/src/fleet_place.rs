@@ -1,31 +1,59 @@
 //! Which datastores a machine serves.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Stands for the member that serves a datastore if it is not known. No member has this name.
 pub const UNKNOWN: &str = "unknown";
 
-/// The member of a fleet whose edited files are followed; `None` if it is not known. All clones change together.
-#[derive(Clone, Debug, Default)]
-pub struct FilesMember(Arc<RwLock<Option<String>>>);
+/// The member of a fleet whose edited files are followed, as one member knows it. All clones change together.
+#[derive(Clone, Debug)]
+pub struct FilesMember(Arc<Known>);
+
+#[derive(Debug)]
+struct Known {
+    /// The name of this machine.
+    own: String,
+    /// Whether the files of this machine are followed. Requests read only this, without a lock.
+    is_own: AtomicBool,
+    member: RwLock<Option<String>>,
+}
 
 impl FilesMember {
-    /// The member.
+    /// Of the member with this name. Whose files are followed is not known yet.
+    pub fn known_to(own: &str) -> Self {
+        FilesMember(Arc::new(Known {
+            own: own.to_owned(),
+            is_own: AtomicBool::new(false),
+            member: RwLock::default(),
+        }))
+    }
+
+    /// The member; `None` if it is not known.
     pub fn get(&self) -> Option<String> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.member.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the member.
     pub fn set(&self, member: Option<&str>) {
-        if !self.is(member) {
-            *self.0.write().unwrap_or_else(PoisonError::into_inner) = member.map(str::to_owned);
-        }
+        *self.0.member.write().unwrap_or_else(PoisonError::into_inner) = member.map(str::to_owned);
+        self.0.is_own.store(member == Some(&self.0.own), Ordering::Release);
     }
 
-    /// Whether it is this member.
-    pub fn is(&self, member: Option<&str>) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).as_deref() == member
+    /// Whether it is the member that this machine is.
+    pub fn is_own(&self) -> bool {
+        self.0.is_own.load(Ordering::Acquire)
+    }
+
+    /// The member, if it is another one; [`UNKNOWN`] if it is not known.
+    fn other(&self) -> Option<String> {
+        match self.is_own() {
+            true => None,
+            false => {
+                Some(self.get().unwrap_or_else(|| UNKNOWN.to_owned())).filter(|member| *member != self.0.own)
+            }
+        }
     }
 }
 
@@ -50,8 +78,7 @@ impl FleetPlace {
         let FleetPlace::Member { name, others_at } = self else { return None };
         match home {
             Some(home) => (home != name).then_some(home.into()),
-            None if others_at.is(Some(name)) => None,
-            None => Some(others_at.get().map_or(UNKNOWN.into(), Cow::Owned)),
+            None => others_at.other().map(Cow::Owned),
         }
     }
 }
@@ -65,7 +92,7 @@ mod tests {
         let member = |name: &str, others_at: Option<&str>| FleetPlace::Member {
             name: name.to_owned(),
             others_at: {
-                let files = FilesMember::default();
+                let files = FilesMember::known_to(name);
                 files.set(others_at);
                 files
             },
@@ -82,7 +109,7 @@ mod tests {
         ] {
             assert_eq!(place.elsewhere(home).as_deref(), expected, "{place:?} {home:?}");
         }
-        let files = FilesMember::default();
+        let files = FilesMember::known_to("a");
         let place = FleetPlace::Member { name: "a".to_owned(), others_at: files.clone() };
         for (member, expected) in
             [(Some("a"), None), (Some("b"), Some("b")), (None, Some(UNKNOWN)), (Some("a"), None)]

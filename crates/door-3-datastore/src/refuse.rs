@@ -1,5 +1,6 @@
 //! Refusals: the datastore does not exist or is not open.
 
+use crate::fleet_place::UNKNOWN;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, OperationKind};
 use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 
@@ -53,7 +54,7 @@ pub enum Refusal {
     )]
     LedgerFull(usize),
     /// Another member of the fleet serves the datastore.
-    #[error("datastore `{name}` is served by member `{member}` of the fleet")]
+    #[error("{}", elsewhere(name, member))]
     Elsewhere {
         /// The datastore.
         name: DatastoreName,
@@ -85,6 +86,16 @@ pub const CODES: [RefusalRow; 8] = [
     RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("DS08", Fault::Client, "another member of the fleet serves the datastore", "send requests for its files to that member, or set `[fleet] listen` (docs/fleet.md); `enfilade datastore list` shows it"),
 ];
+
+fn elsewhere(name: &DatastoreName, member: &str) -> String {
+    match member {
+        UNKNOWN => format!(
+            "no member of the fleet serves datastore `{name}` now, because the edited files are being moved. If this lasts longer than 15 s, run `enfilade fleet \
+             follow-files` on the member that should serve it"
+        ),
+        member => format!("datastore `{name}` is served by member `{member}` of the fleet"),
+    }
+}
 
 impl Refuse for Refusal {
     fn door(&self) -> Door {

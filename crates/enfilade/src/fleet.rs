@@ -111,7 +111,7 @@ impl Facts {
                 (Arc::clone(&server) as Arc<dyn Source>, Some(server))
             }
         };
-        let (files, mut unknown) = (FilesMember::default(), None);
+        let (files, mut unknown) = (FilesMember::known_to(name), None);
         match &server {
             Some(server) => {
                 let files = files.clone();
@@ -123,15 +123,15 @@ impl Facts {
             },
         }
         let place = FleetPlace::Member { name: name.to_owned(), others_at: files.clone() };
-        let no_files = why_no_files(name.to_owned(), files, unknown);
+        let no_files = why_no_files(files, unknown);
         Ok(Facts { source, server, keys: Some(keys), tls, no_files: Some(no_files), place })
     }
 }
 
 /// Says why the edited files of this member are not followed. `unknown` is the reason why etcd did not answer.
-fn why_no_files(name: String, files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
+fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
     Arc::new(move || {
-        if files.is(Some(&name)) {
+        if files.is_own() {
             return None;
         }
         Some(match (files.get(), &unknown) {
@@ -151,7 +151,7 @@ fn why_no_files(name: String, files: FilesMember, unknown: Option<String>) -> Wh
 pub(crate) fn place(config: &Config, store: &Lmdb) -> FleetPlace {
     match (store.is_replica(), name(config)) {
         (true, Ok(name)) => {
-            let files = FilesMember::default();
+            let files = FilesMember::known_to(name);
             files.set(files_member(config, store.at().store).ok().flatten().as_deref());
             FleetPlace::Member { name: name.to_owned(), others_at: files }
         }

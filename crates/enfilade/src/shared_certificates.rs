@@ -132,7 +132,9 @@ impl CertificatesOfFleet {
             }
         }
         match order {
-            Some(_) => bail!("another member has the order of the certificate now"),
+            Some(_) => bail!(
+                "another member orders this certificate now, so this attempt stopped; nothing has to be done"
+            ),
             None => bail!("other members changed certificates at the same time: run the command again"),
         }
     }

@@ -48,7 +48,7 @@ impl Log {
         let delta = millis.ok().map(Duration::from_millis);
         delta
             .filter(|delta| (DELTA_MIN..=DELTA_MAX).contains(delta))
-            .ok_or_else(|| damaged(&key, "it is no time between 1 s and 10 s"))
+            .ok_or_else(|| damaged(&key, "its value is not from 1,000 to 10,000 ms"))
     }
 
     /// The conditions under which a process may register with the Δ of this machine, and what it then writes. One of them must hold.

@@ -69,9 +69,14 @@ pub enum LogError {
     },
     /// The edited files of another member are followed.
     #[error(
-        "the edited files of this machine are not followed any more, so their changes were not made; make them on the member that `enfilade fleet status` shows"
+        "this machine is not the files member any more, so the change was not made. Make the change on the files member: `enfilade fleet status` shows `followed` for it. If it shows none, wait until the move has ended"
     )]
     NotFollowed,
+    /// Another command moved the edited files.
+    #[error(
+        "the files member changed while this command ran, so this command moved nothing. Run `enfilade fleet status`; if the files must still move, run the command again"
+    )]
+    FilesMoved,
     /// The invitation was used, or is older than a day.
     #[error(
         "the invitation was used already, or is older than 24 h; make a new one on a member with `enfilade fleet invite`"
@@ -79,7 +84,7 @@ pub enum LogError {
     InvitationUsed,
     /// The fleet has another Δ than this machine.
     #[error(
-        "proofs count for {fleet} ms in this fleet, but for {own} ms in the enfilade.toml of this machine. Set `fleet.proof_millis` to {fleet}. To change it, stop the servers of all members, set it on all, and start them"
+        "`fleet.proof_millis` is {own} on this machine, but {fleet} in the fleet. Set it to {fleet} here, and restart this server. To use another value in the whole fleet: stop the servers of all members, set the value on every member, and start the servers"
     )]
     OtherDelta {
         /// The Δ of the fleet, in milliseconds.
@@ -140,7 +145,8 @@ pub enum LogError {
     },
     /// Servers of the fleet have an older program.
     #[error(
-        "these members have servers that cannot read format {format}, or that etcd does not hear: {}. Update the program there, restart the server, and run this command again",
+        "the fleet was not upgraded: these members have a server with an older program, which cannot read format {format}, or a server that has stopped: {}. \
+         `enfilade fleet status` shows which (READS, STATE). Update an older program, and restart its server. After a server stopped, wait 5 s. Then run this command again",
         members.join(", ")
     )]
     OldPrograms {
@@ -157,8 +163,9 @@ pub enum LogError {
     TooManyCertificates,
     /// The changes are larger than an entry may be.
     #[error(
-        "the change has {bytes} bytes, and a change of a fleet has at most {CHANGES_BYTES_MAX}; it was not made. Make several smaller changes, such as imports \
-         of fewer records"
+        "the change has {bytes} bytes, and a change of a fleet has at most {} MiB; it was not made. Make several smaller changes, such as imports \
+         of fewer records",
+        CHANGES_BYTES_MAX >> 20
     )]
     TooLarge {
         /// The size of the changes, in bytes.
@@ -166,7 +173,7 @@ pub enum LogError {
     },
     /// The parts of a large change were deleted before its entry was added.
     #[error(
-        "the large change was not made: this machine or etcd stood still for a minute, and the parts of the change that were in etcd were deleted; make the change again"
+        "the large change was not made: this machine or etcd did not answer for 60 s, so the parts of the change in etcd were deleted; make the change again"
     )]
     PartsDeleted,
 }

@@ -187,15 +187,20 @@ impl Log {
     /// no member must have the files until all proofs from before have ended: Δ and a tenth ([`Log::delta`]).
     ///
     /// # Errors
-    /// [`LogError::NotMember`] if the fleet has no such member, or another one than `before` has the files. When etcd does not answer.
+    /// [`LogError::NotMember`] if the fleet has no such member, [`LogError::FilesMoved`] if another one than `before` has the files. When etcd does not answer.
     pub async fn move_files(&self, before: Option<&str>, name: Option<&str>) -> Result<(), LogError> {
         let value = |name: Option<&str>| name.unwrap_or_default().as_bytes().to_vec();
         let mut conditions = vec![has_value(self.files_key(), value(before))];
         conditions.extend(name.map(|name| exists(self.key("member", name))));
         let operations = vec![put(self.files_key(), value(name))];
         let done = self.etcd().transact(conditions, operations).await?;
-        done.map(drop)
-            .ok_or_else(|| LogError::NotMember { name: name.or(before).unwrap_or_default().to_owned() })
+        match (done, name) {
+            (Some(_), _) => Ok(()),
+            (None, Some(name)) if !self.is_member(name).await? => {
+                Err(LogError::NotMember { name: name.to_owned() })
+            }
+            (None, _) => Err(LogError::FilesMoved),
+        }
     }
 
     /// Takes the right to register from a member. Its processes get no proof from now on. Their registrations are deleted as those of every process

@@ -4,39 +4,24 @@
 
 mod etcd;
 
-use enfilade_facts::journal::digest;
-use enfilade_facts::{Read as _, Revision};
 use enfilade_fleet::{LogError, ReplicaError, Server as Member};
 use enfilade_sources::memory::Memory;
 use etcd::counter::{STORE, add_one};
-use etcd::{Server, process};
+use etcd::{Server, process, wait_until};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 const LONG: Duration = Duration::from_secs(4);
 
-fn begin(server: &Server) {
-    let state = Memory::new(STORE).read(digest).unwrap().unwrap();
-    Runtime::new().unwrap().block_on(server.log("/house", STORE).begin(Revision(0), state)).unwrap();
-}
-
 fn member(server: &Server, name: &str, delta: Duration) -> Member {
     process(name, Arc::new(Memory::new(STORE)), server.log("/house", STORE).with_delta(delta))
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
 fn processes_with_different_deltas_do_not_run_at_once() {
     let server = Server::start();
-    begin(&server);
+    server.begin();
     ["a", "b"].iter().for_each(|name| server.admit("/house", STORE, name));
     let delta = || {
         let log = server.log("/house", STORE);
@@ -61,7 +46,7 @@ fn processes_with_different_deltas_do_not_run_at_once() {
 #[test]
 fn a_proof_counts_for_delta_and_a_change_waits_for_it() {
     let server = Server::start();
-    begin(&server);
+    server.begin();
     ["a", "b"].iter().for_each(|name| server.admit("/house", STORE, name));
     let first = member(&server, "a", LONG);
     wait_until("the first is current", || first.is_current());

@@ -10,14 +10,12 @@
 
 mod etcd;
 
-use enfilade_facts::journal::digest;
-use enfilade_facts::{Read as _, Revision};
 use enfilade_fleet::{ASK_EVERY, Connect, Connection, Log, Reach, Server as Member};
 use enfilade_sources::memory::Memory;
 use etcd::counter::{STORE, add_one};
-use etcd::{Server, process};
+use etcd::{Server, process, wait_until};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::DuplexStream;
 use tokio::runtime::Runtime;
 
@@ -28,15 +26,12 @@ fn log(server: &Server) -> Log {
 }
 
 /// Two current members `a` and `b` of the log `/house`.
-fn members(server: &Server, runtime: &Runtime) -> [Arc<Member>; 2] {
-    let state = Memory::new(STORE).read(digest).unwrap().unwrap();
-    runtime.block_on(log(server).begin(Revision(0), state)).unwrap();
+fn members(server: &Server) -> [Arc<Member>; 2] {
+    server.begin();
     ["a", "b"].map(|name| {
         server.admit("/house", STORE, name);
         let member = process(name, Arc::new(Memory::new(STORE)), log(server));
-        while !member.is_current() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the member is current", || member.is_current());
         Arc::new(member)
     })
 }
@@ -76,7 +71,7 @@ fn reach() -> Reach {
 #[test]
 fn reports_go_straight_to_the_author_and_seldom_to_etcd() {
     let (server, runtime) = (Server::start(), Runtime::new().unwrap());
-    let [first, second] = members(&server, &runtime);
+    let [first, second] = members(&server);
     let [first_id, second_id] = ids(&server);
     add(&first, CHANGES);
     let without = reports_in_etcd(&server, &second_id);
@@ -107,16 +102,14 @@ fn reports_go_straight_to_the_author_and_seldom_to_etcd() {
 #[test]
 fn a_report_that_is_lost_on_its_way_comes_through_etcd() {
     let (server, runtime) = (Server::start(), Runtime::new().unwrap());
-    let [first, second] = members(&server, &runtime);
+    let [first, second] = members(&server);
     let [first_id, second_id] = ids(&server);
     let lost = Arc::<Mutex<Vec<DuplexStream>>>::default();
     let held = Arc::clone(&lost);
     let connect = connects(move |far| held.lock().unwrap().push(far));
     let _runs_here = runtime.enter();
     second.report_to(vec![(first_id, reach())], &connect);
-    while lost.lock().unwrap().is_empty() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the connection is open", || !lost.lock().unwrap().is_empty());
     // Each of these changes is acknowledged by a report in etcd.
     let before = reports_in_etcd(&server, &second_id);
     add(&first, 3);

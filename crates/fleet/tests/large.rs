@@ -10,31 +10,19 @@
 
 mod etcd;
 
-use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{Change, CommitError, Read as _, Revision, Source};
+use enfilade_facts::{Change, CommitError, Revision, Source};
 use enfilade_fleet::{Head, Log, LogError, ReplicaError, Server as Member};
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
 use etcd::counter::{STORE, add_one, change, number};
-use etcd::{Server, process};
+use etcd::{Server, digest_of, process, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
-
-/// Waits until it is so, for at most a minute.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..1_200 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within a minute: {what}");
-}
 
 /// A change of so many MiB.
 fn large(mib: usize) -> Change {
@@ -47,10 +35,6 @@ fn large(mib: usize) -> Change {
         large.put(&DomainId::from_bytes(id), &domain);
     }
     large
-}
-
-fn digest_of(source: &dyn Source) -> u128 {
-    source.read(digest).unwrap().unwrap()
 }
 
 fn begin(server: &Server) -> (tokio::runtime::Runtime, Log, Head) {

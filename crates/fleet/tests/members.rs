@@ -10,7 +10,6 @@
 
 mod etcd;
 
-use enfilade_facts::journal::digest;
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{At, Change, CommitError, Effect, Read, Requester, Revision, Source, SourceError, View};
@@ -19,10 +18,9 @@ use enfilade_sources::conformance;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
 use etcd::counter::{STORE, add_one, boot_clock, change, number};
-use etcd::{Server, process};
+use etcd::{Server, digest_of, process, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 /// A new member of the log `/house`. It is current.
 fn member(server: &Server, store: Arc<dyn Source>) -> Member {
@@ -38,21 +36,6 @@ fn member_of(server: &Server, prefix: &str, store: Arc<dyn Source>) -> Member {
     let id = store.at().store;
     server.admit(prefix, id, &name);
     process(&name, store, server.log(prefix, id))
-}
-
-/// Waits until it is so, for at most a minute.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..1_200 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within a minute: {what}");
-}
-
-fn digest_of(source: &dyn Source) -> u128 {
-    source.read(digest).unwrap().unwrap()
 }
 
 #[test]
@@ -81,9 +64,8 @@ fn a_fleet_of_one_is_a_source_as_every_other() {
 #[test]
 fn members_agree_and_no_change_is_lost() {
     const ADDITIONS: u32 = 30;
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
-    runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     let stores: Vec<Arc<dyn Source>> =
         (0..3).map(|_| Arc::new(Memory::new(STORE)) as Arc<dyn Source>).collect();
     let members: Vec<Member> = stores.iter().map(|store| member(&server, Arc::clone(store))).collect();
@@ -121,9 +103,8 @@ fn members_agree_and_no_change_is_lost() {
 
 #[test]
 fn a_member_without_etcd_is_not_current_and_changes_nothing() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
-    runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     let store = Arc::new(Memory::new(STORE));
     let member = member(&server, store.clone());
     add_one(&member).unwrap();
@@ -145,9 +126,8 @@ fn a_member_without_etcd_is_not_current_and_changes_nothing() {
 
 #[test]
 fn a_member_with_other_records_applies_nothing() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
-    runtime.block_on(server.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     let (good, bad) = (Arc::new(Memory::new(STORE)), Arc::new(Memory::new(STORE)));
     let first = member(&server, good.clone());
     let second = member_of(&server, "/house", bad.clone());
@@ -173,7 +153,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
     let log = server.log("/house", STORE);
-    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     let store = Arc::new(Memory::new(STORE));
     let writer = member(&server, store.clone());
     for _ in 0..3 {
@@ -256,7 +236,7 @@ fn a_member_that_cannot_apply_a_change_is_not_waited_for_and_comes_back() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
     let log = server.log("/house", STORE);
-    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     let first = member(&server, Arc::new(Memory::new(STORE)));
     let full = Full::new();
     let second = member(&server, full.clone());
@@ -309,12 +289,32 @@ fn processes_of_one_machine_share_a_store() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
+/// The error must not say that a healthy member is none.
+#[test]
+fn two_commands_that_move_the_files_at_once_are_told_apart() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = Server::start();
+    server.begin();
+    let log = server.log("/house", STORE);
+    runtime.block_on(async {
+        log.admit_first("a", 7).await.unwrap();
+        log.accept(&log.invite("b").await.unwrap(), "b", 7).await.unwrap();
+        assert_eq!(log.move_files(Some("b"), None).await, Err(LogError::FilesMoved));
+        assert_eq!(log.move_files(Some("a"), None).await, Ok(()));
+        assert_eq!(log.move_files(Some("a"), Some("b")).await, Err(LogError::FilesMoved));
+        let nobody = LogError::NotMember { name: "c".to_owned() };
+        assert_eq!(log.move_files(None, Some("c")).await, Err(nobody));
+        assert_eq!(log.move_files(None, Some("b")).await, Ok(()));
+        assert_eq!(log.files_member().await.unwrap().as_deref(), Some("b"));
+    });
+}
+
 #[test]
 fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
     let log = server.log("/house", STORE);
-    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     server.admit("/house", STORE, "good");
     server.admit("/house", STORE, "bad");
     let store = || Arc::new(Memory::new(STORE));
@@ -347,7 +347,7 @@ fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
     let log = server.log("/house", STORE);
-    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     let first = member(&server, Arc::new(Memory::new(STORE)));
     let second = member(&server, Arc::new(Memory::new(STORE)));
     first.follow_files(true);
@@ -365,10 +365,8 @@ fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
 /// Otherwise the other members would differ from the log, and refuse.
 #[test]
 fn a_member_that_made_a_change_wrongly_adds_none() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
-    let log = server.log("/house", STORE);
-    runtime.block_on(log.begin(Revision(0), digest_of(&Memory::new(STORE)))).unwrap();
+    server.begin();
     let first = member(&server, Arc::new(Memory::new(STORE)));
     let wrong = Full::new();
     let second = member(&server, wrong.clone());

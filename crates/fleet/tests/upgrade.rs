@@ -11,29 +11,16 @@
 mod etcd;
 
 use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET};
-use enfilade_facts::journal::digest;
 use enfilade_facts::tables::{DatastoreProfile, Domain};
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{Change, CommitError, Read as _, Revision, Source};
+use enfilade_facts::{Change, CommitError, Revision, Source};
 use enfilade_fleet::{Log, LogError, ReplicaError, Server as Member};
 use enfilade_sources::memory::Memory;
 use etcd::counter::{STORE, add_one, change, number};
-use etcd::{Server, process};
+use etcd::{Server, digest_of, process, wait_until};
 use std::sync::Arc;
-use std::time::Duration;
 
 const OLD: u32 = FORMAT_IN_FLEET;
-
-/// Waits until it is so, for at most a minute.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..1_200 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within a minute: {what}");
-}
 
 /// A server whose program reads formats up to this one.
 fn server_of(server: &Server, name: &str, format: u32, store: &Arc<Memory>) -> Member {
@@ -66,7 +53,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
     let log = |format| -> Log { server.log("/house", STORE).as_program_of(format) };
-    let state = Memory::new(STORE).read(digest).unwrap().unwrap();
+    let state = digest_of(&Memory::new(STORE));
     let begun = runtime.block_on(log(OLD).begin(Revision(0), state)).unwrap();
     assert_eq!(begun.format, OLD);
     let stores = [(); 2].map(|()| Arc::new(Memory::new(STORE)));

@@ -168,9 +168,9 @@ fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item
     if !rows.is_empty() {
         let _ = write!(
             page,
-            "\n## Goals that are not measured yet\n\n{} goals are in no newest record. The next run of their benchmark measures them, or fails.\n\n\
+            "\n## Goals that are not measured yet\n\n{} in no newest record.\n\n\
              | benchmark | goal | at most |\n|---|---|---|\n{}",
-            rows.len(),
+            if rows.len() == 1 { "1 goal is".to_owned() } else { format!("{} goals are", rows.len()) },
             rows.concat()
         );
     }
@@ -359,9 +359,7 @@ mod tests {
         let records = [record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))];
         let page = written(&records, goals).pop().map(|(_, text)| text).unwrap();
         assert!(page.contains("| `try` | `new`: another cost | 1/2 times |"));
-        assert!(
-            page.contains("1 goals are in no newest record") && !page.contains("| `try` | `one`: a cost")
-        );
+        assert!(page.contains("1 goal is in no newest record") && !page.contains("| `try` | `one`: a cost"));
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl Taken<'_> {
             match self.fleet.log.renew_order(&self.order).await {
                 Ok(true) => renewed = Instant::now(),
                 Ok(false) => {
-                    return anyhow::anyhow!("the order of this member ended; another member may order");
+                    return anyhow::anyhow!(
+                        "this member could not renew its order in etcd, so this attempt stopped; a member tries again by itself"
+                    );
                 }
                 Err(why) if renewed.elapsed().as_secs() >= ORDER_SECONDS.unsigned_abs() => return why.into(),
                 Err(_) => {}
@@ -114,7 +116,10 @@ impl Taken<'_> {
     pub(super) async fn answer(&self, kind: Challenge, of: &str, value: &[u8]) -> anyhow::Result<String> {
         let id = format!("{}/{of}", kind.directory());
         let is_put = self.fleet.log.put_answer(&self.order, &id, value).await?;
-        ensure!(is_put, "another member has the order of the certificate now");
+        ensure!(
+            is_put,
+            "another member orders this certificate now, so this attempt stopped; nothing has to be done"
+        );
         Ok(id)
     }
 

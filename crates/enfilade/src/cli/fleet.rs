@@ -22,7 +22,8 @@ pub(crate) enum Fleet {
     },
     /// Show the members and their servers: version, changes that are not applied yet, whether etcd hears the server; and the format of the fleet
     Status,
-    /// Let the fleet use what the new version of Enfilade has, after all members were updated; members with an older version refuse requests from then on
+    /// Raise the format of the fleet to the newest one of this version; update all members first. It cannot be undone: older programs cannot open the data
+    /// directories afterwards
     Upgrade,
     /// Let the fleet follow the edited files of this machine, and serve its datastores; the files must be those of the member that is followed now
     FollowFiles,

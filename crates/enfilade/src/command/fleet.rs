@@ -268,7 +268,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
         refuse_other_files(
             installation,
             &writer,
-            "Copy the file from the member that follows its files (`enfilade fleet status`); if that machine is lost, `enfilade facts dump` shows what the facts \
+            "Copy the file from the files member (`enfilade fleet status` shows `followed`); if that machine is lost, `enfilade facts dump` shows what the facts \
              contain",
         )
     };
@@ -281,7 +281,11 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
         member.processes.iter().any(|running| running.has_beat() && running.reads.is_none())
     };
     if let Some(older) = members.iter().find(is_older) {
-        bail!("a server of `{}` has an older program: update it, and restart the server", older.name);
+        bail!(
+            "the files were not moved: a server of `{}` has an older program, which would go on serving the datastores. Update the program there, restart the \
+             server, and run this command again",
+            older.name
+        );
     }
     let (before, delta) =
         wait_for(async { Ok((of_question.files_member().await?, of_question.delta().await?)) })?;
@@ -326,7 +330,7 @@ fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &s
         };
         ensure!(
             is_version,
-            "`{}` is missing, or is not the version that the facts are of: if this machine followed it, what was deleted since could come back. {next}",
+            "`{}` is missing, or differs from the file that the fleet read last. With this file, deleted users could become valid again. {next}",
             path.display()
         );
     }

@@ -4,10 +4,13 @@
 
 pub(crate) mod counter;
 
-use counter::boot_clock;
-use enfilade_facts::{Source, StoreId};
+use counter::{STORE, boot_clock};
+use enfilade_facts::journal::digest;
+use enfilade_facts::{Read as _, Revision, Source, StoreId};
 use enfilade_fleet::{About, Etcd, Log, Server as Member};
+use enfilade_sources::memory::Memory;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An etcd for logs.
 pub(crate) struct Server(enfilade_testkit::Etcd);
@@ -27,6 +30,13 @@ impl Server {
 
     pub(crate) fn log(&self, prefix: &str, store: StoreId) -> Log {
         Log::new(self.etcd(), prefix, store)
+    }
+
+    /// Begins the log `/house` of an empty store.
+    pub(crate) fn begin(&self) {
+        let begun =
+            async { self.log("/house", STORE).begin(Revision(0), digest_of(&Memory::new(STORE))).await };
+        tokio::runtime::Runtime::new().unwrap().block_on(begun).unwrap();
     }
 
     /// Makes a machine of this name a member of a log.
@@ -71,4 +81,21 @@ pub(crate) fn process(name: &str, store: Arc<dyn Source>, log: Log) -> Member {
     let about =
         About { version: "0".to_owned(), host: "test".to_owned(), pid: std::process::id(), reach: None };
     Member::start(name, about, store, log, boot_clock).unwrap()
+}
+
+/// The digest of all records.
+pub(crate) fn digest_of(source: &dyn Source) -> u128 {
+    source.read(digest).unwrap().unwrap()
+}
+
+/// Waits until it is so, for at most a minute.
+#[expect(clippy::disallowed_methods, reason = "it waits for real processes")]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..1_200 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("not within a minute: {what}");
 }

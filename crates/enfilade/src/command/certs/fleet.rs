@@ -18,13 +18,13 @@ use std::process::ExitCode;
 pub(super) fn of(installation: &Installation) -> anyhow::Result<CertificatesOfFleet> {
     let lmdb = open(installation)?;
     if !lmdb.is_replica() {
-        let mut text = "this machine is not a member of a fleet: leave out --fleet to change the certificates of this machine alone. To begin a fleet, run \
+        let mut text = "this machine is not a member of a fleet: omit --fleet to change the certificates of this machine. To begin a fleet, run \
                         `enfilade fleet init`"
             .to_owned();
         let left = directory(&installation.data);
         if left.is_dir() {
             text.push_str(&format!(
-                "; to change what is left of an earlier fleet, give --directory {} instead",
+                "; to change the certificates of an earlier fleet, use --directory {} instead of --fleet",
                 output::word(&left.to_string_lossy())
             ));
         }
