@@ -202,3 +202,45 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
     assert!(search.found.is_empty(), "found {count} times: {:#?}", search.found);
     println!("canary: after {requests} requests no secret is in {places}, and a canary would be found");
 }
+
+#[test]
+fn a_support_bundle_has_what_helps_and_no_secret() {
+    let server = Server::start_with(&[("CANARY", PLANTED), WITHOUT_PENALTIES]);
+    let login = server.add_user("alice", "DatastoreReader");
+    let (tokenid, secret) = login.split_once(':').unwrap();
+    ask(&server, &format!("Authorization: PBSAPIToken={tokenid}:{secret}"), 2);
+    let operations = [("ENFILADE_OPERATIONS__LISTEN", server.operations.as_str()), ("CANARY", PLANTED)];
+    let bundle = |name: &str| {
+        let file = server.scratch.path().join(name);
+        let written = server.cli_output_with(&operations, &["support-bundle", file.to_str().unwrap()], "");
+        assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+        std::fs::read(file).unwrap()
+    };
+    let bytes = bundle("support.tar");
+    let mut search = Search { needles: Vec::new(), found: Vec::new() };
+    search.of("the secret of a token", tokenid, secret);
+    search.of("the password", "admin@local", &server.password);
+    search.needles.push(("the environment".into(), PLANTED.as_bytes().to_vec()));
+    let mut keys = vec![server.data().join("tls/localhost.pem"), server.data().join("keys/token-hash.key")];
+    keys.extend(std::fs::read_dir(server.data().join("keys/fernet")).unwrap().map(|key| key.unwrap().path()));
+    assert!(keys.len() > 2);
+    for key in keys {
+        let key_bytes = std::fs::read(&key).unwrap();
+        let line = key_bytes.split(|byte| *byte == b'\n').max_by_key(|line| line.len()).unwrap();
+        search.needles.push((key.display().to_string(), line.to_vec()));
+    }
+    search.look("the bundle", &bytes);
+    assert_eq!(search.found, Vec::<String>::new());
+    let has = |bytes: &[u8], text: &str| memchr::memmem::find(bytes, text.as_bytes()).is_some();
+    for text in ["enfilade_requests_total", "\"facts\"", "PRETTY_NAME", "identity.penalties", "localhost.pem"]
+    {
+        assert!(has(&bytes, text), "{text}");
+    }
+    // It works if the server does not.
+    std::fs::write(server.data().join("enfilade.toml"), "[tls\n").unwrap();
+    let bytes = bundle("broken.tar");
+    assert!(has(&bytes, "enfilade.toml") && has(&bytes, "expected"), "{}", String::from_utf8_lossy(&bytes));
+    let again = server
+        .cli_output(&["support-bundle", server.scratch.path().join("broken.tar").to_str().unwrap()], "");
+    assert!(!again.status.success());
+}

@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 97] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 98] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("bootstrap", Creates, "--password-stdin"),
@@ -114,6 +114,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 97] = [
     ("application remove", Changes, "wiki"),
     ("explain", Reads, "admin@local main /"),
     ("doctor", Reads, ""),
+    ("support-bundle", Free, "{D}/support.tar"),
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.

@@ -5,6 +5,7 @@ mod certificates;
 mod keys;
 mod moving;
 mod nemesis;
+pub(crate) mod on_fleet;
 mod passing;
 mod reports;
 mod tls;
@@ -198,6 +199,26 @@ fn a_member_that_cannot_prove_that_it_is_current_refuses() {
     }
     assert!(healed.elapsed() < 5 * PROOF_ENDS, "{:?}", healed.elapsed());
     assert!(metric(&fleet.members[1], "enfilade_fleet_refused_total") >= 1.0);
+}
+
+/// With `[fleet] strict`, a request is served only after etcd said that the facts are current, even if the last proof still counts.
+#[test]
+fn a_strict_member_asks_before_each_request() {
+    let etcd = Etcd::start();
+    let servers = Fleet::of_servers_with(&[vec![etcd.address.clone()]], |_| {
+        vec![("ENFILADE_FLEET__STRICT", "true"), ("ENFILADE_FLEET__PROOF_MILLIS", "5000")]
+    });
+    let member = &servers[0];
+    let token = member.add_token("admin@local!api");
+    let status = || curl(member, &token, "/whoami", &[]).status;
+    assert_eq!(status(), 200);
+    etcd.signal("-STOP");
+    // The last proof would count for five seconds.
+    let began = Instant::now();
+    assert_eq!(status(), 503);
+    assert!(began.elapsed() >= Duration::from_millis(4_900), "{:?}", began.elapsed());
+    etcd.signal("-CONT");
+    until("it serves again", member, || status() == 200);
 }
 
 /// A member that was killed delays changes until it is forgotten. Then it comes back with what it missed.

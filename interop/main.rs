@@ -52,6 +52,7 @@ mod import_again;
 mod import_cloud;
 mod import_delegated;
 mod migration;
+mod monitoring;
 mod keys;
 mod key_directory;
 mod last_room;

@@ -1,5 +1,6 @@
 //! Starts the binary with a data directory and ports of its own, and stops it by its process id.
 
+use crate::fleet::on_fleet;
 pub(crate) use enfilade_testkit::{Scratch, free_port};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub(crate) struct Server {
     pub(crate) plain: String,
     /// The administrator's password.
     pub(crate) password: String,
+    /// The other members, if the test runs on a fleet.
+    others: on_fleet::Others,
 }
 
 /// Waits for a condition; fails if it is not true within this time.
@@ -66,9 +69,16 @@ impl Server {
     /// Starts a server on a data directory that `prepare` has filled.
     pub(crate) fn start_on(prepare: impl FnOnce(&Path), environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
-        prepare(&scratch.path().join("data"));
-        let (child, told) = spawn(&scratch.path().join("data"), environment);
-        Self::told(scratch, child, &told)
+        let data = scratch.path().join("data");
+        prepare(&data);
+        let password = on_fleet::init(&data);
+        let (child, told) = spawn(&data, environment);
+        let mut server = Self::told(scratch, child, &told);
+        if let Some(password) = password {
+            server.password = password;
+            server.others = on_fleet::others(&data);
+        }
+        server
     }
 
     /// Starts a server with another standard error than the log file.
@@ -90,6 +100,7 @@ impl Server {
             address: text("listen"),
             operations: text("ops_listen"),
             password: text("password"),
+            others: on_fleet::Others::default(),
         }
     }
 

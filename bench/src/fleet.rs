@@ -56,18 +56,19 @@ pub(crate) fn goals() -> Vec<Goal> {
     );
     let size = format!(
         "In process. One machine of etcd with --auto-compaction-mode=periodic --auto-compaction-retention=1m gets {} changes of one record, {} in each entry of \
-         the log. A member with a store in LMDB applies them, and trims the log. The size is read every 2 s",
+         the log. A member with a store in LMDB applies them, and trims the log. The size is read {} s after the last change",
         log_size::CHANGES,
-        log_size::AT_ONCE
+        log_size::AT_ONCE,
+        log_size::REST.as_secs()
     );
     vec![
         Goal::new("acknowledged-direct", 3.0, "times", what, work),
         Goal::new("missed", 5.0, "s", "time until a member has the changes that it missed", missed),
         Goal::new(
-            "log-size",
+            "log-size-after",
             96.0,
             "MiB",
-            "most space that the data of etcd needs during very many changes",
+            "space that the data of etcd needs after very many changes",
             size,
         ),
         request::goal(),

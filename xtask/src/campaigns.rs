@@ -62,6 +62,8 @@ pub const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "lending", test: &["-p", "enfilade-testkit", "--test", "lending"], n: 1_000_000 },
     Campaign { name: "nemesis", test: &["-p", "enfilade", "--test", "interop", "fleet::nemesis"], n: 600 },
     Campaign { name: "nemesis-in-process", test: &["-p", "enfilade-fleet", "--test", "nemesis"], n: 600 },
+    // The size is the number of members.
+    Campaign { name: "on-fleet", test: &["-p", "enfilade", "--test", "interop", "fleet::on_fleet"], n: 1 },
     Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
     Campaign { name: "page", test: &["-p", "enfilade", "--test", "interop", "page::"], n: 1 },
     // The test runs on copies of the source with a fault.

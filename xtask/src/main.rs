@@ -9,6 +9,7 @@ mod judges;
 mod mutants;
 mod package;
 mod packages;
+mod site;
 mod test;
 
 use std::process::ExitCode;
@@ -66,6 +67,7 @@ cargo xtask COMMAND
   package [--out DIR] [--binary PATH]
                         a Debian package, its list of components (CycloneDX) and checksums, in target/package; two builds of one commit are the same;
                         --binary takes a program that was built already; needs dpkg-dev and binutils
+  on-fleet [--n N]      the tests of single servers, with each server as the first of N members of a fleet
   operations [--n N]    servers are killed while they count operations: running servers are counted, no operation begins in a closed datastore
   planted [--minutes N] rules of a fleet are left out in copies of the source, one at a time: the nemesis finds each in N minutes
   power-cuts [--n N]    power cuts at any moment: of N states that a disk may have kept, each has everything acknowledged and nothing incomplete
@@ -73,6 +75,7 @@ cargo xtask COMMAND
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   page                  the page for browsers, driven in a real Chromium
   scoreboard            write docs/benchmarks.md, its pictures and docs/campaigns.md from the records in bench/runs
+  site                  the documentation as web pages with a search, in target/site/book; needs mdBook, which it installs if there is none
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
   squeeze [--n N]       the most expensive input of each parser, N times: memory grows by 64 MiB at most, and other clients do not wait
   subrequests [--n N]   tokens are deleted while proxies ask about requests with them: none is accepted afterwards
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         ["messages", "--json"] => messages(true),
         ["mutants", options @ ..] => mutants::run(options),
         ["scoreboard"] => xtask::figures::write(&xtask::root()),
+        ["site"] => site::run(),
         [name, options @ ..] if campaign::knows(name) => campaign::run(name, options),
         ["pages"] => xtask::pages::write(&xtask::root(), None),
         ["pages", "--binary", binary] => xtask::pages::write(&xtask::root(), Some(binary.as_ref())),

@@ -26,6 +26,7 @@ pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("age", "age"),
     ("etcd-server", "etcd"),
     ("etcd-client", "etcdctl"),
+    ("prometheus", "promtool"),
 ];
 
 /// The packages with what Enfilade is compared with. Keystone is not a package: `cargo xtask bench keystone --install` installs it.

@@ -11,6 +11,9 @@ pub(crate) enum Packages {
     Leave,
 }
 
+/// How many tests of a program run at once (the test library of Rust reads it).
+const THREADS: &str = "RUST_TEST_THREADS";
+
 struct Step {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -69,7 +72,13 @@ fn cargo(step: &Step) -> Result<(), String> {
             step.name
         ));
     }
-    let status = command().args(step.arguments).status();
+    let mut command = command();
+    if std::env::var_os(THREADS).is_none() {
+        // Many tests wait for clocks and processes, and leave the cores idle.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (2 * cores).to_string());
+    }
+    let status = command.args(step.arguments).status();
     match status.map_err(|why| format!("cargo cannot be run: {why}"))? {
         status if status.success() => Ok(()),
         _ => Err(format!("step `{}` failed; run it alone with `{line}`", step.name)),

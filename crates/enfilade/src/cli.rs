@@ -146,6 +146,14 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Check configuration, certificates, facts and datastores without serving; exits with 1 on an error
     Doctor,
+    /// Write an archive (tar) with what is needed to examine a problem: checks, settings, metrics, log; it contains no secrets
+    SupportBundle {
+        /// The new file
+        file: PathBuf,
+        /// How many lines of the journal it contains
+        #[arg(long, value_name = "N", default_value_t = 5_000)]
+        log_lines: u32,
+    },
     /// Show the reference: configuration keys, limits, refusal codes, metrics, routes and commands of this program
     Reference {
         /// Show only this table

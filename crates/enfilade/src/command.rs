@@ -25,6 +25,7 @@ mod keystone;
 mod revoke;
 mod roles;
 mod sessions;
+mod support_bundle;
 mod tokens;
 mod users;
 
@@ -56,6 +57,12 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Reference { subject, word } => {
             let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
             return reference::run(subjects, word.as_deref(), json);
+        }
+        // It must work if the configuration or the facts do not.
+        Command::SupportBundle { file, log_lines } => {
+            let asked = (file.as_path(), *log_lines);
+            support_bundle::run(cli.data, cli.config.as_deref(), asked, json)?;
+            return Ok(ExitCode::SUCCESS);
         }
         // A restore writes to a new directory, which becomes the data directory only when the restore is complete.
         Command::Restore(command) => {
@@ -116,6 +123,7 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         | Command::Fleet(_)
         | Command::Restore(_)
         | Command::Doctor
+        | Command::SupportBundle { .. }
         | Command::Bootstrap(_)
         | Command::Import(_)
         | Command::Penalties(_)

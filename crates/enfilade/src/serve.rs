@@ -1,5 +1,7 @@
 //! `enfilade serve`.
 
+mod fleet;
+
 use crate::access_log::AccessLog;
 use crate::acme::{self, Answers};
 use crate::backup::schedule;
@@ -12,20 +14,17 @@ use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Listener, Place, Tls};
-use crate::passing::{Others, Peers};
 use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
 use crate::shared_certificates::Held;
 use crate::{
     activities, audit_log, clock, control, disks, files, fleet_certificates, identity_endpoints, keys, notes,
-    notify, operations, output, passing, reload, self_made, sweeping, token_key,
+    notify, operations, output, reload, self_made, sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
-use enfilade_faces::{Faces, FleetState, PassOn, Redirect, Router};
-use enfilade_facts::Source as _;
+use enfilade_faces::{Faces, Redirect, Router};
 use enfilade_facts::limits::Limits;
-use enfilade_fleet::Numbers;
 use enfilade_passage::{House, Upgrade, Watch};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
@@ -156,40 +155,6 @@ fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
 }
 
-/// Starts the listeners for other members of the fleet. Returns the count of their connections.
-fn serve_members(
-    home: &Home,
-    listeners: Vec<TcpListener>,
-    peers: Option<&watch::Receiver<Peers>>,
-    router: &Router,
-    door: &Door,
-) -> anyhow::Result<Arc<Admission>> {
-    // Connections of members do not take the place of those of clients.
-    let admission = Arc::new(Admission::new(door.limits));
-    let (Some(tls), Some(peers), Some(server)) = (&home.facts.tls, peers, &home.facts.server) else {
-        return Ok(admission);
-    };
-    let door = Door { admission: Arc::clone(&admission), ..door.without_proxies() };
-    let tls = tls.server().map_err(anyhow::Error::msg)?;
-    for listener in listeners {
-        let (tls, peers, server) = (Arc::clone(&tls), peers.clone(), Arc::clone(server));
-        tokio::spawn(listen::members(listener, tls, peers, server, router.clone(), door.clone()));
-    }
-    Ok(admission)
-}
-
-/// Looks for the other members of the fleet, if this server connects to them.
-fn peers(home: &Home) -> anyhow::Result<Option<watch::Receiver<Peers>>> {
-    let Some((tls, server)) = home.facts.tls.as_ref().zip(home.facts.server.clone()) else { return Ok(None) };
-    passing::follow(&home.config, home.store.at().store, tls, server).map(Some)
-}
-
-/// The other members, to which requests for their datastores are passed on.
-fn others(home: &Home, peers: Option<&watch::Receiver<Peers>>) -> Option<Arc<dyn PassOn>> {
-    let (Some(tls), Some(peers)) = (&home.facts.tls, peers) else { return None };
-    Some(Arc::new(Others::new(Arc::clone(tls), peers.clone())))
-}
-
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
@@ -201,11 +166,10 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let shared = operations::shared(home)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
-    let peers = peers(home)?;
-    let faces = faces_of(home, &house).with_others(others(home, peers.as_ref()));
+    let peers = fleet::peers(home)?;
+    let faces = fleet::connect(home, peers.as_ref(), faces_of(home, &house));
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
         Routers::new(&faces);
-    tell_fleet(home, &faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
@@ -247,7 +211,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
     decide(decisions, &of_decisions, &may_ask, &current, &door);
-    let passed_on = serve_members(home, members, peers.as_ref(), &of_members, &door)?;
+    let passed_on = fleet::serve_members(home, members, peers.as_ref(), &of_members, &door)?;
     for listener in http {
         let directory = home.config.tls.acme_challenges.clone();
         let answers = Arc::clone(&answers);
@@ -298,17 +262,6 @@ fn decide(
                 tokio::spawn(listen::decisions(listener, router, users.to_vec(), door));
             }
         }
-    }
-}
-
-/// The metrics of a member of a fleet.
-fn tell_fleet(home: &Home, faces: &Faces) {
-    if let Some(server) = home.facts.server.clone() {
-        faces.metrics().set_fleet(move || {
-            let Numbers { proof_millis, behind, refused, acknowledged, acknowledged_millis } =
-                server.numbers();
-            FleetState { proof_millis, behind, refused, acknowledged, acknowledged_millis }
-        });
     }
 }
 

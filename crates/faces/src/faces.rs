@@ -11,10 +11,11 @@ use enfilade_admin::{ChangeContext, FileSet, LimitModel, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::RequestId;
-use enfilade_facts::{Index, Memo, MemoSeed, Requester};
+use enfilade_facts::{Index, Memo, MemoSeed, Requester, SourceError};
 use enfilade_passage::{Credential, House, IdentityRefusal, Refusal, Visit};
 use hyper::header::HeaderValue;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
@@ -34,7 +35,12 @@ pub struct Faces {
     sign_in: Option<Arc<str>>,
     /// The other members that serve datastores; `None` if this server is not in a fleet.
     others: Option<Arc<dyn PassOn>>,
+    prove_first: Option<ProveFirst>,
 }
+
+/// Proves that the facts are current, with a question that begins after the call. The error says why there is no proof.
+pub type ProveFirst =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SourceError>> + Send>> + Send + Sync>;
 
 /// A request to reload configuration and certificates. The reply is the result, or why it failed.
 pub type Reload = oneshot::Sender<Result<String, String>>;
@@ -79,6 +85,7 @@ impl Faces {
             transport_security,
             sign_in,
             others: None,
+            prove_first: None,
         }
     }
 
@@ -196,6 +203,20 @@ impl Faces {
     #[must_use]
     pub fn with_others(self, others: Option<Arc<dyn PassOn>>) -> Self {
         Faces { others, ..self }
+    }
+
+    /// Proves before each request that the facts are current (`[fleet] strict`).
+    #[must_use]
+    pub fn with_proof_first(self, prove_first: Option<ProveFirst>) -> Self {
+        Faces { prove_first, ..self }
+    }
+
+    /// Returns when a request may use the facts.
+    pub(crate) async fn prove_first(&self) -> Result<(), Refusal> {
+        match &self.prove_first {
+            None => Ok(()),
+            Some(prove) => Ok(prove().await?),
+        }
     }
 
     /// The other members that serve datastores.

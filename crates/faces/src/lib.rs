@@ -33,7 +33,7 @@ mod request_error;
 
 pub use body::{Body, Cut, Pieces, UNCOUNTED_BYTES, counted};
 pub use connection::{AnonymousSlot, Connection, Proxies, Terms, UNNAMED};
-pub use faces::{Faces, Reload, Takes};
+pub use faces::{Faces, ProveFirst, Reload, Takes};
 pub use head::{Flaw, accepts_html, list};
 pub use methods::METHODS;
 pub use metrics::{

@@ -167,6 +167,12 @@ impl Router {
                 return answer;
             }
         };
+        if !matches!(need, Need::Public(_))
+            && let Err(refusal) = faces.prove_first().await
+        {
+            trace.event.path = request.uri().path().to_owned();
+            return fail(refusal.into(), trace);
+        }
         let answering = match need {
             Need::Public(answer) => {
                 trace.event.path = request.uri().path().to_owned();

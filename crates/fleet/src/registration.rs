@@ -17,10 +17,15 @@ use crate::log::{ENTRIES_OF_PROOF, Head, Log, LogError};
 use crate::messages::KeyValue;
 use enfilade_facts::Revision;
 use enfilade_facts::codec::{Reader, Writer};
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// How long etcd keeps a beat that is not renewed, in seconds.
 const LEASE_SECONDS: i64 = 2;
+/// How often a beat is renewed during a large change, and how many times at most: for a minute.
+const RENEW_EVERY: Duration = Duration::from_millis(600);
+const RENEWALS_MAX: u32 = 100;
 
 /// A digest of keys. Members with equal keys have equal digests.
 pub type KeysDigest = [u8; 8];
@@ -185,6 +190,26 @@ impl Log {
     pub(crate) async fn renew(&self, registration: &Registration) -> Result<(), LogError> {
         self.etcd().renew(registration.lease).await?;
         Ok(())
+    }
+
+    /// Renews the beat of a process while it applies changes, because a large change can take longer than a beat lasts. Not forever: a process that makes
+    /// no progress is no member.
+    pub(crate) async fn renew_during<T>(
+        &self,
+        registration: &Registration,
+        applying: impl Future<Output = T>,
+    ) -> T {
+        let renewing = async {
+            for _ in 0..RENEWALS_MAX {
+                tokio::time::sleep(RENEW_EVERY).await;
+                let _ = self.renew(registration).await;
+            }
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            applied = applying => applied,
+            never = renewing => match never {},
+        }
     }
 
     /// Reads head, registration and beat of a process at one moment, and the entries after a change. `None` if the process is not registered or has no

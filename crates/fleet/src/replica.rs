@@ -130,12 +130,12 @@ impl Replica {
     ) -> Result<Head, ReplicaError> {
         loop {
             self.store.raise_format(head.format)?;
-            let (at, state) = self.now()?;
+            let (at, state) = now(&*self.store)?;
             if at.revision < head.at.revision {
                 if next.is_empty() {
                     next = self.log.after(at.revision).await?;
                 }
-                self.apply(&std::mem::take(&mut next), head.at.revision)?;
+                self.apply(std::mem::take(&mut next), head.at.revision).await?;
             } else if at.revision > head.at.revision {
                 // A change is applied only after it is in the log. So the log has this change now, unless it lost changes.
                 head = self.log.head().await?;
@@ -150,11 +150,6 @@ impl Replica {
         }
     }
 
-    /// The last change that the store has, and the digest of its records.
-    fn now(&self) -> Result<(At, u128), SourceError> {
-        self.store.read(|view| Ok((view.at(), digest(view)?)))?
-    }
-
     /// Applies an entry that is in the log, if it is the next one. Returns whether the store has it now. `head` is the newest known end of the log: if the
     /// entry ends there, the records are compared.
     pub(crate) fn take(&self, entry: &Entry, head: Option<Head>) -> Result<bool, ReplicaError> {
@@ -163,42 +158,21 @@ impl Replica {
         }
         // Before an entry with records of a newer format, the watch delivered the head with this format.
         head.map_or(Ok(()), |head| self.store.raise_format(head.format))?;
-        self.apply(std::slice::from_ref(entry), entry.last())?;
-        let (at, state) = self.now()?;
+        apply(&*self.store, std::slice::from_ref(entry), entry.last())?;
+        let (at, state) = now(&*self.store)?;
         match head.filter(|head| head.at == at && head.state != state) {
             Some(head) => Err(ReplicaError::Differs { change: head.at.next().revision }),
             None => Ok(true),
         }
     }
 
-    /// Applies the changes of entries that the store does not have yet, up to the change `last`. The store makes them durable at once.
-    fn apply(&self, entries: &[Entry], last: Revision) -> Result<(), ReplicaError> {
-        let (at, state) = self.now()?;
-        let next = at.next().revision;
-        if entries.iter().all(|entry| entry.last() < next) {
-            return Ok(());
+    /// Applies the changes of entries that the store does not have yet, up to the change `last`.
+    async fn apply(&self, entries: Vec<Entry>, last: Revision) -> Result<(), ReplicaError> {
+        if entries.iter().flat_map(|entry| &entry.changes).map(bytes_of).sum::<usize>() <= SMALL_BYTES_MAX {
+            return apply(&*self.store, &entries, last);
         }
-        if entries.iter().any(|entry| entry.first == next && entry.state != state) {
-            return Err(ReplicaError::Differs { change: next });
-        }
-        let numbers = entries.iter().flat_map(|entry| (entry.first.0..).map(Revision).zip(&entry.changes));
-        let (numbers, changes): (Vec<Revision>, Vec<Change>) = numbers
-            .filter(|(number, _)| next <= *number && *number <= last)
-            .map(|(number, change)| (number, after(change, Revision(number.0 - 1))))
-            .unzip();
-        for (number, done) in numbers.into_iter().zip(self.store.commit_each(&changes)) {
-            match done {
-                // On equal records, a change writes the same on every member. So a change that got another number was applied to other records.
-                Ok(done) if done.revision != number => {
-                    return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
-                }
-                Ok(_) => {}
-                // Another process of this machine applied it first.
-                Err(CommitError::Conflict { .. }) if number <= self.applied() => {}
-                Err(why) => return Err(ReplicaError::NotApplied { change: number, why }),
-            }
-        }
-        Ok(())
+        let store = Arc::clone(&self.store);
+        apart(move || apply(&*store, &entries, last)).await?
     }
 
     /// Makes a change. It has the same number on all members. `known` is the end of the log according to a proof that counts: with it, nothing has to be
@@ -228,10 +202,7 @@ impl Replica {
             // A change that does not fit here would stop this member when it is applied.
             let takes = change.writes().all(|(_, _, value)| value.is_none());
             let effect = if takes { Effect::Takes } else { Effect::Gives };
-            let bytes = change
-                .writes()
-                .map(|(_, key, value)| key.len() + value.map_or(0, <[u8]>::len))
-                .sum::<usize>();
+            let bytes = bytes_of(change);
             // A small change that follows an edited file is always made.
             let requester =
                 if bytes > SMALL_BYTES_MAX { Requester::Administrator } else { change.requester() };
@@ -274,7 +245,15 @@ impl Replica {
                 Err(why) => return Err(refused(why.into())),
                 Ok(Appended { head: next, registered, delta }) => {
                     // The change is in the log, so it is made, even if this member cannot apply it now. If another process was faster, the store has it.
-                    let _ = self.store.commit(change.clone().only_after(at.revision));
+                    let mut change = change.clone();
+                    change.only_after(at.revision);
+                    let store = Arc::clone(&self.store);
+                    let _ = match bytes > SMALL_BYTES_MAX {
+                        true => {
+                            apart(move || store.commit(&change)).await.unwrap_or_else(|why| Err(why.into()))
+                        }
+                        false => store.commit(&change),
+                    };
                     let applied = self.catch_up_to(next, Vec::new()).await;
                     let made = Made { at: next.at, head: Some(next), lacking: registered, delta };
                     return applied.map(|_| made).map_err(|why| {
@@ -334,6 +313,54 @@ impl Replica {
             () = delta => {}
         }
     }
+}
+
+/// Applies the changes of entries that the store does not have yet, up to the change `last`. The store makes them durable at once.
+fn apply(store: &dyn Source, entries: &[Entry], last: Revision) -> Result<(), ReplicaError> {
+    let (at, state) = now(store)?;
+    let next = at.next().revision;
+    if entries.iter().all(|entry| entry.last() < next) {
+        return Ok(());
+    }
+    if entries.iter().any(|entry| entry.first == next && entry.state != state) {
+        return Err(ReplicaError::Differs { change: next });
+    }
+    let numbers = entries.iter().flat_map(|entry| (entry.first.0..).map(Revision).zip(&entry.changes));
+    let (numbers, changes): (Vec<Revision>, Vec<Change>) = numbers
+        .filter(|(number, _)| next <= *number && *number <= last)
+        .map(|(number, change)| (number, after(change, Revision(number.0 - 1))))
+        .unzip();
+    for (number, done) in numbers.into_iter().zip(store.commit_each(&changes)) {
+        match done {
+            // On equal records, a change writes the same on every member. So a change that got another number was applied to other records.
+            Ok(done) if done.revision != number => {
+                return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
+            }
+            Ok(_) => {}
+            // Another process of this machine applied it first.
+            Err(CommitError::Conflict { .. }) if number <= store.at().revision => {}
+            Err(why) => return Err(ReplicaError::NotApplied { change: number, why }),
+        }
+    }
+    Ok(())
+}
+
+/// The last change that a store has, and the digest of its records.
+fn now(store: &dyn Source) -> Result<(At, u128), SourceError> {
+    store.read(|view| Ok((view.at(), digest(view)?)))?
+}
+
+/// How many bytes a change writes.
+fn bytes_of(change: &Change) -> usize {
+    change.writes().map(|(_, key, value)| key.len() + value.map_or(0, <[u8]>::len)).sum()
+}
+
+/// Runs work that can take seconds in a thread of its own. Meanwhile this thread renews the beat.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, SourceError> {
+    let ended = |why: tokio::task::JoinError| {
+        SourceError::Unavailable(format!("internal error: a large change was not applied: {why}"))
+    };
+    tokio::task::spawn_blocking(work).await.map_err(ended)
 }
 
 /// A change that is made only after this one.

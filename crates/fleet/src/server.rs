@@ -146,6 +146,18 @@ impl Server {
         self.state.is_current(self.clock)
     }
 
+    /// Waits until the member has a proof from a question that begins after this call. Such a proof does not depend on the clock of this machine. Requests that
+    /// wait at the same time share a question.
+    ///
+    /// # Errors
+    /// When there is no such proof within Δ.
+    pub async fn prove_anew(&self) -> Result<(), SourceError> {
+        match self.state.is_proved_anew().await {
+            true => Ok(()),
+            false => Err(self.not_current()),
+        }
+    }
+
     /// Why the copy is not current; `None` if the last look at the log succeeded.
     pub fn why(&self) -> Option<ReplicaError> {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -330,16 +342,18 @@ impl Follower {
     async fn run(&mut self, delivered: &mut Receiver<Entry>) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let wanted = Arc::clone(&self.state);
         loop {
             let looked = tokio::select! {
                 _ = ticks.tick() => {
                     self.ticks = self.ticks.wrapping_add(1);
-                    self.look().await
+                    self.look(true).await
                 }
+                () = wanted.wanted.notified() => self.look(false).await,
                 Some(entry) = delivered.recv() => match self.take(entry, delivered).await {
                     Ok(true) => continue,
                     // An entry before it was not delivered.
-                    Ok(false) => self.look().await,
+                    Ok(false) => self.look(false).await,
                     Err(why) => Err(why),
                 },
             };
@@ -393,9 +407,9 @@ impl Follower {
     }
 
     /// Asks for the end of the log, and applies it. In some ticks, also renews the beat, looks for processes without a beat, and trims the log.
-    async fn look(&mut self) -> Result<(), ReplicaError> {
+    async fn look(&mut self, is_tick: bool) -> Result<(), ReplicaError> {
         let ticks = self.ticks;
-        let is_due = |every: u32| ticks.is_multiple_of(every);
+        let is_due = |every: u32| is_tick && ticks.is_multiple_of(every);
         let log = self.replica.log();
         let registration = match self.registration {
             Some(registration) => registration,
@@ -422,7 +436,7 @@ impl Follower {
             log.renew(&registration).await?;
         }
         // The time is noted before the question (rule 2 of docs/fleet-protocol.md).
-        let asked = (self.clock)();
+        let (asked, question) = ((self.clock)(), self.state.begin_question());
         let applied = self.replica.applied();
         let Some(proof) = log.prove(&self.process.id, &registration, applied).await? else {
             // The beat vanished. A new registration has another incarnation.
@@ -432,7 +446,8 @@ impl Follower {
         self.state.set_head(proof.head);
         let authors: Vec<u64> = proof.next.iter().map(|entry| entry.id.author()).collect();
         let has_more = proof.next.last().map_or(applied, Entry::last) < proof.head.at.revision;
-        let head = self.replica.catch_up_to(proof.head, proof.next).await?;
+        let caught_up = self.replica.catch_up_to(proof.head, proof.next);
+        let head = log.renew_during(&registration, caught_up).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
             // The record had the lease of another process of this machine, which has ended.
@@ -441,7 +456,7 @@ impl Follower {
         // A request reads this after the proof.
         self.state.files.set(proof.files_member);
         self.look_at_keys(proof.keys)?;
-        self.state.proven.store(asked, Ordering::Release);
+        self.state.prove(question, asked);
         self.tell(&authors).await?;
         if has_more {
             // It is not known who is the author of these.

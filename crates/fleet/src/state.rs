@@ -8,6 +8,8 @@ use crate::shared_keys::KeysId;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
 
 /// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
 /// still; docs/fleet-protocol.md says what follows.
@@ -20,6 +22,12 @@ pub(crate) struct State {
     pub(crate) delta: u64,
     /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time and after the end.
     pub(crate) proven: AtomicU64,
+    /// How many questions for the end of the log have begun.
+    pub(crate) questions: AtomicU64,
+    /// The number of the last question that gave a proof.
+    pub(crate) proved: watch::Sender<u64>,
+    /// Whether a request waits for the next question.
+    pub(crate) wanted: Notify,
     /// The newest known end of the log.
     pub(crate) head: Mutex<Option<Head>>,
     /// The last proof that said that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if none did.
@@ -61,6 +69,27 @@ impl State {
         if known.is_none_or(|known| known.at.revision <= head.at.revision) {
             *known = Some(head);
         }
+    }
+
+    /// A question begins. Returns its number.
+    pub(crate) fn begin_question(&self) -> u64 {
+        // A request that begins after this one must wait for the next question, so the number changes before the question is sent.
+        self.questions.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// A question that was asked at this time gave a proof.
+    pub(crate) fn prove(&self, question: u64, asked: u64) {
+        self.proven.store(asked, Ordering::Release);
+        self.proved.send_replace(question);
+    }
+
+    /// Waits for the proof of a question that has not begun yet. `false` if there is none within Δ.
+    pub(crate) async fn is_proved_anew(&self) -> bool {
+        let question = self.questions.load(Ordering::SeqCst) + 1;
+        let mut proved = self.proved.subscribe();
+        self.wanted.notify_one();
+        let proved = proved.wait_for(|last| question <= *last);
+        tokio::time::timeout(Duration::from_millis(self.delta), proved).await.is_ok_and(|last| last.is_ok())
     }
 
     pub(crate) fn keys(&self) -> MutexGuard<'_, UsedKeys> {

@@ -12,7 +12,7 @@ mod etcd;
 
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{Change, CommitError, Revision, Source};
+use enfilade_facts::{At, Change, CommitError, Revision, Source, SourceError, View};
 use enfilade_fleet::{Head, Log, LogError, ReplicaError, Server as Member};
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
@@ -123,6 +123,43 @@ fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     of_others.commit(&large).unwrap();
     drop(of_others);
     std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// A store that takes a large change more slowly than a beat lasts.
+struct Slow(Memory);
+
+impl Source for Slow {
+    fn at(&self) -> At {
+        self.0.at()
+    }
+
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        self.0.with_view(look)
+    }
+
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        if change.writes().count() > 4 {
+            std::thread::sleep(Duration::from_secs(5));
+        }
+        self.0.commit(change)
+    }
+}
+
+/// A member that applies a large change for longer than a beat lasts stays registered, as the author does.
+#[test]
+fn a_member_that_applies_a_large_change_keeps_its_registration() {
+    let server = Server::start();
+    let (_runtime, _, _) = begin(&server);
+    let store = || Arc::new(Slow(Memory::new(STORE)));
+    let (first, second) = (member(&server, "a", store()), member(&server, "b", store()));
+    wait_until("both are current", || first.is_current() && second.is_current());
+    let registered = || server.values("/house/node/");
+    let before = registered();
+    // Keys and values.
+    assert_eq!(before.len(), 4);
+    first.commit(&large(3)).unwrap();
+    wait_until("the second one has it", || second.at().revision == Revision(1) && second.is_current());
+    assert_eq!((registered(), first.why(), second.why()), (before, None, None));
 }
 
 /// The author ends between the parts and the entry. Nothing is applied, and the members delete the parts when its lease has ended.

@@ -247,6 +247,9 @@ keys! {
         /// How long this machine serves requests after it last knew that its facts were current, in milliseconds. If a member does not answer, changes take
         /// this long. Set the same value on every member, while all their servers are stopped.
         proof_millis: ProofMillis, Restart;
+        /// Whether each request first asks etcd whether the facts are current. Then a virtual machine that was paused serves no old facts. Each request takes
+        /// longer, by a read of etcd; requests at the same time share one.
+        strict: bool = false, Restart;
         /// The address at which other members reach this machine, to report applied changes, and to pass on requests for datastores that it serves. Set it on every member.
         listen: Option<MemberAddress>, "no requests are passed on", Restart;
         /// A PEM file with the CA certificates that verify the certificate of etcd.

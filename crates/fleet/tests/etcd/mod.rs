@@ -74,6 +74,11 @@ impl Server {
         let text = self.0.control(&["get", "--prefix", "--keys-only", prefix]);
         text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
+
+    /// The keys that begin with this text, and their values in the form of `etcdctl`.
+    pub(crate) fn values(&self, prefix: &str) -> Vec<String> {
+        self.0.control(&["get", "--prefix", "--hex", prefix]).lines().map(str::to_owned).collect()
+    }
 }
 
 /// A process of a member.

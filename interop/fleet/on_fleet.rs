@@ -1,0 +1,107 @@
+//! Tests of single servers, run once more on the first member of a fleet. The variable `ENFILADE_ON_FLEET` has the number of members and the address of etcd.
+
+use crate::command::run;
+use crate::decision_campaigns::number;
+use crate::server::{first_line, serving};
+use enfilade_testkit::Etcd;
+use std::path::Path;
+use std::process::{Child, Command};
+
+const ON_FLEET: &str = "ENFILADE_ON_FLEET";
+
+/// The other members of a fleet, until the end of the test.
+#[derive(Default)]
+pub(crate) struct Others(Vec<Child>);
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The number of members, and the address of etcd.
+fn asked() -> Option<(usize, String)> {
+    let asked = std::env::var(ON_FLEET).ok()?;
+    let (members, etcd) = asked.split_once(' ').unwrap();
+    Some((members.parse().unwrap(), etcd.to_owned()))
+}
+
+/// Tests that run in CI on a fleet of three.
+const SOME: [&str; 4] = [
+    "freshness::",
+    "lending::",
+    "webdav::rclone_copies_both_ways",
+    "keystone::a_token_is_issued_validated_and_revoked",
+];
+
+/// Tests that say something about a server alone, and why.
+const ONLY_ALONE: [(&str, &str); 1] = [("fleet::", "has a fleet of its own")];
+
+/// The other tests of this program, with each server as the first member of a fleet. The campaign runs all, with so many members.
+#[test]
+fn what_is_true_of_a_server_alone_is_true_of_a_member() {
+    let etcd = Etcd::start();
+    let members = number(3);
+    let mut tests = Command::new(std::env::current_exe().unwrap());
+    tests.env(ON_FLEET, format!("{members} {}", etcd.address)).env_remove("ENFILADE_CAMPAIGN_N");
+    match std::env::var_os("ENFILADE_CAMPAIGN_N") {
+        None => tests.args(SOME),
+        Some(_) => tests.args(ONLY_ALONE.iter().flat_map(|(name, _)| ["--skip", name])),
+    };
+    let output = tests.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains(" passed"), "{text}");
+    println!("{}", text.lines().filter(|line| line.starts_with("test result")).collect::<String>());
+}
+
+fn passes(data: &Path, arguments: &[&str]) -> Vec<u8> {
+    let output = run(data, arguments, None);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Makes the machine of this data directory the first member of a fleet, if tests run on one. Returns the password of the administrator, or an empty text if
+/// `data` had facts already.
+pub(crate) fn init(data: &Path) -> Option<String> {
+    let (_, etcd) = asked()?;
+    let config = || std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
+    if config().contains("[fleet]") {
+        return None;
+    }
+    let mut password = String::new();
+    if !data.join("facts").exists() {
+        let told: serde_json::Value = serde_json::from_slice(&passes(data, &["init"])).unwrap();
+        told["password"].as_str().unwrap_or_default().clone_into(&mut password);
+    }
+    configure(data, &config(), &etcd, &prefix(data), "a");
+    passes(data, &["fleet", "init"]);
+    Some(password)
+}
+
+/// Lets the other members join, and starts them.
+pub(crate) fn others(data: &Path) -> Others {
+    let Some((members, etcd)) = asked() else { return Others::default() };
+    let join = |name: &&str| {
+        let (own, file) = (data.with_extension(name), data.with_extension(format!("{name}.invitation")));
+        passes(data, &["fleet", "invite", name, file.to_str().unwrap()]);
+        std::fs::create_dir(&own).unwrap();
+        passes(&own, &["fleet", "join", file.to_str().unwrap()]);
+        configure(&own, "", &etcd, &prefix(data), name);
+        first_line(serving(&own, &[]).stderr(std::process::Stdio::null())).0
+    };
+    Others(["b", "c"].iter().take(members - 1).map(join).collect())
+}
+
+/// Each fleet has a prefix of its own in the same etcd.
+fn prefix(data: &Path) -> String {
+    data.parent().unwrap().to_str().unwrap().to_owned()
+}
+
+fn configure(data: &Path, before: &str, etcd: &str, prefix: &str, name: &str) {
+    let config = format!("{before}\n[fleet]\nname = \"{name}\"\netcd = \"{etcd}\"\nprefix = \"{prefix}\"\n");
+    std::fs::write(data.join("enfilade.toml"), config).unwrap();
+}
