@@ -62,6 +62,7 @@ mod lending;
 mod compact;
 mod damaged;
 mod damages;
+mod confinement;
 mod connections;
 mod limits;
 mod lock_owners;
