@@ -63,6 +63,7 @@ mod lending;
 mod compact;
 mod damaged;
 mod damages;
+mod confinement;
 mod connections;
 mod limits;
 mod lock_owners;

@@ -21,6 +21,19 @@ pub(crate) fn short_passwords(data: &Path) -> Option<(&'static str, &'static str
     (!is_ruled).then_some(("ENFILADE_PASSWORDS__CHARACTERS_MIN", "0"))
 }
 
+/// Lets a server open everything in the directory for temporary files, in which the tests create datastores and certificates while it runs, unless the
+/// configuration file of the data directory has other roots.
+fn open_to_tests(data: &Path) -> Option<(&'static str, PathBuf)> {
+    let file = std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
+    let has_roots = file.lines().any(|line| line.starts_with("roots"));
+    (!has_roots).then(|| ("ENFILADE_DATASTORES__ROOTS", std::env::temp_dir()))
+}
+
+/// Lets a server open only what it would open by default.
+pub(crate) fn closed_to_tests(data: &Path) -> (&'static str, String) {
+    ("ENFILADE_DATASTORES__ROOTS", data.join("datastores").display().to_string())
+}
+
 pub(crate) struct Server {
     child: Child,
     pub(crate) scratch: Scratch,
@@ -79,6 +92,12 @@ impl Server {
             server.others = on_fleet::others(&data);
         }
         server
+    }
+
+    /// Starts a server whose data directory is `data` in this directory.
+    pub(crate) fn start_in(scratch: Scratch, environment: &[(&str, &str)]) -> Self {
+        let (child, told) = spawn(&scratch.path().join("data"), environment);
+        Self::told(scratch, child, &told)
     }
 
     /// Starts a server with another standard error than the log file.
@@ -263,6 +282,7 @@ pub(crate) fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
         .args(["--ops-listen", listen("ENFILADE_OPERATIONS__LISTEN")])
         .env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")
         .envs(short_passwords(data))
+        .envs(open_to_tests(data))
         .envs(environment.iter().copied());
     command
 }

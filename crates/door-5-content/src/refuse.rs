@@ -64,6 +64,11 @@ pub enum Refusal {
         /// The reserved path.
         reserved: String,
     },
+    /// The datastore's directory is in none of the directories that the server could open when it was started.
+    #[error(
+        "the server can open only directories that it knew at its start, and the datastore's directory `{0}` is not one of them: restart the server"
+    )]
+    NeedsRestart(String),
     /// A system call failed.
     #[error("{what} failed: {errno}")]
     Io {
@@ -155,7 +160,7 @@ pub enum Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 27] = [
+pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("CT01", Fault::Client, "no such file or directory", "check the path"),
     RefusalRow::new("CT02", Fault::Client, "the parent directory does not exist", "create the parent directory first"),
     RefusalRow::new("CT03", Fault::Client, "a file or directory of this name exists already", "choose another name, or send `Overwrite: T`"),
@@ -183,6 +188,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when the upload or copy has ended"),
     RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true when the request came, but no longer true just before the change", "read the resource again and repeat the request"),
     RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log contains the path of the result, and the path of the replaced resource if it still exists; check both by hand"),
+    RefusalRow::new("CT28", Fault::Operator, "the server can open the datastore's directory only after a restart", "restart the server: it can open only directories that it knew at its start, and those in `[datastores] roots`"),
 ];
 
 impl Refusal {
@@ -262,6 +268,7 @@ impl Refuse for Refusal {
             Refusal::Uploading(_) => "CT25",
             Refusal::Unmet => "CT26",
             Refusal::NotTakenBack { .. } => "CT27",
+            Refusal::NeedsRestart(_) => "CT28",
         }
     }
 
@@ -305,6 +312,7 @@ mod tests {
             Refusal::Uploading(text()),
             Refusal::Unmet,
             Refusal::NotTakenBack { path: text(), kept: None },
+            Refusal::NeedsRestart(text()),
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|row| row.code));

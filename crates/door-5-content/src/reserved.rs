@@ -28,6 +28,9 @@ pub struct Reserved {
     pub files: BTreeSet<PathBuf>,
     /// The subdirectory of the data directory in which datastores may be.
     pub datastores: Option<PathBuf>,
+    /// The directories, each by device and inode, in which the server can open files (Landlock); `None` if it can open all. The kernel does not let a
+    /// running server add one.
+    pub openable: Option<BTreeSet<(u64, u64)>>,
 }
 
 impl ReservedPaths {
@@ -64,6 +67,17 @@ impl ReservedPaths {
             reserved.all().find(overlaps).map(|(own, _)| own.clone())
         };
         of_spelled(path).or_else(|| of_spelled(&real_path(path)))
+    }
+
+    /// Whether the server can open files in an open directory.
+    ///
+    /// # Errors
+    /// The error of a failed system call; the directory must not be served.
+    pub(crate) fn is_openable(&self, root: BorrowedFd<'_>) -> io::Result<bool> {
+        match &self.now().openable {
+            None => Ok(true),
+            Some(openable) => Ok(ancestry(root)?.iter().any(|id| openable.contains(id))),
+        }
     }
 
     /// The first reserved path that overlaps with an open directory. Compares device and inode of the reserved path and of the open directory, and of

@@ -40,17 +40,19 @@ impl Root {
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when `path` does not exist or is not a directory, [`Refusal::Reserved`] when the directory overlaps with a
-    /// reserved path.
+    /// reserved path, [`Refusal::NeedsRestart`] when the server cannot open files in it before it is started again.
     // INVARIANT: S8. No client can reach through a datastore what the server itself reads or writes.
     pub fn open(path: &str, acls: AclDialect, reserved: &ReservedPaths) -> Result<Root, Refusal> {
         let root = Root::open_own(path, acls)?;
-        match reserved.overlap(root.directory.as_fd()) {
-            Ok(None) => Ok(root),
-            Ok(Some(own)) => {
-                let reserved = own.display().to_string();
-                Err(Refusal::Reserved { path: path.to_owned(), reserved })
-            }
-            Err(errno) => Err(Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() }),
+        let fd = root.directory.as_fd();
+        let unavailable =
+            |errno: Errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() };
+        if let Some(own) = reserved.overlap(fd).map_err(unavailable)? {
+            return Err(Refusal::Reserved { path: path.to_owned(), reserved: own.display().to_string() });
+        }
+        match reserved.is_openable(fd).map_err(unavailable)? {
+            true => Ok(root),
+            false => Err(Refusal::NeedsRestart(path.to_owned())),
         }
     }
 

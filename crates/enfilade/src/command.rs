@@ -84,7 +84,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     if let Command::Serve(arguments) = &cli.command {
-        notes::hand_over()?;
+        notes::hand_over();
         let data = home::data_directory(cli.data.clone())?;
         refuse_lost(&data, cli.config.as_deref())?;
         serve::try_to_listen(&data, home::config_of(Some(data.clone()), cli.config.as_deref())?, arguments)?;
@@ -104,14 +104,14 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Certs(command) => return certs::run(&installation, command, json),
         command => command,
     };
-    let home = match &command {
-        Command::Serve(_) => start::open_home(&installation)?,
-        _ => Home::open(installation, Use::Command)?,
-    };
-    match command {
-        Command::Serve(arguments) => serve::run(home, &arguments, json),
-        command => act(&home, command, json).map_err(|why| with_similar(home.source(), why)),
+    if let Command::Serve(arguments) = &command {
+        // The first thread of the server is started only after this: a thread that exists before keeps its access to all files.
+        let limits = serve::confine(&installation, arguments)?;
+        notes::start()?;
+        return serve::run(start::open_home(&installation)?, arguments, limits, json);
     }
+    let home = Home::open(installation, Use::Command)?;
+    act(&home, command, json).map_err(|why| with_similar(home.source(), why))
 }
 
 /// Runs a command that needs the facts.

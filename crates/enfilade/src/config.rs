@@ -21,7 +21,7 @@ use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
 use fleet::MemberAddress;
-use keys::{Access, Backup, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords};
+use keys::{Access, Backup, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords, Privileges};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -40,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) access: Access,
     pub(crate) datastores: Datastores,
     pub(crate) decisions: Decisions,
+    pub(crate) privileges: Privileges,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
     pub(crate) fleet: Fleet,

@@ -3,8 +3,10 @@
 //! Each server listens on a Unix socket in the directory `control`. The mode of the socket admits the owner of the data directory, and the group of
 //! `[facts] group`. A client sends one line of JSON, and the server answers with one line of JSON.
 
+use crate::confinement::Confinement;
 use crate::output;
 use anyhow::{Context, ensure};
+use enfilade_admin::{Reserved, ReservedPaths};
 use enfilade_passage::{House, Penalty};
 use enfilade_sources::files::directory;
 use enfilade_sources::processes::PROCESSES_MAX;
@@ -35,6 +37,8 @@ pub(crate) enum Question {
     Clear(Option<String>),
     /// At which addresses can clients on this machine reach the server with HTTPS?
     Addresses,
+    /// Which files may the server open, and which system calls may it make?
+    Limits,
 }
 
 /// An address, network or name that is delayed or refused.
@@ -54,12 +58,12 @@ pub(crate) struct Penalised {
 
 /// Starts the thread that answers commands. If no control socket can be opened, the server still runs, but commands cannot query the server.
 ///
-/// `addresses` are the addresses for HTTPS.
+/// `about` has the addresses for HTTPS, and the limits of this process.
 pub(crate) fn follow(
     data: &Path,
     group: Option<u32>,
     house: &Arc<House>,
-    addresses: Vec<String>,
+    about: (Vec<String>, Confinement),
 ) -> anyhow::Result<()> {
     let directory = place(data);
     let listener = match listen(&directory, group) {
@@ -77,7 +81,7 @@ pub(crate) fn follow(
         for stream in listener.incoming() {
             // An error is ignored: it concerns only the client of this connection.
             match stream {
-                Ok(stream) => drop(answer(&stream, &house, &addresses)),
+                Ok(stream) => drop(answer(&stream, &house, &about)),
                 Err(_) => std::thread::park_timeout(PATIENCE),
             }
         }
@@ -125,7 +129,11 @@ fn short(directory: &File, number: usize) -> String {
     format!("/proc/self/fd/{}/{number}", directory.as_raw_fd())
 }
 
-fn answer(stream: &UnixStream, house: &House, addresses: &[String]) -> anyhow::Result<()> {
+fn answer(
+    stream: &UnixStream,
+    house: &House,
+    (addresses, limits): &(Vec<String>, Confinement),
+) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
@@ -136,6 +144,7 @@ fn answer(stream: &UnixStream, house: &House, addresses: &[String]) -> anyhow::R
         Question::Penalties => penalties.list(now),
         Question::Clear(subject) => penalties.clear(subject.as_deref(), now),
         Question::Addresses => return Ok(writeln!(writer, "{}", serde_json::to_string(addresses)?)?),
+        Question::Limits => return Ok(writeln!(writer, "{}", serde_json::to_string(&[limits])?)?),
     };
     let shown = |one: Penalty| Penalised {
         subject: one.subject.to_string(),
@@ -163,6 +172,27 @@ pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penali
 /// As [`ask`].
 pub(crate) fn addresses(data: &Path) -> anyhow::Result<Vec<String>> {
     ask_all(data, &Question::Addresses)
+}
+
+/// The limits of every running server of the data directory.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn limits(data: &Path) -> anyhow::Result<Vec<Confinement>> {
+    ask_all(data, &Question::Limits)
+}
+
+/// The reserved paths, and the directories that all running servers of the data directory can open.
+pub(crate) fn as_servers_see(mut reserved: Reserved, data: &Path) -> ReservedPaths {
+    let servers = limits(data).unwrap_or_default();
+    for openable in servers.into_iter().filter_map(|server| server.openable) {
+        let common = match reserved.openable.take() {
+            Some(known) => known.intersection(&openable).copied().collect(),
+            None => openable,
+        };
+        reserved.openable = Some(common);
+    }
+    ReservedPaths::new(reserved)
 }
 
 fn ask_all<T: DeserializeOwned + Ord>(data: &Path, question: &Question) -> anyhow::Result<Vec<T>> {

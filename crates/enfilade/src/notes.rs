@@ -105,8 +105,13 @@ fn as_json(text: &str, time: i64) -> String {
     format!("{}\n", json!({ "event": event, "time": to_rfc3339(time), "message": message }))
 }
 
-/// Creates the queue, and starts the thread that writes its lines.
-pub(crate) fn hand_over() -> std::io::Result<()> {
+/// Creates the queue. Its lines wait until [`start`], or until [`write`].
+pub(crate) fn hand_over() {
+    NOTES.get_or_init(Notes::default);
+}
+
+/// Starts the thread that writes the lines of the queue.
+pub(crate) fn start() -> std::io::Result<()> {
     let notes = NOTES.get_or_init(Notes::default);
     std::thread::Builder::new().name("notes".into()).spawn(move || {
         loop {

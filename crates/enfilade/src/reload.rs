@@ -8,15 +8,21 @@
 
 use crate::certificates::{Keeper, Served, count_of};
 use crate::config::{Check, Config};
+use crate::confinement::Confinement;
 use crate::home::{Home, hash_slots};
 use crate::{notify, output};
 use enfilade_faces::Faces;
 use std::sync::Arc;
 
 /// Reads the configuration, the certificates and the files that people edit again.
-pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result<String, String> {
+pub(crate) fn reload(
+    home: &Home,
+    served: &Arc<Served>,
+    faces: &Faces,
+    limits: &Confinement,
+) -> Result<String, String> {
     notify::reloading();
-    let said = match exchange_all(home, served, faces) {
+    let said = match exchange_all(home, served, faces, limits) {
         Ok([count, 0]) => Ok(format!("reloaded: {} from now on", count_of(count))),
         Ok([count, bad]) => Ok(format!(
             "reloaded: {} from now on; {} cannot be used, see the warnings in the log",
@@ -37,8 +43,13 @@ pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result
 }
 
 /// Returns how many certificates are served, and how many files cannot be used.
-fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Result<[usize; 2]> {
-    let configured = configure(home, served);
+fn exchange_all(
+    home: &Home,
+    served: &Arc<Served>,
+    faces: &Faces,
+    limits: &Confinement,
+) -> anyhow::Result<[usize; 2]> {
+    let configured = configure(home, served, limits);
     served.configured(configured.is_err());
     let (config, waiting, moved) = configured?;
     let counts = match moved {
@@ -67,10 +78,11 @@ type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
 /// Reads the configuration. If it has another place of certificates, the certificates of that place are served from now on, and the result contains
 /// their counts. The configuration and the new certificates are read before anything is exchanged.
-fn configure(home: &Home, served: &Arc<Served>) -> anyhow::Result<Configured> {
+fn configure(home: &Home, served: &Arc<Served>, limits: &Confinement) -> anyhow::Result<Configured> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;
     let tls = &config.tls;
+    limits.refuse_unreadable(tls, &home.data)?;
     if served.is_of(tls, &home.data) {
         return Ok((config, waiting, None));
     }

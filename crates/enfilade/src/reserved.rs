@@ -25,7 +25,7 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
     let certificates = certificate_directories(&tls.place(data)).into_iter().map(absolute).collect();
     let files = [Some(config::path(data, config_file)), std::env::current_exe().ok(), tls.crt_list.clone()];
     let files = files.into_iter().flatten().chain(tls.sockets()).map(absolute).collect();
-    Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)) }
+    Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)), openable: None }
 }
 
 /// Datastores, each with the path of its content.

@@ -10,13 +10,15 @@ use crate::cli::Serve;
 use crate::config::{
     Check, Config, TransportSecurity, UrlOrigin, unread_variables, variables, without_effect,
 };
+use crate::confinement::Confinement;
 use crate::example;
 use crate::first_start::{self, Settled};
-use crate::home::{Home, is_house, server_change_context};
+use crate::home::{Home, Installation, is_house, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Listener, Place, Tls};
 use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
 use crate::shared_certificates::Held;
+use crate::signals::Signals;
 use crate::{
     activities, audit_log, clock, control, disks, files, fleet_certificates, identity_endpoints, keys, notes,
     notify, operations, output, reload, self_made, sweeping, token_key,
@@ -38,8 +40,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 /// If there is no store of facts yet, binds the sockets and closes them, and reads the certificates. A first start that cannot listen or has no usable
@@ -64,8 +65,21 @@ fn take(config: &mut Config, arguments: &Serve) {
     }
 }
 
-pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Result<ExitCode> {
+/// Limits the files and ports that this process may open. No other thread may exist yet.
+pub(crate) fn confine(installation: &Installation, arguments: &Serve) -> anyhow::Result<Confinement> {
+    let mut config = installation.config.clone();
+    take(&mut config, arguments);
+    Confinement::of_files(installation, &config)
+}
+
+pub(crate) fn run(
+    mut home: Home,
+    arguments: &Serve,
+    limits: Confinement,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     take(&mut home.config, arguments);
+    home.reserved.change(|reserved| reserved.openable.clone_from(&limits.openable));
     let mut useless = without_effect(&home.config);
     useless.extend(unread_variables(variables()));
     useless.extend(certificates::unused_names(&home.config.tls, &home.data));
@@ -82,7 +96,7 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
         .max_blocking_threads(home.config.limits.0.threads as usize)
         .build()?;
     // The queued log lines are written before the error.
-    runtime.block_on(serve(&home, connections, json)).inspect_err(|_| notes::write())?;
+    runtime.block_on(serve(&home, connections, limits, json)).inspect_err(|_| notes::write())?;
     // Threads that are blocked in a file system may not end, so this waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
     // From here on, no other member waits for this one when it changes facts.
@@ -155,11 +169,18 @@ fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
 }
 
-async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
+async fn serve(
+    home: &Home,
+    connections: u64,
+    mut confinement: Confinement,
+    json: bool,
+) -> anyhow::Result<()> {
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
+    // Certificates are read with io_uring, which passes by the limits of system calls, so it is closed after the first read.
+    confinement.limit_calls(&home.config)?;
     let (exchange, current) = watch::channel(tls_now);
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
@@ -173,7 +194,8 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
-    follow_everything(home, &house, &faces, &bound)?;
+    faces.metrics().set_confinement(confinement.states());
+    follow_everything(home, &house, &faces, &bound, &confinement)?;
 
     let signals = Signals::new()?;
     let Listeners { tls, operations, plain, http, decisions, may_ask, members } = listeners;
@@ -233,7 +255,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     acme::follow(home, &faces, &answers, &obtain)?;
     notify::ready();
 
-    signals.until_stopped(|| reload::reload(home, &served, &faces), &faces, &obtain).await;
+    signals.until_stopped(|| reload::reload(home, &served, &faces, &confinement), &faces, &obtain).await;
     notify::stopping();
     served.write_down();
     faces.metrics().drain();
@@ -261,43 +283,6 @@ fn decide(
             listener @ Listener::Unix(..) => {
                 tokio::spawn(listen::decisions(listener, router, users.to_vec(), door));
             }
-        }
-    }
-}
-
-/// The signals that a server handles.
-struct Signals {
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Signals {
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for a signal to stop. Until then, reloads on SIGHUP and when a request asks for it; after each reload, looks for a certificate to obtain.
-    async fn until_stopped(
-        mut self,
-        reload: impl Fn() -> Result<String, String>,
-        faces: &Faces,
-        obtain: &Notify,
-    ) {
-        let (ask, mut asked) = mpsc::channel(1);
-        faces.set_reloads(ask);
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => drop(reload()),
-                Some(reply) = asked.recv() => drop(reply.send(reload())),
-            }
-            obtain.notify_one();
         }
     }
 }
@@ -388,11 +373,17 @@ impl Listeners {
 }
 
 /// Starts the threads that watch for changes outside this process, and the threads that clean up.
-fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces, bound: &Bound) -> anyhow::Result<()> {
+fn follow_everything(
+    home: &Home,
+    house: &Arc<House>,
+    faces: &Faces,
+    bound: &Bound,
+    limits: &Confinement,
+) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.store)?;
     let addresses = bound.tls.iter().map(|address| example::reachable(*address)).collect();
-    control::follow(&home.data, home.config.facts.group, house, addresses)?;
+    control::follow(&home.data, home.config.facts.group, house, (addresses, limits.clone()))?;
     follow_mounts(house)?;
     operations::follow(house)?;
     operations::look_after(faces, &home.files)?;

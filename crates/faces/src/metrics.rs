@@ -89,6 +89,7 @@ metrics! {
     DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space for the server's user in the same file system";
     DATA_DISK_SIZE = gauge "enfilade_data_disk_size_bytes" [] "size of the file system with the data directory; read once a minute, absent while the file system does not answer";
     DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space for the server's user in the same file system";
+    CONFINED = gauge "enfilade_confined" ["limit"] "1 if the kernel limits what the server may do: landlock (files and ports), seccomp (system calls); 0 if the kernel cannot, or [privileges] switches the limit off";
     CPU = counter "process_cpu_seconds_total" [] "time that the server used the processor";
     RESIDENT = gauge "process_resident_memory_bytes" [] "memory of the server that is in RAM";
     OPEN_FDS = gauge "process_open_fds" [] "open file descriptors";
@@ -222,6 +223,7 @@ pub struct Metrics {
     backup: Mutex<Option<Backup>>,
     acme: Mutex<Option<AcmeState>>,
     fleet: OnceLock<fleet::Ask>,
+    confined: OnceLock<[(&'static str, bool); 2]>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
     lost_lines: Mutex<Vec<(&'static str, u64)>>,
 }
@@ -338,6 +340,11 @@ impl Metrics {
         *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backup { last, has_failed });
     }
 
+    /// Sets which limits of the process the kernel enforces.
+    pub fn set_confinement(&self, limits: [(&'static str, bool); 2]) {
+        let _ = self.confined.set(limits);
+    }
+
     /// Sets the number of lines that are not in the log, by cause.
     pub fn set_lost_lines(&self, lost: Vec<(&'static str, u64)>) {
         *self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner) = lost;
@@ -443,6 +450,8 @@ impl Metrics {
 
     fn render_process(&self, text: &mut String) {
         let process = *self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let confined = self.confined.get().into_iter().flatten();
+        CONFINED.write(text, confined.map(|(limit, is_set)| of(limit, u64::from(*is_set))));
         CPU.write(text, [(Vec::new(), Seconds(process.cpu_millis * 1_000))]);
         RESIDENT.write(text, [alone(process.resident_bytes)]);
         OPEN_FDS.write(text, [alone(process.open_fds)]);

@@ -219,7 +219,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
         StatusCode::SERVICE_UNAVAILABLE,
         &[
             "ID09", "ID12", "ID14", "ID21", "ID27", "DS02", "DS03", "DS04", "DS05", "DS06", "DS07", "AC05",
-            "CT07", "CT21", "CT23", "HT33",
+            "CT07", "CT21", "CT23", "CT28", "HT33",
         ],
     ),
     (StatusCode::INSUFFICIENT_STORAGE, &["CT06", "CT16", "CT17", "CT20"]),

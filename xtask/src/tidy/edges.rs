@@ -56,7 +56,7 @@ const ALL: [&str; 17] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 64] = [
+const LIBRARIES: [(&str, &[&str], &str); 66] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -123,6 +123,7 @@ const LIBRARIES: [(&str, &[&str], &str); 64] = [
         &["enfilade-sources", "enfilade-bench"],
         "reading many files at once; the reading it is compared with",
     ),
+    ("landlock", &["enfilade"], "the files and ports that a server may open"),
     (
         "libc",
         &["enfilade", "enfilade-preload", "enfilade-sources", "enfilade-xattrat"],
@@ -167,6 +168,7 @@ const LIBRARIES: [(&str, &[&str], &str); 64] = [
         "TLS; a client to measure with; SHA-256",
     ),
     ("scrypt", &["enfilade-sources"], "passphrases of backups"),
+    ("seccompiler", &["enfilade"], "the system calls that a server may make"),
     (
         "serde",
         &["enfilade", "enfilade-facts", "enfilade-sources", "enfilade-decision"],

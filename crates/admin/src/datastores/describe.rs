@@ -195,7 +195,7 @@ pub fn datastore_warnings(
             warnings.push(warning(name, says, false));
         }
         let opened = Root::open(&root, AclDialect::default(), reserved);
-        if let Err(refused @ Refusal::Reserved { .. }) = &opened {
+        if let Err(refused @ (Refusal::Reserved { .. } | Refusal::NeedsRestart(_))) = &opened {
             warnings.push(warning(name, refused.to_string(), true));
             continue;
         }

@@ -2,10 +2,13 @@
 
 use super::{changes, or_dash, set_or_removed};
 use crate::cli::{Datastore, Quantity};
+use crate::control;
 use crate::home::Home;
 use crate::{fleet, operations, output, owner};
 use anyhow::{Context, ensure};
-use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
+use enfilade_admin::{
+    DatastoreDetails, DatastoreEdit, ReservedPaths, datastore_warnings, keystone, show_datastore,
+};
 use enfilade_facts::tables::{Datastore as DatastoreRow, DatastoreProfile};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
@@ -245,12 +248,17 @@ fn apply(
     output::done(json, &value, &text);
     if let DatastoreEdit::Create { path, .. } = edit {
         let mounts = mounts::now().unwrap_or_default();
-        let warnings = datastore_warnings(home.source(), &mounts, &home.reserved, &home.facts.place)?;
+        let warnings = datastore_warnings(home.source(), &mounts, &as_servers_see(home), &home.facts.place)?;
         let of_new = warnings.iter().filter(|found| found.name == *name);
         of_new.for_each(|found| output::note(&format!("warning: {}", found.says)));
         owner::warning_of(Path::new(path), &home.data).inspect(|says| output::note(says));
     }
     Ok(())
+}
+
+/// The reserved paths, and the directories that the running servers can open.
+fn as_servers_see(home: &Home) -> ReservedPaths {
+    control::as_servers_see(home.reserved_by(&home.config), &home.data)
 }
 
 /// A text about a new datastore: whether its directory was made, and what decides about access to entries that the directory already had.
@@ -437,7 +445,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
     let mounts = mounts::now().unwrap_or_default();
     let mounted = mount_point.as_ref().map(|point| mounts.is_mount_point(point));
     let warnings: Vec<String> =
-        datastore_warnings(home.source(), &mounts, &home.reserved, &home.facts.place)?
+        datastore_warnings(home.source(), &mounts, &as_servers_see(home), &home.facts.place)?
             .into_iter()
             .filter_map(|found| (found.name == *name).then_some(found.says))
             .collect();

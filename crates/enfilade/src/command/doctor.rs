@@ -3,6 +3,7 @@
 mod cloud;
 mod datastores;
 mod fleet;
+mod limits;
 mod log;
 mod names;
 
@@ -69,6 +70,7 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
     findings.push(configuration(installation, &certificates));
     findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
     findings.extend(certificates);
+    findings.extend(limits::check(installation));
     findings.extend(acme_of(installation));
     match Lmdb::open_for(&installation.facts(), installation.config.facts.terms()) {
         Ok(lmdb) => {

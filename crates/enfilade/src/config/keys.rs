@@ -220,6 +220,13 @@ keys! {
         /// The URL at which browsers reach this server (without a path). People sign in to applications there, at `/.enfilade/sign-in`.
         sign_in: Option<UrlOrigin>, "off", Restart;
     }
+    /// What the process of the server may do. Switch a limit off only to find the cause of a problem.
+    privileges: Privileges, "operations.md#limits-of-the-process" {
+        /// Let the server open only the files and ports that it knows at its start (Landlock).
+        landlock: bool = true, Restart;
+        /// Let the server make only the system calls that it needs (seccomp).
+        seccomp: bool = true, Restart;
+    }
     /// Metrics and health.
     operations: Operations, "operations.md" {
         /// The address for metrics and health.

@@ -7,6 +7,7 @@
 //!   `kill-after`.
 //! - `FAULT_MARK`: a file that is created when the fault happens, so that the test knows when all operations were tried.
 
+pub mod attempts;
 pub mod clock;
 
 use libc::{c_char, c_int, c_void, iovec, off_t, size_t, ssize_t};

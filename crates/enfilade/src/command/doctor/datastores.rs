@@ -1,10 +1,10 @@
 //! The datastores: their directories, and what clients do not see in them.
 
 use super::{Finding, error, names, warning, well};
-use crate::fleet;
 use crate::home::Installation;
 use crate::owner;
-use enfilade_admin::{DatastoreWarning, ReservedPaths, real_path};
+use crate::{control, fleet};
+use enfilade_admin::{DatastoreWarning, real_path};
 use enfilade_facts::tables::{Datastore, DatastoreProfile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{Read as _, View};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Findings about each datastore.
 pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
-    let reserved = ReservedPaths::new(installation.reserved());
+    let reserved = control::as_servers_see(installation.reserved(), &installation.data);
     let both = |view: &View<'_>| Ok((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?));
     let (rows, profiles) = match lmdb.read(both) {
         Ok(Ok(both)) => both,

@@ -1,0 +1,44 @@
+//! The limits that the kernel sets the running servers.
+
+use super::{Finding, warning, well};
+use crate::confinement::State;
+use crate::control;
+use crate::home::Installation;
+
+/// A finding for each kind of limit, of every running server. If no server runs, what the configuration says.
+pub(super) fn check(installation: &Installation) -> Vec<Finding> {
+    let privileges = &installation.config.privileges;
+    let servers = control::limits(&installation.data).unwrap_or_default();
+    let rows = [
+        (
+            "landlock",
+            "the server may open only the files and ports that it knew at its start",
+            privileges.landlock,
+        ),
+        ("seccomp", "the server may make only the system calls that it needs", privileges.seccomp),
+    ];
+    let of_kind = |(what, says, is_on): (&'static str, &str, bool)| {
+        let mut states: Vec<State> = servers
+            .iter()
+            .map(|server| if what == "landlock" { server.landlock } else { server.seccomp })
+            .collect();
+        states.sort();
+        // The worst state of all servers counts.
+        match (states.last(), is_on) {
+            (Some(State::Set), _) => well(what, says),
+            (Some(State::Partly), _) => warning(
+                what,
+                format!("the kernel is older, and sets only a part of the limit: {says}; update the kernel"),
+            ),
+            (Some(State::Missing), _) => {
+                warning(what, format!("the kernel does not have this limit: {says}; update the kernel"))
+            }
+            (Some(State::Off), _) | (None, false) => warning(
+                what,
+                format!("switched off: set `[privileges] {what} = true`, and restart the server"),
+            ),
+            (None, true) => well(what, "on in the configuration; no server runs"),
+        }
+    };
+    rows.into_iter().map(of_kind).collect()
+}

@@ -1,0 +1,132 @@
+//! The limits that a server sets itself, in the kernel, so that foreign code in its process could do little: the files and ports that it may open
+//! (Landlock), and the system calls that it may make (seccomp).
+//!
+//! If the kernel does not have one of them, the server logs that and starts. If the kernel has it and refuses, the server does not start.
+
+mod places;
+mod system_calls;
+
+use crate::config::{Config, Tls};
+use crate::home::Installation;
+use crate::output;
+use crate::reserved::certificate_directories;
+use anyhow::Context as _;
+use landlock::RulesetStatus;
+use places::Places;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// Whether a limit is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    Set,
+    /// The kernel is older, and sets only some of the restrictions.
+    Partly,
+    /// The kernel does not have it.
+    Missing,
+    /// The configuration switches it off.
+    Off,
+}
+
+/// The limits of a server, as its commands ask for them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub(crate) struct Confinement {
+    /// The process id of the server.
+    pub(crate) server: u32,
+    pub(crate) landlock: State,
+    pub(crate) seccomp: State,
+    /// The directories in which the server can open content, each by device and inode; `None` if it can open all.
+    pub(crate) openable: Option<BTreeSet<(u64, u64)>>,
+    /// The same for all files that the server can read, such as certificates.
+    readable: Option<BTreeSet<(u64, u64)>>,
+}
+
+impl Confinement {
+    /// Sets the limits of files and ports. Called before any other thread exists. `config` has the addresses of the command line.
+    ///
+    /// # Errors
+    /// When the kernel has Landlock and refuses.
+    pub(crate) fn of_files(installation: &Installation, config: &Config) -> anyhow::Result<Confinement> {
+        let mut limits = Confinement {
+            server: std::process::id(),
+            landlock: State::Off,
+            seccomp: State::Off,
+            openable: None,
+            readable: None,
+        };
+        if !config.privileges.landlock {
+            return Ok(limits);
+        }
+        let places = Places::of(installation, config)?;
+        let restricted = places.restrict().context(
+            "this server cannot limit the files that it may open (Landlock): update the kernel, or set `[privileges] landlock = false`",
+        )?;
+        limits.landlock = match restricted.status {
+            RulesetStatus::FullyEnforced => State::Set,
+            RulesetStatus::PartiallyEnforced => State::Partly,
+            RulesetStatus::NotEnforced => State::Missing,
+        };
+        if limits.landlock == State::Missing {
+            output::note(
+                "the kernel has no Landlock, so this server may open every file that its user may open",
+            );
+            return Ok(limits);
+        }
+        limits.openable = Some(restricted.openable);
+        limits.readable = Some(restricted.readable);
+        Ok(limits)
+    }
+
+    /// Sets the limits of system calls, for all threads.
+    ///
+    /// # Errors
+    /// When the kernel has seccomp and refuses.
+    pub(crate) fn limit_calls(&mut self, config: &Config) -> anyhow::Result<()> {
+        if !config.privileges.seccomp {
+            return Ok(());
+        }
+        if !system_calls::is_supported() {
+            self.seccomp = State::Missing;
+            output::note("the kernel has no seccomp filters, so this server may make every system call");
+            return Ok(());
+        }
+        system_calls::restrict().context(
+            "this server cannot limit the system calls that it may make (seccomp): update the kernel, or set `[privileges] seccomp = false`",
+        )?;
+        self.seccomp = State::Set;
+        Ok(())
+    }
+
+    /// Which limits are set, for the metrics.
+    pub(crate) fn states(&self) -> [(&'static str, bool); 2] {
+        let is_set = |state| matches!(state, State::Set | State::Partly);
+        [("landlock", is_set(self.landlock)), ("seccomp", is_set(self.seccomp))]
+    }
+
+    /// Refuses a new place of certificates that the server cannot read before it is started again.
+    ///
+    /// # Errors
+    /// When a directory is in none of those that the server could read at its start.
+    pub(crate) fn refuse_unreadable(&self, tls: &Tls, data: &Path) -> anyhow::Result<()> {
+        let Some(readable) = &self.readable else { return Ok(()) };
+        let directories = certificate_directories(&tls.place(data)).into_iter().chain(tls.issuers.clone());
+        for directory in directories.filter(|directory| directory.is_dir()) {
+            anyhow::ensure!(
+                is_in(&directory, readable),
+                "the server may read only directories that it knew at its start, and `{}` is not one of them: restart the server",
+                directory.display()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether a directory is one of these, or in one of these.
+fn is_in(directory: &Path, these: &BTreeSet<(u64, u64)>) -> bool {
+    let Ok(real) = std::fs::canonicalize(directory) else { return false };
+    let mut ids = real.ancestors().filter_map(|above| std::fs::metadata(above).ok());
+    ids.any(|found| these.contains(&(found.dev(), found.ino())))
+}

@@ -1,0 +1,302 @@
+//! The files and ports that a server may open (Landlock). They are known before the server opens its store and starts its first thread: the kernel
+//! restricts the thread that asks, and the threads that it starts later.
+
+use crate::config::Config;
+use crate::home::{Installation, make_directory, roots_of};
+use crate::output;
+use crate::reserved::{DATASTORES, certificate_directories};
+use enfilade_admin::{CertificatePlace, real_path};
+use enfilade_facts::Read as _;
+use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
+use enfilade_sources::files::certificates::links_of;
+use enfilade_sources::lmdb::Lmdb;
+use enfilade_tls::CrtList;
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
+    RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+};
+use rustix::fs::{FileType, fstat};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// The newest version of Landlock whose restrictions are set. An older kernel sets those that it knows.
+const VERSION: ABI = ABI::V7;
+
+/// Files of the system that the server and the C library read: accounts, names of hosts, certificate authorities, time zones, libraries, and what the
+/// kernel says about this process. Files of other processes stay closed, because Landlock also forbids to trace them.
+const SYSTEM: [&str; 14] = [
+    "/etc",
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/sys/fs/cgroup",
+    "/sys/devices/system/cpu",
+    "/dev/null",
+    "/dev/random",
+    "/dev/urandom",
+    "/run/NetworkManager",
+    "/run/nscd",
+    "/run/resolvconf",
+    "/run/systemd/resolve",
+];
+
+/// The longest time to wait for the file system of a datastore at the start.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The device and inode of a directory.
+type Identity = (u64, u64);
+
+/// The restrictions that are set.
+pub(super) struct Restricted {
+    pub(super) status: RulesetStatus,
+    /// The directories in which content can be opened.
+    pub(super) openable: BTreeSet<Identity>,
+    /// The directories in which the server can read files.
+    pub(super) readable: BTreeSet<Identity>,
+}
+
+/// What a server may open.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    read: BTreeSet<PathBuf>,
+    /// The server's own directories.
+    own: BTreeSet<PathBuf>,
+    /// Directories with content of datastores.
+    content: BTreeSet<PathBuf>,
+    /// The directories of Unix sockets.
+    sockets: BTreeSet<PathBuf>,
+    /// The ports on which the server listens.
+    listen: BTreeSet<u16>,
+    /// The ports to which the server connects; `None` if they are not known, because other members of a fleet choose theirs.
+    connect: Option<BTreeSet<u16>>,
+}
+
+impl Places {
+    /// What a server with this configuration needs. `config` has the addresses of the command line.
+    pub(super) fn of(installation: &Installation, config: &Config) -> anyhow::Result<Places> {
+        let data = &installation.data;
+        let mut places = Places { connect: connected(config), ..Places::default() };
+        places.listen = listened(config);
+        places.own.insert(data.clone());
+        places.own.extend(config.facts.files.clone());
+        places.own.insert(config.fernet_keys(data).directory().to_owned());
+        for file in FileName::ALL {
+            let file = config.facts.files.as_deref().unwrap_or(data).join(file.as_str());
+            // If the file is a link, the server writes its target.
+            places
+                .own
+                .extend(std::fs::canonicalize(file).ok().and_then(|file| Some(file.parent()?.to_owned())));
+        }
+        if let Some(directory) = config.backup.directory.clone().map(PathBuf::from) {
+            make_directory(&directory, None)?;
+            places.own.insert(directory);
+        }
+        places.certificates(&config.tls.place(data));
+        let files = [
+            Some(installation.config_path()),
+            config.tls.acme_roots.clone(),
+            config.fleet.ca.clone(),
+            config.fleet.certificate.clone(),
+            config.fleet.key.clone(),
+            // The names of functions in the report of a bug.
+            std::env::current_exe().ok(),
+        ];
+        files.into_iter().flatten().for_each(|file| places.file(&file));
+        places.read.extend(config.tls.issuers.clone());
+        places.read.extend(config.tls.acme_challenges.clone());
+        places.read.extend(SYSTEM.map(PathBuf::from));
+        places.file(Path::new("/etc/resolv.conf"));
+        let sockets =
+            config.tls.sockets().chain(config.decisions.listen.iter().flat_map(|listen| listen.sockets()));
+        places.sockets.extend(sockets.filter_map(|socket| Some(socket.parent()?.to_owned())));
+        places.content.extend(datastores(installation, config));
+        Ok(places)
+    }
+
+    /// A file that may be replaced by another one of its name, so its directory is read. If it is a link, so is the directory of its target.
+    fn file(&mut self, file: &Path) {
+        let spellings = [Some(file.to_owned()), std::fs::canonicalize(file).ok()];
+        let above = spellings.into_iter().flatten().filter_map(|file| Some(file.parent()?.to_owned()));
+        self.read.extend(above.filter(|above| above.parent().is_some()));
+    }
+
+    fn certificates(&mut self, place: &CertificatePlace) {
+        let directories = certificate_directories(place);
+        let links = links_of(&directories);
+        self.read.extend(links.iter().filter_map(|link| Some(link.parent()?.to_owned())));
+        match place {
+            // The server writes the certificates that it makes or obtains.
+            CertificatePlace::Directory(directory) => self.own.extend([directory.clone()]),
+            CertificatePlace::List(list) => {
+                self.file(list);
+                let base = list.parent().map(Path::to_owned).unwrap_or_default();
+                let text = std::fs::read_to_string(list).unwrap_or_default();
+                for line in CrtList::parse(&text).lines {
+                    let of_clients =
+                        [line.options.ca_file, line.options.ca_verify_file, line.options.crl_file];
+                    of_clients.into_iter().flatten().for_each(|file| self.file(&base.join(file)));
+                }
+            }
+        }
+        self.read.extend(directories);
+    }
+
+    /// Restricts this thread, and all threads that it starts.
+    pub(super) fn restrict(&self) -> Result<Restricted, RulesetError> {
+        let files = AccessFs::from_all(VERSION);
+        let mut rules = Ruleset::default().handle_access(files)?.handle_access(AccessNet::BindTcp)?;
+        if self.connect.is_some() {
+            rules = rules.handle_access(AccessNet::ConnectTcp)?;
+        }
+        rules = rules.scope(Scope::Signal)?;
+        // Only older service managers listen for messages of their services on a socket without a file.
+        if !std::env::var("NOTIFY_SOCKET").is_ok_and(|socket| socket.starts_with('@')) {
+            rules = rules.scope(Scope::AbstractUnixSocket)?;
+        }
+        let reading = AccessFs::ReadFile | AccessFs::ReadDir;
+        let never = AccessFs::Execute
+            | AccessFs::MakeBlock
+            | AccessFs::MakeChar
+            | AccessFs::MakeFifo
+            | AccessFs::IoctlDev;
+        let own = files & !never;
+        let content = own & !(AccessFs::MakeSock | AccessFs::MakeSym);
+        let sockets = AccessFs::ReadDir | AccessFs::MakeSock | AccessFs::RemoveFile;
+        let mut made = Made { rules: rules.create()?, openable: BTreeSet::new(), readable: BTreeSet::new() };
+        for path in self.content.iter().filter(|path| !self.own.iter().any(|own| path.starts_with(own))) {
+            made = made.add(open_in_time(path), content, Use::Content)?;
+        }
+        for path in &self.own {
+            made = made.add(open(path), own, Use::Own)?;
+        }
+        for path in &self.read {
+            made = made.add(open(path), reading, Use::Read)?;
+        }
+        for path in &self.sockets {
+            made = made.add(open(path), sockets, Use::Other)?;
+        }
+        made = made.add(open(Path::new("/dev/null")), reading | AccessFs::WriteFile, Use::Other)?;
+        let Made { mut rules, openable, readable } = made;
+        for port in &self.listen {
+            rules = rules.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
+        }
+        for port in self.connect.iter().flatten() {
+            rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
+        }
+        Ok(Restricted { status: rules.restrict_self()?.ruleset, openable, readable })
+    }
+}
+
+/// What a path is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Content,
+    Own,
+    Read,
+    Other,
+}
+
+/// The rules so far.
+struct Made {
+    rules: RulesetCreated,
+    openable: BTreeSet<Identity>,
+    readable: BTreeSet<Identity>,
+}
+
+impl Made {
+    /// Allows access to a path and to what is beneath it. A path that does not exist, or cannot be reached, is left out.
+    fn add(
+        mut self,
+        opened: Option<PathFd>,
+        access: BitFlags<AccessFs>,
+        why: Use,
+    ) -> Result<Self, RulesetError> {
+        let Some((opened, found)) =
+            opened.and_then(|opened| fstat(&opened).ok().map(|found| (opened, found)))
+        else {
+            return Ok(self);
+        };
+        let id = (found.st_dev, found.st_ino);
+        if matches!(why, Use::Content | Use::Own) {
+            self.openable.insert(id);
+        }
+        if !matches!(why, Use::Other) {
+            self.readable.insert(id);
+        }
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        let access = if is_directory { access } else { access & AccessFs::from_file(VERSION) };
+        self.rules = self.rules.add_rule(PathBeneath::new(opened, access))?;
+        Ok(self)
+    }
+}
+
+fn open(path: &Path) -> Option<PathFd> {
+    PathFd::new(path).ok()
+}
+
+/// Opens the directory of a datastore. A file system that does not answer delays the start only for a while.
+fn open_in_time(path: &Path) -> Option<PathFd> {
+    let (answer, answered) = sync_channel(1);
+    let asked = path.to_owned();
+    std::thread::Builder::new().name("open".into()).spawn(move || drop(answer.send(open(&asked)))).ok()?;
+    answered.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        output::note(&format!(
+            "warning: `{}` does not answer, so this server cannot serve it: restart the server when its file system answers again",
+            path.display()
+        ));
+        None
+    })
+}
+
+/// The directories in which datastores are, or can be created.
+fn datastores(installation: &Installation, config: &Config) -> BTreeSet<PathBuf> {
+    let data = &installation.data;
+    let mut places: BTreeSet<PathBuf> =
+        roots_of(data, config).into_iter().map(|(_, root)| root.into()).collect();
+    places
+        .extend(config.datastores.roots.clone().map_or_else(|| vec![data.join(DATASTORES)], |roots| roots.0));
+    let Ok(lmdb) = Lmdb::open_for(&installation.facts(), config.facts.terms()) else { return places };
+    let rows = lmdb.read(|view| (view.list::<Datastore>(&[]), view.list::<DatastoreProfile>(&[])));
+    let Ok((Ok(rows), Ok(profiles))) = rows else { return places };
+    for (name, row) in &rows {
+        places.insert(row.root(name).into());
+        let of_profile =
+            profiles.iter().find(|(of, _)| of == name).and_then(|(_, profile)| profile.mounted_at.clone());
+        // What is mounted later is another directory than that of the mount point, so the directory above is opened.
+        let point = row.mount_point(name).or(of_profile).map(PathBuf::from);
+        let above = point.and_then(|point| Some(real_path(&point).parent()?.to_owned()));
+        places.extend(above.filter(|above| above.parent().is_some()));
+    }
+    places
+}
+
+fn port_of(text: &str) -> Option<u16> {
+    text.rsplit(':').next()?.parse().ok()
+}
+
+/// The TCP ports on which the server listens.
+fn listened(config: &Config) -> BTreeSet<u16> {
+    let tls = &config.tls;
+    let plain =
+        [&tls.plain_listen, &config.decisions.listen].into_iter().flatten().flat_map(|one| one.texts());
+    let others = [Some(&tls.listen), Some(&config.operations.listen), tls.http_listen.as_ref()];
+    let texts = others.into_iter().flatten().flat_map(|one| one.texts()).chain(plain);
+    let member = config.member_address().map(|address| address.port());
+    texts.filter_map(|text| port_of(text)).chain(member).collect()
+}
+
+/// The TCP ports to which the server connects: those of the certificate authority, and of name servers.
+fn connected(config: &Config) -> Option<BTreeSet<u16>> {
+    if config.fleet.etcd.is_some() {
+        return None;
+    }
+    if config.tls.acme.is_none() {
+        return Some(BTreeSet::new());
+    }
+    let url = config.tls.acme_directory.url();
+    let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
+    Some([Some(53), Some(443), authority.and_then(port_of)].into_iter().flatten().collect())
+}

@@ -1,0 +1,42 @@
+//! The signals that a server handles.
+
+use enfilade_faces::Faces;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, mpsc};
+
+/// The signals that a server handles.
+pub(crate) struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Signals {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for a signal to stop. Until then, reloads on SIGHUP and when a request asks for it; after each reload, looks for a certificate to obtain.
+    pub(crate) async fn until_stopped(
+        mut self,
+        reload: impl Fn() -> Result<String, String>,
+        faces: &Faces,
+        obtain: &Notify,
+    ) {
+        let (ask, mut asked) = mpsc::channel(1);
+        faces.set_reloads(ask);
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => drop(reload()),
+                Some(reply) = asked.recv() => drop(reply.send(reload())),
+            }
+            obtain.notify_one();
+        }
+    }
+}
