@@ -16,9 +16,10 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 98] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 99] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
+    ("setup", Creates, "--user new@local"),
     ("bootstrap", Creates, "--password-stdin"),
     ("user add", Changes, "new@local"),
     ("user list", Reads, ""),
@@ -118,7 +119,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 98] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-pub(crate) const ELSEWHERE: [(&str, &str); 29] = [
+pub(crate) const ELSEWHERE: [(&str, &str); 30] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -146,6 +147,7 @@ pub(crate) const ELSEWHERE: [(&str, &str); 29] = [
     ("revoke access-token", "only the API makes access tokens: interop `revoke`"),
     ("integrate", "needs a decision listener: interop `decisions`"),
     ("decide", "reads questions: interop `decision_campaigns`"),
+    ("ready", "needs a running server: interop `image`"),
     ("reference", "interop `reference`"),
     ("completions", "prints a text"),
 ];
