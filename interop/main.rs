@@ -67,6 +67,7 @@ mod debian_root;
 mod damages;
 mod confinement;
 mod connections;
+mod console;
 mod limits;
 mod lock_owners;
 mod lockouts;

@@ -4,7 +4,7 @@ use crate::change_context::ChangeContext;
 use crate::comment::check_comment;
 use crate::error::Error;
 use crate::roles::remove_roles_on;
-use enfilade_facts::tables::{Application, ApplicationHost, Datastore};
+use enfilade_facts::tables::{Application, ApplicationHost, CONSOLE, Datastore};
 use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
 use enfilade_facts::{At, Change, Read, Source, View};
 
@@ -18,12 +18,17 @@ fn missing(name: &ApplicationName) -> Error {
 /// Creates an application.
 ///
 /// # Errors
-/// When the name or a host is taken, the application has no host, or the facts cannot be changed.
+/// When the name or a host is taken, the name is reserved, the application has no host, or the facts cannot be changed.
 pub fn create_application(
     ctx: &ChangeContext<'_>,
     name: &ApplicationName,
     application: &Application,
 ) -> Result<At, Error> {
+    if name.as_str() == CONSOLE {
+        return Err(Error::Invalid(format!(
+            "the name `{CONSOLE}` stands for the console of this server; choose another name"
+        )));
+    }
     check(application)?;
     let ((), at) = ctx.commit(&format!("application create {name}"), |view, change| {
         check_datastore(view, application)?;

@@ -51,11 +51,16 @@ impl std::fmt::Debug for NewBrowserSession {
     }
 }
 
-/// Stores the session in which a user signed in.
+/// Stores the session in which a user signed in, at the page for signing in or at the console.
 ///
 /// # Errors
-/// When the facts cannot be changed.
+/// When the session is for something else, or the facts cannot be changed.
 pub fn store_sign_in(ctx: &ChangeContext<'_>, session: &Session) -> Result<NewBrowserSession, Error> {
+    // The session of an application begins with a one-time code.
+    let audience = match &session.audience {
+        Some(audience @ (Audience::SignIn | Audience::Console)) => audience.clone(),
+        Some(Audience::Application(_)) | None => return Err(Refusal::BrowserSession.into()),
+    };
     let secret = random::<BROWSER_SECRET_BYTES>()?;
     let claim = &session.claim;
     let id = BrowserSessionId { expires_at: seconds(claim.expires_at), random: random()? };
@@ -64,7 +69,7 @@ pub fn store_sign_in(ctx: &ChangeContext<'_>, session: &Session) -> Result<NewBr
         methods: claim.methods.0,
         issued_at: claim.issued_at,
         audit: claim.audit.own,
-        audience: Audience::SignIn,
+        audience,
         proof: BrowserProof::Cookie(secret_digest(&secret)),
     };
     ctx.commit("sign in", |view, change| {

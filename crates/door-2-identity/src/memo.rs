@@ -10,7 +10,7 @@ use crate::ask::Ask;
 use crate::permit::Granted;
 use crate::principal::Sets;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::tables::Audience;
+use enfilade_facts::tables::{Audience, CONSOLE};
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Clocks, Memo, MemoKey, MemoSeed, Weigh, WordMemo};
 
@@ -74,10 +74,11 @@ impl IdentityMemo {
             Ask::Session(ask) => self.session.bytes(ask.token.reveal()).key(),
             Ask::Certificate(ask) => self.certificate.bytes(&ask.fingerprint).key(),
             Ask::Browser(ask) => {
-                // No application has an empty name, so the empty text means the page for signing in.
+                // No application has one of the other names.
                 let audience = match &ask.audience {
                     Audience::SignIn => "",
                     Audience::Application(name) => name.as_str(),
+                    Audience::Console => CONSOLE,
                 };
                 self.browser.bytes(audience.as_bytes()).bytes(ask.cookie.reveal()).key()
             }

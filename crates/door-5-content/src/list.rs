@@ -6,6 +6,7 @@ use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::kinds::is_served;
 use crate::names::{LookedAt, Named, Names, Reading, can_be_shown, each_entry, reopened};
 use crate::node::{Meta, Node, stat_entry};
+use crate::order::{FirstNames, Rank};
 use crate::patience::{Cached, Patience};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::watch::Watch;
@@ -98,6 +99,40 @@ impl Listing {
             }
             Ok(())
         })
+    }
+
+    /// Reads all names, and keeps the first `at_most` after the place `after`: the next batches contain only these, in their order. Returns the place of
+    /// the last one if further names follow. The names that are not kept are not looked at.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the directory cannot be read.
+    pub fn in_order(
+        &mut self,
+        at_most: usize,
+        after: Option<&Rank>,
+        at: LookedAt<'_>,
+    ) -> Result<Option<Rank>, Refusal> {
+        self.reading = Reading::begin();
+        // Changes from here on count for every name.
+        self.note_events(at);
+        let mut first = FirstNames::new(at_most, after);
+        while !self.reading.is_over() {
+            let names = self.reading.go_on(&self.directory, at)?;
+            names.some(0..names.len()).for_each(|named| first.push(self.with_kind(named)));
+        }
+        let (names, last) = first.finish();
+        (self.names, self.given) = (Held::new(names), 0);
+        Ok(last)
+    }
+
+    /// The entry with its kind, which some file systems do not report in a listing.
+    fn with_kind<'n>(&self, named: Named<'n>) -> Named<'n> {
+        let kind = match named.kind {
+            FileType::Unknown => stat_entry(self.directory.fd(), named.name)
+                .map_or(FileType::Unknown, |found| FileType::from_raw_mode(found.stx_mode.into())),
+            kind => kind,
+        };
+        Named { kind, ..named }
     }
 
     /// All entries of a listing that has just begun, if there are at most `at_most` and no call has to wait. Otherwise call [`Listing::next_batch`].

@@ -97,7 +97,7 @@ impl Names {
         })
     }
 
-    fn push(&mut self, name: &str, inode: u64, kind: FileType) {
+    pub(crate) fn push(&mut self, name: &str, inode: u64, kind: FileType) {
         self.text.push_str(name);
         // One buffer has less than 4 GiB of names.
         self.each.push(NameEnd { inode, end: self.text.len() as u32, kind });

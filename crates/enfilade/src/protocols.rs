@@ -3,8 +3,9 @@
 use enfilade_faces::{Faces, Route, Router};
 
 /// The routes of the main listener.
-pub(crate) const MAIN: [&[Route]; 6] = [
+pub(crate) const MAIN: [&[Route]; 7] = [
     &enfilade_operations::MAIN,
+    &enfilade_console::ROUTES,
     &enfilade_decision::MAIN,
     &enfilade_webdav::ROUTES,
     &enfilade_proxmox::DATASTORES,

@@ -17,6 +17,9 @@ mod subrequest;
 
 pub use profile::form;
 
+pub(crate) use enfilade_faces::browser::failure_of_change as failure;
+
+use enfilade_faces::browser::NO_STORE;
 use enfilade_faces::credential::of_visitor;
 use enfilade_faces::{
     Answer, Body, Connection, Faces, Failure, Reply, RequestContext, RequestError, Route, Takes, Trace,
@@ -24,7 +27,7 @@ use enfilade_faces::{
 use enfilade_facts::vocabulary::{Privileges, StorePath};
 use enfilade_passage::{AdminAsk, Blocking, Cached, CachedOnly, Credential, Decision, Lending};
 use hyper::Response;
-use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use hyper::header::{CACHE_CONTROL, HeaderMap};
 use std::net::SocketAddr;
 use subrequest::Subrequest;
 
@@ -97,6 +100,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                     let to_start = browser::redirect_to_start(faces, headers, &failure);
                     let mut answer = to_start.unwrap_or_else(|| profile::refused(&failure));
                     form(&mut answer);
+                    // No proxy may use the response for a later request.
                     answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
                     answer
                 }
@@ -105,9 +109,6 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
         answer
     })
 }
-
-/// No proxy may use the response to a subrequest for a later request.
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 async fn decide(
     faces: &Faces,
@@ -202,14 +203,4 @@ fn permitted(faces: &Faces, decision: &Decision, trace: &Trace) -> Result<Answer
     headers.insert(CACHE_CONTROL, NO_STORE);
     identity::insert(headers, faces, decision, trace)?;
     Ok(answer)
-}
-
-/// The failure for an error of a change.
-pub(crate) fn failure(error: enfilade_admin::Error) -> Failure {
-    match error {
-        enfilade_admin::Error::Identity(refusal) => refusal.into(),
-        enfilade_admin::Error::Source(why)
-        | enfilade_admin::Error::Commit(enfilade_facts::CommitError::Source(why)) => why.into(),
-        _ => enfilade_passage::IdentityRefusal::Busy.into(),
-    }
 }

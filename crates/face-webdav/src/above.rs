@@ -1,11 +1,10 @@
 //! The collections above the datastores: `/` contains `/dav/`, which contains the datastores visible to the user. Explorer and other clients request
 //! every collection on the path to the collection that they mount.
 
-use super::blocking_work::blocking;
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
 use super::{AboveCall, PREFIX, end, options_answer, page, propfind_request};
-use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, accepts_html, collect_xml};
+use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, accepts_html, blocking, collect_xml};
 use enfilade_passage::{COLLECTION, NodeKind};
 use hyper::header::{ALLOW, HeaderValue};
 

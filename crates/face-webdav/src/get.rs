@@ -1,16 +1,16 @@
 //! GET and HEAD.
 
-use super::blocking_work::blocking_failure;
 use super::conditions::{Preconditions, preconditions};
 use super::parts::{self, Parts};
-use super::pieces::{Buffers, PIECE_BYTES, place_for, read_piece};
 use super::range::{Asked, asked};
 use super::read_buffer::ReadBuffer;
 use super::spliced;
 use super::{Call, ResourcePath, content_type, digest, empty, end};
 use bytes::Bytes;
+use enfilade_faces::pieces::{Buffers, PIECE_BYTES, place_for, read_piece};
 use enfilade_faces::{
-    Aim, Answer, Body, Connection, Cut, Failure, RequestError, Trace, UNCOUNTED_BYTES, counted,
+    Aim, Answer, Body, Connection, Cut, Failure, RequestError, Trace, UNCOUNTED_BYTES, blocking_failure,
+    counted,
 };
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Cached, CachedOnly, ContentRefusal, Patience, Reading, Refusal, Visit};

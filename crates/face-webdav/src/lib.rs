@@ -2,7 +2,6 @@
 
 mod above;
 mod access_control;
-mod blocking_work;
 mod conditions;
 mod content_type;
 mod digest;
@@ -14,7 +13,6 @@ mod lock;
 mod multistatus;
 mod page;
 mod parts;
-mod pieces;
 mod spliced;
 mod propfind;
 mod propfind_request;
@@ -26,11 +24,10 @@ mod transfer;
 mod xml;
 mod xml_names;
 
-use blocking_work::{CancelOnDrop, blocking, blocking_failure};
 use conditions::RequestConditions;
 use enfilade_faces::{
-    Aim, Answer, Body, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Route,
-    Takes, Trace, accepts_html, fail, failed,
+    Aim, Answer, Body, CancelOnDrop, Connection, Faces, Failure, Received, Reply, RequestContext,
+    RequestError, Route, Takes, Trace, accepts_html, blocking, blocking_failure, fail, failed,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};

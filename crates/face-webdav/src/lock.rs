@@ -1,10 +1,10 @@
 //! LOCK and UNLOCK (RFC 4918 §9.10 and §9.11).
 
-use super::blocking_work::blocking_failure;
 use super::conditions::RequestConditions;
 use super::multistatus::push_lock;
 use super::xml::{Piece, Pieces};
 use super::{Call, empty, end};
+use enfilade_faces::blocking_failure;
 use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml, list};
 use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, Limits};
 use enfilade_facts::vocabulary::OperationKind;

@@ -1,12 +1,12 @@
 //! A directory as an HTML page, for any browser: listing and downloads work without a script, and changes need the script of the page. The browser
 //! authenticates like every client. The page loads nothing from another origin, and cannot be shown in a frame.
 
-use super::blocking_work::{blocking, blocking_failure};
 use super::multistatus::{http_date, push_iso_date};
 use super::xml::push_text;
 use super::{Call, PREFIX, ResourcePath, end, href};
 use bytes::Bytes;
 use enfilade_faces::{Aim, Answer, Body, Cut, Trace, counted, percent};
+use enfilade_faces::{blocking, blocking_failure};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit};
 use hyper::header::{

@@ -1,7 +1,7 @@
 //! Several ranges in one response (RFC 9110 §14.6): `multipart/byteranges`.
 
-use super::pieces::{PIECE_BYTES, place_for, read_piece};
 use bytes::Bytes;
+use enfilade_faces::pieces::{PIECE_BYTES, place_for, read_piece};
 use enfilade_faces::{Connection, Cut, Trace, counted};
 use enfilade_passage::Reading;
 use std::ops::Range;

@@ -2,7 +2,6 @@
 //! remaining directories are kept.
 
 use super::access_control::Control;
-use super::blocking_work::{blocking, blocking_failure};
 use super::content_type::{self, InTurn};
 use super::multistatus::{self, Form, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
@@ -11,6 +10,7 @@ use bytes::Bytes;
 use enfilade_faces::{
     Aim, Answer, Body, Cut, Failure, RequestError, Trace, UNCOUNTED_BYTES, collect_xml, counted, percent,
 };
+use enfilade_faces::{blocking, blocking_failure};
 use enfilade_facts::Clocks;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};

@@ -1,11 +1,11 @@
 //! PROPPATCH (RFC 4918 §9.2): sets and removes dead properties. Either all changes are made or none.
 
-use super::blocking_work::blocking_failure;
 use super::conditions::RequestConditions;
 use super::multistatus::{self, Form, Live, multi_status, push_status};
 use super::propfind_request::Asked;
 use super::xml::{Element, Name, Piece, Pieces};
 use super::{Call, end, href};
+use enfilade_faces::blocking_failure;
 use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml};
 use enfilade_facts::limits::{Limits, PROPERTIES_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};

@@ -1,20 +1,14 @@
 //! PUT: writes a hidden file, then renames it in one step.
 
-use super::blocking_work::{blocking, blocking_failure};
 use super::conditions::RequestConditions;
 use super::digest::{self, Running};
 use super::{Call, ResourcePath, empty, end};
-use enfilade_faces::{Aim, Answer, Failure, Received, RequestError, Trace};
-use enfilade_facts::limits::Limits;
+use enfilade_faces::{Aim, Answer, Arriving, Failure, RequestError, Trace, blocking, blocking_failure};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Meta, Refusal, Uploading, Visit};
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Bytes};
+use hyper::body::Body as _;
 use hyper::header::{CONTENT_RANGE, ETAG, EXPECT, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
-use std::pin::Pin;
-use std::time::Duration;
-use tokio::time::{Sleep, sleep};
 
 /// The size of the write buffer, in bytes. The buffer is large because each write needs a thread that may block.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -34,11 +28,7 @@ struct Asked {
 
 pub(crate) async fn put(call: Call) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
-    let Limits { upload_bytes_per_second, progress_seconds, .. } = visit.limits();
-    let pace = Pace {
-        window: Duration::from_secs(progress_seconds),
-        least: upload_bytes_per_second * progress_seconds,
-    };
+    let limits = visit.limits();
     // RFC 9110 §14.4: a PUT with only a part of the content is refused, because it would replace the whole resource.
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(RequestError::Header("Content-Range").into()), Aim::File);
@@ -57,7 +47,7 @@ pub(crate) async fn put(call: Call) -> Answer {
     let outcome = async {
         let conditions = RequestConditions::of(&head)?;
         let asked = Asked { place, conditions, headers: head.headers, expected: exact.or(said) };
-        let mut arriving = Arriving::new(body, pace);
+        let mut arriving = Arriving::new(body, &limits);
         let (replaces, made, meta) = match is_small {
             true => {
                 let bytes = arriving.whole(&mut trace).await?;
@@ -146,68 +136,9 @@ fn made(headers: &HeaderMap) -> Result<Option<i64>, RequestError> {
     seconds.filter(is_possible).map(Some).ok_or(RequestError::Header("X-OC-Mtime"))
 }
 
-/// The lowest accepted speed of an upload: the client must send at least `least` bytes in each window of time.
-#[derive(Clone, Copy)]
-struct Pace {
-    window: Duration,
-    least: u64,
-}
-
 fn add(mut digests: Vec<Running>, piece: &[u8]) -> Vec<Running> {
     digests.iter_mut().for_each(|digest| digest.add(piece));
     digests
-}
-
-/// A body that the client sends.
-struct Arriving {
-    body: Received,
-    pace: Pace,
-    /// The bytes received in the present window of time.
-    lately: u64,
-    window: Pin<Box<Sleep>>,
-}
-
-impl Arriving {
-    fn new(body: Received, pace: Pace) -> Self {
-        Arriving { body, pace, lately: 0, window: Box::pin(sleep(pace.window)) }
-    }
-
-    /// The next bytes; `None` after the end.
-    async fn next(&mut self, trace: &mut Trace) -> Result<Option<Bytes>, Failure> {
-        loop {
-            let frame = tokio::select! {
-                frame = self.body.frame() => frame,
-                () = &mut self.window => {
-                    if self.lately < self.pace.least {
-                        return Err(RequestError::BodySlow.into());
-                    }
-                    self.lately = 0;
-                    self.window.set(sleep(self.pace.window));
-                    continue;
-                }
-            };
-            match frame {
-                None => return Ok(None),
-                // The received bytes are discarded with the upload.
-                Some(Err(_)) => return Err(RequestError::BodyBroken.into()),
-                Some(Ok(frame)) => {
-                    let Ok(data) = frame.into_data() else { continue };
-                    trace.event.bytes += data.len() as u64;
-                    self.lately += data.len() as u64;
-                    return Ok(Some(data));
-                }
-            }
-        }
-    }
-
-    /// The whole body.
-    async fn whole(&mut self, trace: &mut Trace) -> Result<Vec<u8>, Failure> {
-        let mut whole = Vec::new();
-        while let Some(data) = self.next(trace).await? {
-            whole.extend_from_slice(&data);
-        }
-        Ok(whole)
-    }
 }
 
 /// Writes the body to the file, except the last bytes. These are returned; the thread that finishes the upload writes them.

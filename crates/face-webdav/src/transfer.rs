@@ -1,10 +1,10 @@
 //! COPY and MOVE (RFC 4918 §9.8 and §9.9).
 
-use super::blocking_work::{CancelOnDrop, blocking_failure};
 use super::conditions::{RequestConditions, resource_of};
 use super::multistatus::failed_members;
 use super::{Call, empty, end};
 use enfilade_faces::{Aim, Answer, Failure, RequestError};
+use enfilade_faces::{CancelOnDrop, blocking_failure};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Placed, Placing};
 use hyper::body::Body as _;

@@ -43,6 +43,8 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
 pub const APPLICATION_COOKIE: &str = "__Host-enfilade";
 /// The cookie of a browser's session at the page for signing in.
 pub const SIGN_IN_COOKIE: &str = "__Host-enfilade-sign-in";
+/// The cookie of a browser's session at the console.
+pub const CONSOLE_COOKIE: &str = "__Host-enfilade-console";
 /// The cookie that connects a one-time code with the browser that asked for it. It is no credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
@@ -110,7 +112,9 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
 /// Whether a part of a header `Cookie` is a cookie of this server for signing in with a browser.
 fn is_ours(part: &[u8]) -> bool {
     let name = part.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
-    [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE].iter().any(|ours| name == ours.as_bytes())
+    [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE, CONSOLE_COOKIE]
+        .iter()
+        .any(|ours| name == ours.as_bytes())
 }
 
 /// The cookies of a request without those of this server, for the application. `None` if the request has no cookie.

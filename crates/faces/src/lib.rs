@@ -6,10 +6,15 @@
 //! - `serve.rs` finds the route of a request. No other module imports `serve.rs`.
 //! - `faces.rs` contains the state that all routes share.
 //! - Only `credential.rs` reads credentials.
+//! - `browser.rs` and its folder are what pages for browsers share, such as signing in.
+//! - `blocking_work.rs`, `pieces.rs` and `arriving.rs` run work that waits for the disk, send files, and receive uploads.
 //! - Only `respond.rs` turns refusals into status codes (invariant E2).
 
 mod answered_by;
+mod arriving;
+mod blocking_work;
 mod body;
+pub mod browser;
 mod connection;
 pub mod credential;
 mod faces;
@@ -20,6 +25,7 @@ mod metrics;
 mod pass_on;
 mod passed;
 pub mod percent;
+pub mod pieces;
 mod received;
 mod redirect;
 mod rendered;
@@ -31,6 +37,8 @@ mod trace;
 mod unread;
 mod request_error;
 
+pub use arriving::Arriving;
+pub use blocking_work::{CancelOnDrop, CancelToken, blocking, blocking_failure};
 pub use body::{Body, Cut, Pieces, UNCOUNTED_BYTES, counted};
 pub use connection::{AnonymousSlot, Connection, Proxies, Terms, UNNAMED};
 pub use faces::{Faces, ProveFirst, Reload, Takes};

@@ -63,6 +63,8 @@ pub struct Route {
     pub(crate) path: &'static str,
     /// The methods, separated by `, `. `None` if the handler itself refuses methods.
     methods: Option<&'static str>,
+    /// Whether only browsers get this route.
+    for_browsers: bool,
     pub(crate) need: Need,
     pub(crate) answered_by: AnsweredBy,
     /// The summary of the route in docs/routes.md.
@@ -73,7 +75,7 @@ impl Route {
     /// A route that needs an identity permit.
     pub const fn guarded(path: &'static str, takes: Takes, answer: Guarded) -> Self {
         let need = Need::Identity(takes, answer);
-        Route { path, methods: None, need, answered_by: AnsweredBy::Any, what: "" }
+        Route { path, methods: None, for_browsers: false, need, answered_by: AnsweredBy::Any, what: "" }
     }
 
     /// A route that needs no identity. It takes GET and HEAD.
@@ -81,6 +83,7 @@ impl Route {
         Route {
             path,
             methods: Some("GET, HEAD"),
+            for_browsers: false,
             need: Need::Public(answer),
             answered_by: AnsweredBy::Any,
             what: "",
@@ -89,13 +92,20 @@ impl Route {
 
     /// A route whose handler authenticates the client itself, such as the route of a login.
     pub const fn own(path: &'static str, answer: Own) -> Self {
-        Route { path, methods: None, need: Need::Own(answer), answered_by: AnsweredBy::Any, what: "" }
+        let need = Need::Own(answer);
+        Route { path, methods: None, for_browsers: false, need, answered_by: AnsweredBy::Any, what: "" }
     }
 
     /// The same route for these methods only, separated by `, `. Several routes may share a path, each with other methods.
     #[must_use]
     pub const fn only(self, methods: &'static str) -> Self {
         Route { methods: Some(methods), ..self }
+    }
+
+    /// The same route, for browsers only: clients that accept HTML. For other clients it is as if this row were not in the table.
+    #[must_use]
+    pub const fn for_browsers(self) -> Self {
+        Route { for_browsers: true, ..self }
     }
 
     /// The same route, about the datastore that follows in the path.
@@ -146,13 +156,20 @@ pub(crate) enum Found<'t> {
     OtherMethods(String),
 }
 
-/// Finds the first route that matches the path. If that route does not take the method, finds a route with the same path that takes it.
-pub(crate) fn find<'t>(table: &'t [Route], path: &str, method: &Method) -> Option<Found<'t>> {
-    let first = table.iter().find(|route| route.matches(path))?;
+/// Finds the first route that matches the path. If that route does not take the method, finds a route with the same path that takes it. `is_browser`
+/// is called only if there is a route for browsers.
+pub(crate) fn find<'t>(
+    table: &'t [Route],
+    path: &str,
+    method: &Method,
+    is_browser: impl Fn() -> bool,
+) -> Option<Found<'t>> {
+    let is_for = |route: &&Route| !route.for_browsers || is_browser();
+    let first = table.iter().find(|route| route.matches(path) && is_for(route))?;
     if first.takes(method) {
         return Some(Found::Route(first));
     }
-    let same = table.iter().filter(|route| route.path == first.path);
+    let same = table.iter().filter(|route| route.path == first.path && is_for(route));
     if let Some(route) = same.clone().find(|route| route.takes(method)) {
         return Some(Found::Route(route));
     }
@@ -171,15 +188,16 @@ mod tests {
     }
 
     /// The path of the route, or the methods.
-    fn found(path: &str, method: Method) -> String {
-        const TABLE: [Route; 5] = [
+    fn found(path: &str, method: Method, is_browser: bool) -> String {
+        const TABLE: [Route; 6] = [
+            Route::own("/", never).only("HEAD").for_browsers(),
             Route::own("/a/b", never).only("GET, HEAD"),
             Route::own("/a/", never),
             Route::own("/", never).only("PROPFIND"),
             Route::own("/", never).only("GET"),
             Route::own("*", never).only("OPTIONS"),
         ];
-        match find(&TABLE, path, &method) {
+        match find(&TABLE, path, &method, || is_browser) {
             Some(Found::Route(route)) => route.path.to_owned(),
             Some(Found::OtherMethods(methods)) => methods,
             None => String::new(),
@@ -201,7 +219,12 @@ mod tests {
             ("*", Method::GET, "OPTIONS"),
             ("*/", Method::GET, ""),
         ] {
-            assert_eq!(found(path, method.clone()), expected, "{method} {path}");
+            assert_eq!(found(path, method.clone(), false), expected, "{method} {path}");
+        }
+        for (method, expected) in
+            [(Method::HEAD, "/"), (Method::GET, "/"), (Method::PUT, "GET, HEAD, PROPFIND")]
+        {
+            assert_eq!(found("/", method.clone(), true), expected, "{method}");
         }
     }
 }

@@ -254,7 +254,8 @@ fn check<B>(
 }
 
 fn found<'t, B>(table: &'t [Route], request: &Request<B>) -> Result<Found<'t>, RequestError> {
-    find(table, request.uri().path(), request.method()).ok_or(RequestError::NoRoute)
+    let is_browser = || head::accepts_html(request.headers());
+    find(table, request.uri().path(), request.method(), is_browser).ok_or(RequestError::NoRoute)
 }
 
 fn not_allowed(mut answer: Answer, methods: &str) -> Answer {

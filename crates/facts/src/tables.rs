@@ -43,7 +43,7 @@ pub use activities::Activity;
 pub use applications::{Application, ApplicationHost, CountsIfBoth, CredentialKind};
 pub use assignments::{Assignment, AssignmentKey};
 pub use blobs::{Blob, BlobId, Ec2Key};
-pub use browser_sessions::{Audience, BrowserProof, BrowserSession, BrowserSessionId, SecretDigest};
+pub use browser_sessions::{Audience, BrowserProof, BrowserSession, BrowserSessionId, CONSOLE, SecretDigest};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};

@@ -2,7 +2,7 @@
 
 use crate::walk::Found;
 use enfilade_access::{NodeKind, ObjectId, Subject};
-use enfilade_content::Meta;
+use enfilade_content::{Meta, Rank};
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Word;
@@ -24,6 +24,11 @@ impl Entry {
 
     pub(crate) fn leading_on(name: &str) -> Self {
         Entry { name: Word::new(name), meta: COLLECTION, subject: None }
+    }
+
+    /// The place of the entry in the order of pages.
+    pub fn rank(&self) -> Rank {
+        Rank::of(self.meta.kind, &self.name)
     }
 
     /// The memo key for the state of the object; `None` if the state is not known.

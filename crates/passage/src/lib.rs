@@ -56,7 +56,7 @@ pub use enfilade_access::{
     ScopeTypes, SecurityDescriptor, Site, Who, manager_gives, rule_named,
 };
 pub use enfilade_content::{
-    Blocking, Cached, CachedOnly, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange,
+    Blocking, Cached, CachedOnly, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange, Rank,
     Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
@@ -68,7 +68,8 @@ pub use enfilade_identity::fernet::{AssertionPublicKey, KeyRing};
 pub use enfilade_identity::{
     AWS4_HMAC_SHA256, BROWSER_SECRET_BYTES, BrowserAsk, CertificateAsk, Claim, HashKey, HeldRole, Lent,
     OAuthAsk, OAuthProof, OAuthToken, Passcode, Receipt, Refusal as IdentityRefusal, Scope, SecretAsk,
-    Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Verifier, Wanted, secret_digest,
+    Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Verifier, Wanted, is_same_digest,
+    secret_digest,
 };
 
 pub use accounts::{Accounts, LockUser};

@@ -8,7 +8,7 @@ use crate::shares::Share;
 use crate::walk::{Found, Stay};
 use crate::ways::WayMembers;
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
-use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Property};
+use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Property, Rank};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use enfilade_facts::{Clocks, MemoKey};
 use std::sync::Arc;
@@ -296,6 +296,36 @@ impl Listing {
         }
     }
 
+    /// The first `at_most` visible entries after the place `after`, in the order of [`Rank`]. Returns the place of the last one if further visible
+    /// entries follow. Only the names of the other entries are read. May be called only before the first batch is read.
+    ///
+    /// # Errors
+    /// As [`Listing::next_batch`].
+    pub fn in_order(
+        &mut self,
+        at_most: usize,
+        after: Option<Rank>,
+    ) -> Result<(Vec<Entry>, Option<Rank>), Refusal> {
+        let Listing { stay, path, members } = self;
+        // One more, to learn whether further ones follow.
+        let mut entries = match members {
+            Members::All(members) => members.in_order(stay, path, at_most + 1, after)?,
+            Members::OnWays(members) => {
+                let mut entries = Vec::new();
+                while let Some(batch) = members.next_batch(stay, path, at_most)? {
+                    entries.extend(batch);
+                }
+                entries.retain(|entry| after.as_ref().is_none_or(|after| *after < entry.rank()));
+                entries.sort_by_cached_key(Entry::rank);
+                entries
+            }
+        };
+        let has_more = entries.len() > at_most;
+        entries.truncate(at_most);
+        let last = entries.last().filter(|_| has_more).map(Entry::rank);
+        Ok((entries, last))
+    }
+
     /// Returns all visible entries, if the directory has at most `at_most` entries and can be listed without waiting for the disk. Otherwise the
     /// caller uses [`Listing::next_batch`]. May be called only before the first batch is read.
     ///
@@ -354,6 +384,29 @@ impl AllMembers {
             self.open_unread((stay, path), &mut batch, at)?;
         }
         Ok(Some(batch.shown()))
+    }
+
+    /// The first `wanted` visible entries after a place, in their order. Names are looked at in portions that grow, because some may be hidden.
+    fn in_order(
+        &mut self,
+        stay: &mut Stay,
+        path: &StorePath,
+        wanted: usize,
+        mut after: Option<Rank>,
+    ) -> Result<Vec<Entry>, Refusal> {
+        const LOOKED_AT_MAX: usize = 8_192;
+        let house = Arc::clone(&stay.visit.house);
+        let (mut entries, mut looked_at_once) = (Vec::new(), wanted);
+        loop {
+            let last = self.listing.in_order(looked_at_once, after.as_ref(), looked_at(&house))?;
+            while let Some(batch) = self.next_batch(stay, path, looked_at_once)? {
+                entries.extend(batch);
+            }
+            if entries.len() >= wanted || last.is_none() {
+                return Ok(entries);
+            }
+            (after, looked_at_once) = (last, (looked_at_once * 2).min(LOOKED_AT_MAX));
+        }
     }
 
     /// Implements [`Listing::all_cached`].

@@ -145,18 +145,19 @@ impl Arrival {
         Ok(made)
     }
 
-    /// Issues the session of a browser in which the user signs in. The session has no token: its claim must be stored, with the secret of a cookie.
+    /// Issues the session of a browser in which the user signs in: at the page for signing in, or at the console. The session has no token: its claim
+    /// must be stored, with the secret of a cookie.
     ///
     /// # Errors
     /// As [`Arrival::issue`].
-    pub async fn sign_in(&self) -> Result<Session, Refusal> {
+    pub async fn sign_in(&self, audience: Audience) -> Result<Session, Refusal> {
         let lifetime = i64::try_from(self.house.limits().browser_session_seconds).unwrap_or(i64::MAX);
         let judge = |view: &View<'_>, now, own| {
             let unscoped = Wanted::Scope(Scope::Unscoped);
             self.judge((view, now), own, lifetime, |login| Basis::Login(login, unscoped))
         };
         let (mut session, _) = self.house.grant(judge).await?;
-        session.audience = Some(Audience::SignIn);
+        session.audience = Some(audience);
         self.house.parts.audit.issued(&session.claim);
         self.complete();
         Ok(session)

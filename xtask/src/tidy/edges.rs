@@ -4,7 +4,7 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of this workspace, and the other crates of the workspace that it may depend on.
-const EDGES: [(&str, &[&str]); 23] = [
+const EDGES: [(&str, &[&str]); 24] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-fleet", &["facts"]),
@@ -23,6 +23,7 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("enfilade-proxmox", &["facts", "passage", "admin", "faces"]),
     ("enfilade-operations", &["facts", "passage", "faces"]),
     ("enfilade-decision", &["facts", "passage", "admin", "faces"]),
+    ("enfilade-console", &["facts", "passage", "admin", "faces"]),
     // These crates may use all others.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
@@ -32,7 +33,7 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("xtask", &ALL),
 ];
 
-const ALL: [&str; 17] = [
+const ALL: [&str; 18] = [
     "facts",
     "sources",
     "tls",
@@ -48,6 +49,7 @@ const ALL: [&str; 17] = [
     "proxmox",
     "operations",
     "decision",
+    "console",
     "fleet",
     "testkit",
 ];
@@ -56,7 +58,7 @@ const ALL: [&str; 17] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 66] = [
+const LIBRARIES: [(&str, &[&str], &str); 67] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -80,11 +82,16 @@ const LIBRARIES: [(&str, &[&str], &str); 66] = [
     ),
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
     ("bech32", &["enfilade-sources"], "the text of age keys"),
-    ("bytes", &["enfilade", "enfilade-faces", "enfilade-webdav", "enfilade-keystone"], "bodies"),
+    (
+        "bytes",
+        &["enfilade", "enfilade-faces", "enfilade-webdav", "enfilade-keystone", "enfilade-console"],
+        "bodies",
+    ),
     ("cbc", &["enfilade-tls"], "encrypted keys"),
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
+    ("crc32fast", &["enfilade-console"], "checksums of zip archives"),
     ("data-encoding", &["enfilade-facts", "enfilade-sources"], "hexadecimal digits"),
     ("des", &["enfilade-tls"], "encrypted keys of older programs"),
     ("dashmap", &["enfilade-bench"], "what the memo is compared with"),
@@ -111,6 +118,7 @@ const LIBRARIES: [(&str, &[&str], &str); 66] = [
             "enfilade-proxmox",
             "enfilade-operations",
             "enfilade-decision",
+            "enfilade-console",
             "enfilade",
             "enfilade-bench",
         ],
@@ -136,7 +144,7 @@ const LIBRARIES: [(&str, &[&str], &str); 66] = [
     ),
     ("papaya", &["enfilade-bench"], "what the memo is compared with"),
     ("parking_lot", &["enfilade-peers"], "the lock of a server that ours is compared with"),
-    ("maud", &["enfilade-decision"], "pages for signing in: every value is escaped"),
+    ("maud", &["enfilade-faces", "enfilade-decision", "enfilade-console"], "pages: every value is escaped"),
     ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
@@ -208,6 +216,7 @@ const LIBRARIES: [(&str, &[&str], &str); 66] = [
             "enfilade-keystone",
             "enfilade-proxmox",
             "enfilade-decision",
+            "enfilade-console",
             "enfilade-fleet",
             "enfilade",
             "enfilade-testkit",

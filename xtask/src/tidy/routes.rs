@@ -12,7 +12,7 @@ const MAKERS: &str = "crates/faces/src/routes.rs";
 type Table = (&'static str, &'static str);
 
 /// Reviewed: paths that need no identity permit before their handler is called. The operations listener is not public.
-const REVIEWED: [(Table, &[&str]); 7] = [
+const REVIEWED: [(Table, &[&str]); 8] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
     (
         ("crates/face-operations", "OPERATIONS"),
@@ -50,6 +50,8 @@ const REVIEWED: [(Table, &[&str]); 7] = [
         ("crates/face-decision", "MAIN"),
         &["/.well-known/jwks.json", "/.enfilade/sign-in", "/.enfilade/sign-out"],
     ),
+    // Two redirects; every page of the console needs a session, except the page for signing in and the files that it loads.
+    (("crates/face-console", "ROUTES"), &["/", "/console", "/console/"]),
     // Calls of the Identity API have a table of their own.
     (("crates/face-keystone", "ROUTES"), &["/v3", "/v3/", "/"]),
 ];

@@ -1,12 +1,11 @@
 //! The last step at the application's host: the browser exchanges the one-time code for a cookie.
 
 use super::start::browser_of;
-use super::{
-    START, Target, answered, change, failure, page, parameter, query, redirect, set_cookie, target, url,
-};
-use crate::knows_proxy;
+use super::{START, answered, page};
 use crate::subrequest::Visited;
+use crate::{failure, knows_proxy};
 use enfilade_admin::{BrowserAt, exchange_code, user_of_code};
+use enfilade_faces::browser::{Target, change, parameter, query, redirect, set_cookie, target, url};
 use enfilade_faces::credential::{APPLICATION_COOKIE, browser};
 use enfilade_faces::{Answer, Connection, Faces, Failure, Reply, RequestContext, RequestError, Trace};
 use enfilade_facts::tables::{Audience, SecretDigest};
@@ -37,7 +36,8 @@ async fn end(
     visited.origin(faces)?;
     trace.event.peer = visited.visitor.to_string();
     let pairs = query(uri);
-    let (to, code) = (target(&pairs), parameter(&pairs, "code").unwrap_or_default().to_owned());
+    let to = target(&pairs).unwrap_or_else(Target::root);
+    let code = parameter(&pairs, "code").unwrap_or_default().to_owned();
     let user = user_of_code(faces.house().source(), &code).map_err(failure)?;
     trace.event.authid = user.map_or_else(Word::default, |user| Authid::from(user).to_word());
     // The code is also deleted if the browser has no secret, so that nobody can exchange it later.
@@ -49,7 +49,7 @@ async fn end(
     match exchanged.await {
         Ok(session) => {
             connection.anonymous.release();
-            let mut answer = redirect(&to.0);
+            let mut answer = redirect(to.as_str());
             let seconds = session.expires_at.saturating_sub(faces.house().now().unix_seconds);
             set_cookie(&mut answer, APPLICATION_COOKIE, &session.cookie, seconds);
             Ok(answer)
@@ -72,8 +72,8 @@ async fn not_finished(
     if let Ok(Some(ask)) = browser(headers, APPLICATION_COOKIE, audience)
         && faces.arc_house().admit(&Credential::Browser(ask), visited.visitor).await.is_ok()
     {
-        return Ok(redirect(&to.0));
+        return Ok(redirect(to.as_str()));
     }
     trace.failed(&Failure::Refused(refusal));
-    Ok(page::not_finished(&url(START, &[("to", &to.0)])))
+    Ok(page::not_finished(&url(START, &[("to", to.as_str())])))
 }

@@ -1,9 +1,10 @@
 //! The pages of signing in and out. They need no script, load nothing, and cannot be shown in a frame.
 
-use super::{SIGN_IN, SIGN_OUT};
+use super::SIGN_OUT;
 use crate::NO_STORE;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use enfilade_faces::browser::{SignInForm, sign_in_form};
 use enfilade_faces::{Aim, Answer, Body, Failure};
 use enfilade_passage::secret_digest;
 use hyper::header::{
@@ -52,44 +53,15 @@ fn page(status: StatusCode, title: &str, forms_to: Option<&str>, content: &Marku
     answer
 }
 
-/// What the form of the page for signing in shows, and what it sends in hidden fields.
-pub(super) struct SignInForm<'a> {
-    /// The origin to which the browser returns.
-    pub(super) to: Option<&'a str>,
-    /// Names and values of hidden fields.
-    pub(super) hidden: &'a [(&'a str, &'a str)],
-    /// The name that the user entered before.
-    pub(super) user: &'a str,
-    /// Why the last attempt failed.
-    pub(super) problem: Option<(StatusCode, &'a str)>,
-}
-
-pub(super) fn sign_in(form: &SignInForm<'_>) -> Answer {
-    let SignInForm { to, hidden, user, problem } = form;
-    let status = problem.map_or(StatusCode::OK, |(status, _)| status);
+/// The page for signing in. `to` is the origin to which the browser returns.
+pub(super) fn sign_in(status: StatusCode, to: Option<&str>, form: &SignInForm<'_>) -> Answer {
     let content = html! {
         @if let Some(origin) = to {
             p { "After you sign in, the browser returns to " strong { (origin) } "." }
         }
-        @if let Some((_, problem)) = problem {
-            p.problem role="alert" { (problem) }
-        }
-        form method="post" action=(SIGN_IN) {
-            @for (name, value) in *hidden { input type="hidden" name=(name) value=(value); }
-            label for="user" { "User" }
-            input #user name="user" value=(user) autocomplete="username" autocapitalize="none" spellcheck="false"
-                required autofocus[user.is_empty()];
-            label for="password" { "Password" }
-            input #password type="password" name="password" autocomplete="current-password" required
-                autofocus[!user.is_empty()];
-            label for="passcode" { "Passcode" }
-            input #passcode name="passcode" inputmode="numeric" autocomplete="one-time-code"
-                aria-describedby="about-passcode";
-            p #about-passcode.weak { "Leave this empty if your account does not use an authenticator app." }
-            button { "Sign in" }
-        }
+        (sign_in_form(form))
     };
-    page(status, "Sign in", *to, &content)
+    page(status, "Sign in", to, &content)
 }
 
 pub(super) fn signed_in(user: &str) -> Answer {
@@ -167,13 +139,13 @@ mod tests {
     #[test]
     fn nothing_that_a_client_sent_becomes_markup() {
         let evil = "\"><script>alert(1)</script>";
-        let form = SignInForm {
-            to: Some(evil),
-            hidden: &[("to", evil)],
-            user: evil,
-            problem: Some((StatusCode::FORBIDDEN, evil)),
-        };
-        for page in [sign_in(&form), signed_in(evil), signed_out(evil), not_finished(evil)] {
+        let form = SignInForm { action: evil, hidden: &[("to", evil)], user: evil, problem: Some(evil) };
+        for page in [
+            sign_in(StatusCode::OK, Some(evil), &form),
+            signed_in(evil),
+            signed_out(evil),
+            not_finished(evil),
+        ] {
             let text = text(page);
             assert!(!text.contains("<script"), "{text}");
         }

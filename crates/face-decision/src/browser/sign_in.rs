@@ -1,20 +1,19 @@
 //! The page for signing in, on the main listener.
 
-use super::page::{self, SignInForm};
-use super::{
-    FINISH, Target, answered, change, check_origin, is_unauthorized, known, opens_page, parameter, query,
-    redirect, set_cookie, target, url,
-};
-use enfilade_admin::keystone::use_passcode;
+use super::{FINISH, SIGN_IN, answered, page};
 use enfilade_admin::{BrowserAt, application_of, issue_code, store_sign_in};
-use enfilade_faces::credential::{SIGN_IN_COOKIE, browser, password};
+use enfilade_faces::browser::{
+    SignInForm, Target, change, check_origin, is_unauthorized, known, log_in, opens_page, parameter, query,
+    redirect, set_cookie, target, url, why_not,
+};
+use enfilade_faces::credential::{SIGN_IN_COOKIE, browser};
 use enfilade_faces::percent::form_pairs;
 use enfilade_faces::{
     Answer, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Trace, collect_form,
 };
 use enfilade_facts::tables::{Audience, SecretDigest};
-use enfilade_facts::vocabulary::{ApplicationName, HostName, Secret, Word, from_lower_hex};
-use enfilade_passage::{Arrival, Credential, IdentityRefusal, Refusal, SecretAsk, Session};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, from_lower_hex};
+use enfilade_passage::{Credential, Refusal, Session};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 
@@ -67,7 +66,13 @@ impl Origin {
         if faces.sign_in().is_some_and(|own| is_same_host(own, &host)) {
             return Ok(Err(BadLink));
         }
-        Ok(Ok(Some(Origin { application, host, url, browser, to: target(pairs) })))
+        Ok(Ok(Some(Origin {
+            application,
+            host,
+            url,
+            browser,
+            to: target(pairs).unwrap_or_else(Target::root),
+        })))
     }
 }
 
@@ -127,14 +132,16 @@ async fn proceed(
         issue_code(ctx, &session, BrowserAt { application: &application, host: &host, browser })
     });
     let (code, before) = (code.await?, format!("{}{FINISH}", origin.url));
-    Ok(redirect(&url(&before, &[("code", &code), ("to", &origin.to.0)])))
+    Ok(redirect(&url(&before, &[("code", &code), ("to", origin.to.as_str())])))
 }
 
 fn form(origin: Option<&Origin>, pairs: &Fields, user: &str, problem: Option<(StatusCode, &str)>) -> Answer {
     let kept = |name| origin.and(parameter(pairs, name)).map(|value| (name, value));
     let hidden: Vec<(&str, &str)> = ["host", "state", "to"].into_iter().filter_map(kept).collect();
     let to = origin.map(|origin| origin.url.as_str());
-    page::sign_in(&SignInForm { to, hidden: &hidden, user, problem })
+    let status = problem.map_or(StatusCode::OK, |(status, _)| status);
+    let problem = problem.map(|(_, problem)| problem);
+    page::sign_in(status, to, &SignInForm { action: SIGN_IN, hidden: &hidden, user, problem })
 }
 
 async fn submit(
@@ -144,17 +151,17 @@ async fn submit(
     request: Request<Received>,
     trace: &mut Trace,
 ) -> Result<Answer, Failure> {
-    check_origin(request.headers(), own)?;
+    check_origin(request.headers(), |origin| origin == own.as_bytes())?;
     let body = collect_form(request.into_body(), &faces.limits()).await?;
     const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
     let user = parameter(&pairs, "user").unwrap_or_default().trim();
-    match log_in(faces, connection, user, &pairs, trace).await {
+    match log_in(faces, connection, &pairs, trace).await {
         Ok(arrival) => {
             connection.anonymous.release();
             trace.event.authid = arrival.authid().to_word();
-            let session = trace.admitted(arrival.sign_in()).await;
+            let session = trace.admitted(arrival.sign_in(Audience::SignIn)).await;
             let session = match session {
                 Ok(session) => session,
                 Err(refusal) => return again(origin.as_ref(), &pairs, user, refusal, trace),
@@ -173,45 +180,6 @@ async fn submit(
     }
 }
 
-/// Checks the password, and the passcode if there is one.
-async fn log_in(
-    faces: &Faces,
-    connection: &Connection,
-    user: &str,
-    pairs: &Fields,
-    trace: &mut Trace,
-) -> Result<Arrival, Failure> {
-    let (house, from) = (faces.arc_house(), connection.peer.ip());
-    let shown = parameter(pairs, "password").unwrap_or_default();
-    let (ask, named) = password(user, shown.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
-    trace.event.authid = named.clone();
-    let authid = ask.authid.clone();
-    let credential = Credential::NamedSecret(ask, named.clone());
-    let arrival = trace.admitted(house.arrive(&credential, from)).await?;
-    let passcode = parameter(pairs, "passcode").unwrap_or_default();
-    let passcode: String = passcode.chars().filter(|c| !c.is_whitespace()).collect();
-    if passcode.is_empty() {
-        return Ok(arrival);
-    }
-    let secret = Secret::new(passcode.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
-    let given = (SecretAsk { authid, secret }, named);
-    with_passcode(faces, arrival, given, from, trace).await
-}
-
-async fn with_passcode(
-    faces: &Faces,
-    arrival: Arrival,
-    (ask, named): (SecretAsk, Word),
-    from: std::net::IpAddr,
-    trace: &mut Trace,
-) -> Result<Arrival, Failure> {
-    let checked = faces.arc_house().check_passcode(&ask, Some(arrival.user()), &named, from);
-    let passcode = trace.admitted(checked).await?;
-    // The use is committed first, so that nobody can use the passcode again.
-    let passcode = change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await?;
-    Ok(arrival.with_passcode(passcode)?)
-}
-
 /// The form again, with the reason why the user is not signed in.
 fn again(
     origin: Option<&Origin>,
@@ -220,18 +188,7 @@ fn again(
     refusal: Refusal,
     trace: &mut Trace,
 ) -> Result<Answer, Failure> {
-    let why = match &refusal {
-        Refusal::Identity(IdentityRefusal::MoreMethods { .. }) => {
-            "Your account also needs a passcode. Enter the password again, and the passcode of your authenticator app."
-        }
-        Refusal::Identity(IdentityRefusal::PasswordExpired { .. }) => {
-            "The password is right, but it has expired. Ask your administrator for a new one."
-        }
-        refusal if is_unauthorized(refusal) => {
-            "The user name, the password or the passcode is wrong, or the account is locked."
-        }
-        _ => return Err(refusal.into()),
-    };
+    let Some(why) = why_not(&refusal) else { return Err(refusal.into()) };
     trace.failed(&Failure::Refused(refusal));
     // The status is not 401, because then a browser asks for a password in a dialog of its own.
     Ok(form(origin, pairs, user, Some((StatusCode::FORBIDDEN, why))))

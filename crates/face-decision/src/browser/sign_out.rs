@@ -1,8 +1,9 @@
 //! Signing out ends the session of the sign-in, and with it the sessions of all applications.
 
-use super::{SIGN_IN, answered, change, check_origin, is_unauthorized, known, page, set_cookie};
+use super::{SIGN_IN, answered, page};
 use crate::knows_proxy;
 use crate::subrequest::Visited;
+use enfilade_faces::browser::{change, check_origin, is_unauthorized, known, set_cookie};
 use enfilade_faces::credential::{APPLICATION_COOKIE, SIGN_IN_COOKIE, browser};
 use enfilade_faces::{Answer, Connection, Faces, Failure, Reply, RequestContext, RequestError, Trace};
 use enfilade_facts::tables::Audience;
@@ -71,7 +72,7 @@ async fn sign_out(
 ) -> Result<Answer, Failure> {
     let Place { origin, cookie, audience, visitor } = place;
     trace.event.peer = visitor.to_string();
-    check_origin(headers, origin)?;
+    check_origin(headers, |own| own == origin.as_bytes())?;
     if let Some(ask) = browser(headers, cookie, || audience.clone())? {
         match faces.arc_house().admit(&Credential::Browser(ask), *visitor).await {
             Ok(visit) => {

@@ -1,8 +1,9 @@
 //! The first step at the application's host: a cookie with a random secret, which connects the later code with this browser.
 
-use super::{SIGN_IN, answered, query, redirect, set_cookie, target, url};
+use super::{SIGN_IN, answered};
 use crate::knows_proxy;
 use crate::subrequest::Visited;
+use enfilade_faces::browser::{Target, query, redirect, set_cookie, target, url};
 use enfilade_faces::credential::{START_COOKIE, cookie};
 use enfilade_faces::{Answer, Connection, Faces, Failure, Reply, RequestContext, RequestError};
 use enfilade_facts::tables::SecretDigest;
@@ -45,8 +46,8 @@ async fn begin(
         }
     };
     let SecretDigest(state) = secret_digest(secret.as_bytes());
-    let (state, to) = (to_hex(&state), target(&query(uri)));
-    let parameters = [("host", visited.host.as_str()), ("state", &state), ("to", &to.0)];
+    let (state, to) = (to_hex(&state), target(&query(uri)).unwrap_or_else(Target::root));
+    let parameters = [("host", visited.host.as_str()), ("state", &state), ("to", to.as_str())];
     let mut answer = redirect(&url(&format!("{origin}{SIGN_IN}"), &parameters));
     set_cookie(&mut answer, START_COOKIE, &secret, START_SECONDS);
     Ok(answer)

@@ -1,5 +1,5 @@
-//! Sessions of browsers. A browser presents the secret of a session in a cookie. Each session has one audience: the page for signing in, or one
-//! application. The secret is a credential for its audience only.
+//! Sessions of browsers. A browser presents the secret of a session in a cookie. Each session has one audience: the page for signing in, one
+//! application, or the console. The secret is a credential for its audience only.
 
 use super::{REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -82,6 +82,10 @@ impl super::Key for BrowserSessionId {
     }
 }
 
+/// The name that stands for the console where a record has the name of an application. No application can get this name. A program that does not know
+/// the console reads such a record as a session of an application that does not exist.
+pub const CONSOLE: &str = "enfilade-console";
+
 /// What a session of a browser is good for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -90,6 +94,8 @@ pub enum Audience {
     SignIn,
     /// Requests to one application.
     Application(ApplicationName),
+    /// The console of this server.
+    Console,
 }
 
 impl fmt::Display for Audience {
@@ -97,6 +103,7 @@ impl fmt::Display for Audience {
         match self {
             Audience::SignIn => f.write_str("the page for signing in"),
             Audience::Application(name) => write!(f, "the application `{name}`"),
+            Audience::Console => f.write_str("the console"),
         }
     }
 }
@@ -187,6 +194,7 @@ impl Row for BrowserSession {
         let application = match &self.audience {
             Audience::SignIn => None,
             Audience::Application(name) => Some(name.as_str()),
+            Audience::Console => Some(CONSOLE),
         };
         to.optional_text(application);
         match &self.proof {
@@ -205,6 +213,7 @@ impl Row for BrowserSession {
             audit: from.fixed()?,
             audience: match from.option(Reader::text)? {
                 None => Audience::SignIn,
+                Some(name) if name == CONSOLE => Audience::Console,
                 Some(name) => Audience::Application(name.parse().ok()?),
             },
             proof: match from.u8()? {
@@ -231,6 +240,7 @@ mod tests {
         let (code, browser) = (SecretDigest([1; 32]), SecretDigest([1; 32]));
         let host = "wiki.example.com".parse().unwrap();
         for (audience, proof) in [
+            (Audience::Console, BrowserProof::Cookie(code)),
             (Audience::SignIn, BrowserProof::Cookie(code)),
             (
                 Audience::Application("wiki".parse().unwrap()),

@@ -1,12 +1,15 @@
 //! Work of a request that waits for the file system: it runs on blocking threads, and may be cancelled when the client disconnects.
 
-use enfilade_faces::{Failure, RequestError};
+use crate::request_error::{Failure, RequestError};
 use enfilade_passage::{Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs work that waits for the file system on a blocking thread, within the user's share of threads.
-pub(super) async fn blocking<R: Send + 'static>(
+///
+/// # Errors
+/// The refusal of the work.
+pub async fn blocking<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
 ) -> Result<R, Failure> {
@@ -14,7 +17,10 @@ pub(super) async fn blocking<R: Send + 'static>(
 }
 
 /// As [`blocking`], but the work can also fail because the request itself is invalid (`Failure::Request`).
-pub(super) async fn blocking_failure<R: Send + 'static>(
+///
+/// # Errors
+/// The failure of the work.
+pub async fn blocking_failure<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
@@ -28,15 +34,16 @@ pub(super) async fn blocking_failure<R: Send + 'static>(
 }
 
 /// Cancels the work of a request when it is dropped with the request.
-#[derive(Default)]
-pub(super) struct CancelOnDrop(Arc<AtomicBool>);
+#[derive(Debug, Default)]
+pub struct CancelOnDrop(Arc<AtomicBool>);
 
 /// Shows whether the request was dropped.
-#[derive(Clone)]
-pub(super) struct CancelToken(Arc<AtomicBool>);
+#[derive(Clone, Debug)]
+pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelOnDrop {
-    pub(super) fn token(&self) -> CancelToken {
+    /// A token that shows whether this value was dropped.
+    pub fn token(&self) -> CancelToken {
         CancelToken(Arc::clone(&self.0))
     }
 }
@@ -48,7 +55,8 @@ impl Drop for CancelOnDrop {
 }
 
 impl CancelToken {
-    pub(super) fn is_cancelled(&self) -> bool {
+    /// Whether the request was dropped.
+    pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

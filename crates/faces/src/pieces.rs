@@ -1,26 +1,31 @@
 //! Reads a file's content in pieces. A piece is read only when the channel has a slot for it and the user still may read.
 
-use super::blocking_work::blocking;
+use crate::blocking_work::blocking;
+use crate::body::Cut;
+use crate::connection::Connection;
+use crate::request_error::Failure;
+use crate::trace::Trace;
 use bytes::Bytes;
-use enfilade_faces::{Connection, Cut, Failure, Trace};
 use enfilade_passage::{Reading, Refusal, Turn};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// The size of a piece, in bytes.
-pub(super) const PIECE_BYTES: u64 = 256 * 1024;
+pub const PIECE_BYTES: u64 = 256 * 1024;
 
 /// A client that takes longer for a piece is slow, and gets no reused buffers.
 const SLOW: Duration = Duration::from_millis(50);
 
 /// Buffers that are reused after their bytes are sent: otherwise every piece of a large file would need a new buffer, which is wiped afterwards.
-pub(super) struct Buffers {
+#[derive(Debug)]
+pub struct Buffers {
     home: std::sync::mpsc::Sender<Vec<u8>>,
     free: std::sync::mpsc::Receiver<Vec<u8>>,
 }
 
 /// A buffer that is being sent.
-pub(super) struct Lent {
+#[derive(Debug)]
+pub struct Lent {
     bytes: Vec<u8>,
     home: std::sync::mpsc::Sender<Vec<u8>>,
 }
@@ -37,20 +42,29 @@ impl Drop for Lent {
     }
 }
 
+impl Default for Buffers {
+    fn default() -> Self {
+        Buffers::new()
+    }
+}
+
 impl Buffers {
-    pub(super) fn new() -> Self {
+    /// No buffers.
+    pub fn new() -> Self {
         let (home, free) = std::sync::mpsc::channel();
         Buffers { home, free }
     }
 
-    pub(super) fn take(&self) -> Vec<u8> {
+    /// A buffer that was sent, or a new one.
+    pub fn take(&self) -> Vec<u8> {
         let mut buffer = self.free.try_recv().unwrap_or_default();
         buffer.clear();
         buffer.reserve_exact(PIECE_BYTES as usize);
         buffer
     }
 
-    pub(super) fn lend(&self, bytes: Vec<u8>) -> Lent {
+    /// Marks a filled buffer as one that is being sent.
+    pub fn lend(&self, bytes: Vec<u8>) -> Lent {
         Lent { bytes, home: self.home.clone() }
     }
 
@@ -61,7 +75,11 @@ impl Buffers {
     }
 }
 
-pub(super) async fn read_piece(
+/// Reads the piece of a file that begins at `at`.
+///
+/// # Errors
+/// When the file cannot be read, or the user may no longer read it.
+pub async fn read_piece(
     mut reading: Reading,
     at: u64,
     mut buffer: Vec<u8>,
@@ -89,7 +107,7 @@ async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
 
 /// Waits until the channel has a slot for the next piece, and the piece fits into the memory that the user's responses may use. `None` if the client
 /// disconnected or the user may no longer read.
-pub(super) async fn place_for<'s>(
+pub async fn place_for<'s>(
     mut reading: Reading,
     sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
     connection: &Connection,

@@ -1,0 +1,133 @@
+// Times in the time zone of the browser, questions before something is deleted, copying, and uploads. Everything else works without this script.
+"use strict";
+
+for (const time of document.querySelectorAll("time")) {
+  const moment = new Date(time.dateTime);
+  time.title = moment.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
+  time.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+document.addEventListener("submit", (event) => {
+  const question = event.submitter?.dataset.ask ?? event.target.dataset.ask;
+  if (question && !confirm(question)) event.preventDefault();
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent).then(() => { button.textContent = "Copied"; });
+});
+
+// Only one menu is open at a time. Escape closes it.
+document.addEventListener("toggle", (event) => {
+  if (!event.target.open || !event.target.matches("details.more")) return;
+  for (const other of document.querySelectorAll("details.more[open]")) if (other !== event.target) other.open = false;
+}, true);
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const open of document.querySelectorAll("details.more[open]")) { open.open = false; open.querySelector("summary").focus(); }
+});
+
+// Uploads: files and whole folders, dropped or chosen, one after the other. A file that exists is replaced only if the user says so.
+const picker = document.getElementById("upload");
+if (picker) {
+  const here = picker.dataset.upload;
+  const csrf = document.getElementById("content").dataset.csrf;
+  const list = document.getElementById("uploads");
+
+  const WORDS = {
+    403: "you may not write here",
+    405: "a folder has this name",
+    409: "something else has this name",
+    412: "a file with this name exists",
+    423: "another program has locked it",
+    507: "no room is left",
+  };
+  const say = (status, text) => WORDS[status] ?? (text.trim() || `the server says ${status}`);
+
+  // Names are set as text, never parsed as HTML.
+  function line(name) {
+    const item = document.createElement("li");
+    const label = document.createElement("span");
+    label.textContent = name;
+    const bar = document.createElement("progress");
+    bar.max = 1;
+    bar.value = 0;
+    bar.setAttribute("aria-label", name);
+    const state = document.createElement("span");
+    state.className = "small weak";
+    item.append(label, bar, state);
+    list.hidden = false;
+    list.append(item);
+    return { item, bar, state };
+  }
+
+  function put(url, file, isNew, shown) {
+    return new Promise((resolve) => {
+      const request = new XMLHttpRequest();
+      request.upload.onprogress = (event) => { if (event.lengthComputable) shown.bar.value = event.loaded / event.total; };
+      request.onload = () => resolve({ status: request.status, text: request.responseText });
+      request.onerror = () => resolve({ status: 0, text: "the connection was lost" });
+      request.open("PUT", url);
+      request.setRequestHeader("X-Csrf-Token", csrf);
+      if (isNew) request.setRequestHeader("If-None-Match", "*");
+      request.send(file);
+    });
+  }
+
+  async function send(path, file) {
+    const url = here + path.map(encodeURIComponent).join("/");
+    const shown = line(path.join("/"));
+    let done = await put(url, file, true, shown);
+    if (done.status === 412 && confirm(`${path.join("/")} exists. Replace it?`)) done = await put(url, file, false, shown);
+    const isDone = done.status === 201 || done.status === 204;
+    shown.bar.hidden = true;
+    shown.state.textContent = isDone ? "uploaded" : done.status === 0 ? done.text : say(done.status, done.text);
+    shown.item.classList.toggle("bad", !isDone);
+    return isDone;
+  }
+
+  async function make(path) {
+    const url = `${here}${path.map(encodeURIComponent).join("/")}/`;
+    const answer = await fetch(url, { method: "MKCOL", headers: { "X-Csrf-Token": csrf } });
+    // A folder that exists is used.
+    return answer.ok || answer.status === 405;
+  }
+
+  const entriesOf = (reader) => new Promise((resolve) => { reader.readEntries(resolve, () => resolve([])); });
+
+  async function sendEntry(entry, above) {
+    const path = [...above, entry.name];
+    if (entry.isFile) {
+      const file = await new Promise((resolve) => { entry.file(resolve, () => resolve(null)); });
+      return file ? send(path, file) : false;
+    }
+    let isDone = await make(path);
+    const reader = entry.createReader();
+    for (let some = await entriesOf(reader); some.length; some = await entriesOf(reader)) {
+      for (const one of some) isDone = (await sendEntry(one, path)) && isDone;
+    }
+    return isDone;
+  }
+
+  const busy = (event) => event.preventDefault();
+
+  async function sendAll(work) {
+    addEventListener("beforeunload", busy);
+    let isDone = true;
+    for (const one of work) isDone = (await one()) && isDone;
+    removeEventListener("beforeunload", busy);
+    if (isDone && work.length) location.assign(`${here}?done=uploaded`);
+  }
+
+  picker.addEventListener("change", () => sendAll([...picker.files].map((file) => () => send([file.name], file))));
+  addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("over"); });
+  addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("over"); });
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    document.body.classList.remove("over");
+    // The entries must be taken before the first wait.
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    sendAll(entries.map((entry) => () => sendEntry(entry, [])));
+  });
+}

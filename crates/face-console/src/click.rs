@@ -1,0 +1,152 @@
+//! A request of a browser that is signed in: who the user is, the page around the response, and the permits for actions.
+
+use crate::page::{Frame, Notice, page};
+use crate::section::Section;
+use enfilade_admin::ChangeContext;
+use enfilade_faces::browser::parameter;
+use enfilade_faces::{Answer, Connection, Faces, Failure, RequestError, Trace, blocking_failure};
+use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
+use enfilade_passage::{AdminAsk, AdminPermit, Lending, Refusal, Visit};
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+use maud::Markup;
+
+/// A request of a browser that is signed in.
+pub(crate) struct Click<'f> {
+    pub(crate) faces: &'f Faces,
+    pub(crate) connection: Connection,
+    /// The user, whom door 2 admitted.
+    pub(crate) visit: Visit,
+    /// The head of the request.
+    pub(crate) head: Parts,
+    /// The fields of the query.
+    pub(crate) query: Vec<(String, String)>,
+    /// The fields of the form.
+    pub(crate) form: Vec<(String, String)>,
+    /// The token that every form must send back.
+    pub(crate) csrf: String,
+    /// What the page says above its content.
+    pub(crate) notice: Option<Notice>,
+    pub(crate) trace: Trace,
+}
+
+/// Why an action failed.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// A door refused it, or the request is wrong. The page of the failure replaces the page.
+    Failed(Failure),
+    /// The user can correct it. The page shows this text above the form.
+    Said(String),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Trouble::Failed(failure)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Trouble::Failed(refusal.into())
+    }
+}
+
+impl From<enfilade_admin::Error> for Trouble {
+    fn from(error: enfilade_admin::Error) -> Self {
+        match error {
+            enfilade_admin::Error::Source(why) => Trouble::Failed(why.into()),
+            other => Trouble::Said(other.to_string()),
+        }
+    }
+}
+
+/// A trouble with a text for the user.
+pub(crate) fn said(text: impl std::fmt::Display) -> Trouble {
+    Trouble::Said(text.to_string())
+}
+
+impl Click<'_> {
+    /// The text of a field of the form. Blanks around it are removed.
+    pub(crate) fn field(&self, name: &str) -> &str {
+        parameter(&self.form, name).unwrap_or_default().trim()
+    }
+
+    /// A field of the form, parsed.
+    pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
+        &self,
+        name: &str,
+    ) -> Result<T, Trouble> {
+        self.field(name).parse().map_err(said)
+    }
+
+    /// A field of the query.
+    pub(crate) fn asked(&self, name: &str) -> &str {
+        parameter(&self.query, name).unwrap_or_default().trim()
+    }
+
+    /// The name of the user.
+    pub(crate) fn user(&self) -> Userid {
+        self.visit.principal().authid.user.clone()
+    }
+
+    /// The present time, in seconds since the epoch.
+    pub(crate) fn now(&self) -> i64 {
+        self.faces.house().now().unix_seconds
+    }
+
+    /// Whether the user has these privileges on the path. It decides only what is shown.
+    pub(crate) fn holds(&mut self, path: &str, needed: Privileges) -> bool {
+        let Ok(path) = path.parse::<RolePath>() else { return false };
+        self.visit.privileges(&path).is_ok_and(|(here, _)| here.covers(needed))
+    }
+
+    /// The permit of door 4 to read or change something.
+    pub(crate) fn permit(
+        &mut self,
+        path: &str,
+        needed: Privileges,
+        lending: Lending,
+        own: Option<&Userid>,
+    ) -> Result<AdminPermit, Failure> {
+        let path: RolePath = path.parse().map_err(|_| RequestError::NoRoute)?;
+        Ok(self.visit.administer(&AdminAsk { path: &path, needed, lending, own })?)
+    }
+
+    /// Makes a change with a permit, on a thread that may wait.
+    pub(crate) async fn change<R: Send + 'static>(
+        &self,
+        permit: AdminPermit,
+        change: impl FnOnce(&ChangeContext<'_>) -> Result<R, enfilade_admin::Error> + Send + 'static,
+    ) -> Result<R, Trouble> {
+        let (faces, id) = (self.faces.clone(), self.trace.event.id);
+        let done = blocking_failure(self.visit.share(), move || {
+            let who = permit.who().to_word();
+            Ok(change(&faces.change_context(&who, permit.requester(), id)))
+        });
+        Ok(done.await??)
+    }
+
+    /// A page with this content.
+    pub(crate) fn page(&mut self, section: Section, title: &str, content: &Markup) -> Answer {
+        let status = match &self.notice {
+            Some(Notice::Failed(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            _ => StatusCode::OK,
+        };
+        self.page_with(status, section, title, content)
+    }
+
+    /// As [`Click::page`], with another status.
+    pub(crate) fn page_with(
+        &mut self,
+        status: StatusCode,
+        section: Section,
+        title: &str,
+        content: &Markup,
+    ) -> Answer {
+        let mut sections = Vec::from(Section::ALL);
+        sections.retain(|section| section.needs().is_none_or(|(path, needed)| self.holds(path, needed)));
+        let user = self.user().to_string();
+        let (csrf, notice) = (self.csrf.as_str(), self.notice.as_ref());
+        page(status, &Frame { title, section, sections: &sections, user: &user, csrf, notice }, content)
+    }
+}

@@ -1,0 +1,175 @@
+//! Sends a file. A user who may write a file must not be able to run a script in the origin of the console. So a file is a download, and its policy is a
+//! sandbox. Only pictures of known kinds are shown in a page.
+
+use crate::click::Click;
+use crate::failure;
+use crate::page::guarded;
+use crate::place::Place;
+use bytes::Bytes;
+use enfilade_faces::pieces::{Buffers, PIECE_BYTES, place_for, read_piece};
+use enfilade_faces::{Answer, Body, Connection, Cut, RequestError, Trace, blocking_failure, counted};
+use enfilade_facts::vocabulary::OperationKind;
+use enfilade_passage::{Blocking, Reading};
+use hyper::Response;
+use hyper::header::{
+    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
+};
+use std::fmt::Write as _;
+use std::ops::Range;
+use tokio::sync::mpsc;
+
+/// A document of this server that is no page of the console: it can run nothing, load nothing, and is in no frame.
+const SANDBOX: HeaderValue =
+    HeaderValue::from_static("sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'");
+
+/// Kinds of pictures that cannot contain a script. SVG can.
+const PICTURES: [(&str, &str); 6] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("avif", "image/avif"),
+];
+
+/// The media type of a picture, by the end of its name; `None` for any other file.
+pub(crate) fn picture(name: &str) -> Option<&'static str> {
+    let (_, ending) = name.rsplit_once('.')?;
+    PICTURES.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending)).map(|(_, kind)| *kind)
+}
+
+/// The head of a response with the content of a file or folder.
+pub(crate) fn head(kind: &'static str, disposition: &str, name: &str, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+    // RFC 6266 §4.3: the name in UTF-8. Only letters, digits and three marks are not encoded.
+    let mut value = format!("{disposition}; filename*=UTF-8''");
+    for byte in name.bytes() {
+        match byte {
+            plain if plain.is_ascii_alphanumeric() || b"-._".contains(&plain) => {
+                value.push(char::from(plain))
+            }
+            other => {
+                let _ = write!(value, "%{other:02X}");
+            }
+        }
+    }
+    if let Ok(value) = HeaderValue::from_str(&value) {
+        headers.insert(CONTENT_DISPOSITION, value);
+    }
+    guarded(answer)
+}
+
+/// Sends a file: to be shown, if the query says so and the file is a picture; else as a download.
+pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
+    let mut click = click;
+    click.trace.event.datastore = place.datastore.to_string();
+    if place.is_folder {
+        return failure::page(click, RequestError::NoRoute.into());
+    }
+    let (visit, at) = (click.visit.clone(), place.clone());
+    let reading = blocking_failure(visit.share(), move || {
+        Ok(visit.enter(&at.datastore, OperationKind::Read, Blocking)?.read(&at.path, Blocking)?)
+    });
+    let reading = match reading.await {
+        Ok(reading) => reading,
+        Err(failure) => return failure::page(click, failure),
+    };
+    let shown = picture(place.name()).filter(|_| click.query.iter().any(|(name, _)| name == "show"));
+    let (kind, disposition) =
+        shown.map_or(("application/octet-stream", "attachment"), |kind| (kind, "inline"));
+    let range = 0..reading.meta().bytes;
+    let (sender, pieces) = mpsc::channel(1);
+    let mut answer = head(kind, disposition, place.name(), Body::stream(pieces));
+    answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(range.end));
+    let Click { mut trace, connection, .. } = click;
+    trace.event.revision = reading.revision();
+    trace.answered(&answer);
+    tokio::spawn(async move {
+        let sending = Sending { sender: &sender, connection: &connection, trace: &mut trace };
+        sending.send(reading, range, |_| {}).await
+    });
+    answer
+}
+
+/// A response that is being sent.
+pub(super) struct Sending<'s> {
+    pub(super) sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
+    pub(super) connection: &'s Connection,
+    pub(super) trace: &'s mut Trace,
+}
+
+impl Sending<'_> {
+    /// Sends a part of a file. Before every piece, and every second while the client is slow, the server checks that the user may still read the file.
+    /// `see` gets every piece. `None` if the response was cut short.
+    pub(super) async fn send(
+        self,
+        mut reading: Reading,
+        mut range: Range<u64>,
+        mut see: impl FnMut(&[u8]),
+    ) -> Option<()> {
+        let mut buffers = Buffers::new();
+        while !range.is_empty() {
+            let place = place_for(
+                reading,
+                self.sender,
+                self.connection,
+                self.trace,
+                u32::try_from(PIECE_BYTES).unwrap_or(u32::MAX),
+                Some(&mut buffers),
+            );
+            let (back, place, held) = place.await?;
+            let piece = match read_piece(back, range.start, buffers.take()).await {
+                Ok((back, mut bytes)) => {
+                    reading = back;
+                    bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
+                    see(&bytes);
+                    counted(buffers.lend(bytes), held)
+                }
+                Err(failure) => {
+                    self.trace.failed(&failure);
+                    place.send(Err(Cut));
+                    return None;
+                }
+            };
+            if piece.is_empty() {
+                // The file became shorter than the announced length.
+                place.send(Err(Cut));
+                return None;
+            }
+            range.start += piece.len() as u64;
+            self.trace.event.bytes += piece.len() as u64;
+            place.send(Ok(piece));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pictures_without_scripts_are_shown() {
+        for (name, kind) in [
+            ("a.png", Some("image/png")),
+            ("A.JPG", Some("image/jpeg")),
+            ("a.svg", None),
+            ("a.html", None),
+            ("a.png.html", None),
+            ("png", None),
+            ("a.", None),
+        ] {
+            assert_eq!(picture(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_end_its_header() {
+        let answer = head("text/plain", "attachment", "a\"; b\r\nX: ü/ %", Body::empty());
+        let value = answer.headers().get(CONTENT_DISPOSITION).unwrap().to_str().unwrap();
+        assert_eq!(value, "attachment; filename*=UTF-8''a%22%3B%20b%0D%0AX%3A%20%C3%BC%2F%20%25");
+    }
+}

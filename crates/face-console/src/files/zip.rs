@@ -1,0 +1,142 @@
+//! Sends a folder as a zip archive, while the client reads. The archive contains what the user may read. If a file cannot be read to its end, the response
+//! is cut short, so that the client notices that the archive is not complete.
+
+use super::content::{Sending, head};
+use super::walk::Walk;
+use super::zip_format::{Archive, Member};
+use crate::click::Click;
+use crate::failure;
+use crate::place::Place;
+use bytes::Bytes;
+use enfilade_faces::{Answer, Body, Connection, Cut, Trace, blocking, blocking_failure};
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
+use enfilade_passage::{Blocking, Entry, NodeKind, Refusal, Visit};
+use tokio::sync::mpsc;
+
+/// The most memory of the archive's directory, which is sent after the last file, in bytes: enough for some 80,000 files.
+const DIRECTORY_BYTES_MAX: usize = 8 << 20;
+
+pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
+    let mut click = click;
+    click.trace.event.datastore = place.datastore.to_string();
+    // The directory of the archive is in memory, like the names of a page.
+    let turn = click.visit.share().page().await;
+    let (visit, at) = (click.visit.clone(), place.clone());
+    let listing = blocking_failure(visit.share(), move || {
+        Ok(visit.enter(&at.datastore, OperationKind::Read, Blocking)?.list(at.path)?)
+    });
+    let listing = match listing.await {
+        Ok(listing) => listing,
+        Err(failure) => return failure::page(click, failure),
+    };
+    let (sender, pieces) = mpsc::channel(1);
+    let answer =
+        head("application/zip", "attachment", &format!("{}.zip", place.name()), Body::stream(pieces));
+    let Click { mut trace, connection, visit, .. } = click;
+    trace.event.revision = listing.revision();
+    trace.answered(&answer);
+    let walk = Walk::begin(listing, place.path.clone());
+    let (datastore, top, archive) = (place.datastore, place.path, Archive::default());
+    let packing = Packing { visit, datastore, top, sender, connection, trace, archive };
+    tokio::spawn(async move {
+        let _turn = turn;
+        packing.run(walk).await;
+    });
+    answer
+}
+
+/// An archive that is being sent.
+struct Packing {
+    visit: Visit,
+    datastore: DatastoreName,
+    /// The folder of the archive.
+    top: StorePath,
+    sender: mpsc::Sender<Result<Bytes, Cut>>,
+    connection: Connection,
+    trace: Trace,
+    archive: Archive,
+}
+
+/// The archive is cut short.
+struct CutShort;
+
+impl Packing {
+    async fn run(mut self, walk: Walk) {
+        if self.pack(walk).await.is_err() {
+            let _ = self.sender.send(Err(Cut)).await;
+        }
+    }
+
+    /// Sends all members, and the directory.
+    async fn pack(&mut self, mut walk: Walk) -> Result<(), CutShort> {
+        loop {
+            let next = blocking(self.visit.share(), move || {
+                let members = walk.next()?;
+                Ok::<_, Refusal>((walk, members))
+            });
+            let (back, members) = match next.await {
+                Ok(next) => next,
+                Err(failure) => {
+                    self.trace.failed(&failure);
+                    return Err(CutShort);
+                }
+            };
+            walk = back;
+            let Some(members) = members else { break };
+            for (path, entry) in members {
+                self.member(&path, &entry).await?;
+            }
+        }
+        if walk.is_cut {
+            return Err(self.too_large());
+        }
+        let directory = std::mem::take(&mut self.archive).finish();
+        self.put(directory).await
+    }
+
+    async fn member(&mut self, path: &StorePath, entry: &Entry) -> Result<(), CutShort> {
+        let below = path.as_str().get(self.top.as_str().len()..).unwrap_or_default().trim_start_matches('/');
+        let modified = entry.meta.modified.0;
+        if entry.meta.kind == NodeKind::Directory {
+            let begin = self.archive.begin(Member { name: format!("{below}/"), bytes: 0, modified });
+            self.archive.end(0);
+            return self.put(begin).await;
+        }
+        let (visit, datastore, at) = (self.visit.clone(), self.datastore.clone(), path.clone());
+        let reading = blocking(self.visit.share(), move || {
+            visit.enter(&datastore, OperationKind::Read, Blocking)?.read(&at, Blocking)
+        });
+        let reading = match reading.await {
+            Ok(reading) => reading,
+            // The user may see the file, and may not read it; or it was removed meanwhile.
+            Err(enfilade_faces::Failure::Refused(Refusal::Access(_) | Refusal::Content(_))) => return Ok(()),
+            Err(failure) => {
+                self.trace.failed(&failure);
+                return Err(CutShort);
+            }
+        };
+        let bytes = reading.meta().bytes;
+        let begin = self.archive.begin(Member { name: below.to_owned(), bytes, modified });
+        if self.archive.directory_bytes() > DIRECTORY_BYTES_MAX {
+            return Err(self.too_large());
+        }
+        self.put(begin).await?;
+        let mut hasher = crc32fast::Hasher::new();
+        let Packing { sender, connection, trace, .. } = self;
+        let sending = Sending { sender, connection, trace };
+        sending.send(reading, 0..bytes, |piece| hasher.update(piece)).await.ok_or(CutShort)?;
+        let end = self.archive.end(hasher.finalize());
+        self.put(end).await
+    }
+
+    fn too_large(&mut self) -> CutShort {
+        self.trace
+            .invalid("the folder has too many members for one zip archive; download its folders one by one");
+        CutShort
+    }
+
+    async fn put(&mut self, bytes: Vec<u8>) -> Result<(), CutShort> {
+        self.trace.event.bytes += bytes.len() as u64;
+        self.sender.send(Ok(bytes.into())).await.map_err(|_| CutShort)
+    }
+}

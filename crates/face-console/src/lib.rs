@@ -1,0 +1,192 @@
+//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server, and work without a script except for
+//! uploads. The console decides nothing: every page and every action asks the doors for the same permits as the calls of the APIs.
+//!
+//! - `session.rs` signs in and out. The cookie is a credential for the console only.
+//! - `click.rs` is one request of a browser that is signed in. Every page gets one.
+//! - `page.rs` is the frame of all pages; `section.rs` the navigation; `icons.rs` and `assets.rs` what they look like.
+//! - `files.rs` and its folder are the pages of files. The other modules are the other pages.
+
+mod assets;
+mod icons;
+mod section;
+mod page;
+mod click;
+mod failure;
+mod session;
+mod place;
+mod start;
+mod files;
+
+use click::Click;
+use enfilade_faces::browser::{query, redirect};
+use enfilade_faces::percent::form_pairs;
+use enfilade_faces::{
+    Answer, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Route, Trace,
+    collect_form,
+};
+use enfilade_passage::Visit;
+use hyper::header::HeaderMap;
+use hyper::{Method, Request};
+use page::Notice;
+use place::Place;
+
+/// The routes of the console.
+pub const ROUTES: [Route; 3] = [
+    Route::public("/", to_console).for_browsers().says("Browsers: a redirect to the console"),
+    Route::public("/console", to_console).says("A redirect to the console"),
+    Route::own("/console/", handle).says("The console: pages for people"),
+];
+
+fn to_console(_: &Faces) -> Answer {
+    page::guarded(redirect("/console/"))
+}
+
+fn handle(context: RequestContext<'_>) -> Reply<'_> {
+    Reply::later(async move {
+        let RequestContext { faces, connection, request, mut trace } = context;
+        trace.event.face = "console";
+        trace.event.path = request.uri().path().to_owned();
+        let path = request.uri().path().strip_prefix("/console/").unwrap_or_default();
+        if let Some(asset) = path.strip_prefix("assets/").and_then(assets::asset) {
+            trace.answered(&asset);
+            return asset;
+        }
+        if path == "sign-in" {
+            let answer = session::sign_in(faces, &connection, request, &mut trace).await;
+            return failure::outside(answer, trace);
+        }
+        match session::signed_in(faces, &connection, request.headers(), &mut trace).await {
+            Ok(Some((visit, csrf))) => clicked(faces, connection, (visit, csrf), request, trace).await,
+            Ok(None) if matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) => {
+                let to =
+                    if request.method() == Method::POST { &hyper::Uri::default() } else { request.uri() };
+                let answer = session::to_sign_in(to);
+                trace.answered(&answer);
+                answer
+            }
+            // A script sent the request.
+            Ok(None) => failure::plain(failure::signed_out(), trace),
+            Err(failure) => failure::outside(Err(failure), trace),
+        }
+    })
+}
+
+/// Refuses a request that a page of another site makes a browser send. A link of another site may open a page.
+fn check_site(headers: &HeaderMap) -> Result<(), RequestError> {
+    let is = |name: &str, values: &[&str]| {
+        headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
+    };
+    let opens_page = is("sec-fetch-mode", &["navigate"]) && is("sec-fetch-dest", &["document"]);
+    let is_own = is("sec-fetch-site", &["same-origin", "none"]);
+    if is_own || opens_page { Ok(()) } else { Err(RequestError::CrossSite) }
+}
+
+/// Answers a browser that is signed in.
+async fn clicked(
+    faces: &Faces,
+    connection: Connection,
+    (visit, csrf): (Visit, String),
+    request: Request<Received>,
+    trace: Trace,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    let query = query(&head.uri);
+    let (form, notice) = (Vec::new(), None);
+    let mut click = Click { faces, connection, visit, head, query, form, csrf, notice, trace };
+    let method = click.head.method.clone();
+    let is_read = matches!(method, Method::GET | Method::HEAD);
+    let checked = match is_read {
+        true => check_site(&click.head.headers),
+        false => session::is_own_origin(&click.connection, &click.head),
+    };
+    if let Err(error) = checked {
+        return failure::page(click, error.into());
+    }
+    let path = click.head.uri.path().strip_prefix("/console/").unwrap_or_default().to_owned();
+    let answer = match method {
+        Method::GET | Method::HEAD => match Sent::of(&path) {
+            Some((sent, rest)) => return send(click, sent, rest).await,
+            None => show(&mut click, &path).await,
+        },
+        Method::POST => submit(&mut click, &path, body).await,
+        _ => return of_script(click, &path, body).await,
+    };
+    match answer {
+        Ok(answer) => {
+            click.trace.answered(&answer);
+            answer
+        }
+        Err(failure) => failure::page(click, failure),
+    }
+}
+
+/// Responses that are sent while the client reads.
+enum Sent {
+    File,
+    Folder,
+}
+
+impl Sent {
+    /// What a path asks for, and the rest of the path.
+    fn of(path: &str) -> Option<(Sent, &str)> {
+        let of = |area: &str, sent| path.strip_prefix(area).map(|rest| (sent, rest));
+        of("content/", Sent::File).or_else(|| of("zip/", Sent::Folder))
+    }
+}
+
+async fn send(click: Click<'_>, sent: Sent, rest: &str) -> Answer {
+    match (Place::read(rest, &click.visit.limits()), sent) {
+        (Ok(place), Sent::File) => files::content::send(click, place).await,
+        (Ok(place), Sent::Folder) => files::zip::send(click, place).await,
+        (Err(error), _) => failure::page(click, error.into()),
+    }
+}
+
+/// Shows a page.
+async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
+    click.notice = Notice::of(click.asked("done"));
+    let (area, rest) = path.split_once('/').unwrap_or((path, ""));
+    let place = |click: &Click<'_>| Place::read(rest, &click.visit.limits());
+    match area {
+        "" => start::show(click).await,
+        "files" => files::show(click, place(click)?).await,
+        "search" => files::search::show(click, place(click)?).await,
+        _ => Err(RequestError::NoRoute.into()),
+    }
+}
+
+/// Does what a form asks.
+async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Answer, Failure> {
+    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    let body = collect_form(body, &click.faces.limits()).await?;
+    click.form = form_pairs(&body).ok_or(NO_FORM)?;
+    let shown = enfilade_faces::browser::parameter(&click.form, "csrf");
+    if !session::is_csrf(&click.csrf, shown) {
+        return Err(RequestError::CrossSite.into());
+    }
+    let (area, rest) = path.split_once('/').unwrap_or((path, ""));
+    match area {
+        "sign-out" => session::leave(click.faces, &click.visit, &click.trace).await,
+        "files" => {
+            let place = Place::read(rest, &click.visit.limits())?;
+            files::change::submit(click, place).await
+        }
+        _ => Err(RequestError::NoRoute.into()),
+    }
+}
+
+/// Answers the script of the console, which sends the token in a header.
+async fn of_script(click: Click<'_>, path: &str, body: Received) -> Answer {
+    let shown = click.head.headers.get("x-csrf-token").and_then(|token| token.to_str().ok());
+    let checked = match session::is_csrf(&click.csrf, shown) {
+        true => path.strip_prefix("files/").ok_or(RequestError::NoRoute),
+        false => Err(RequestError::CrossSite),
+    };
+    let place = checked.and_then(|rest| Place::read(rest, &click.visit.limits()));
+    match (click.head.method.as_str(), place) {
+        ("PUT", Ok(place)) => files::upload::put(click, place, body).await,
+        ("MKCOL", Ok(place)) => files::upload::make(click, place).await,
+        (_, Ok(_)) => failure::plain(RequestError::Method.into(), click.trace),
+        (_, Err(error)) => failure::plain(error.into(), click.trace),
+    }
+}

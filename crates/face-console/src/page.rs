@@ -1,0 +1,239 @@
+//! The frame of every page: navigation, headers, and the small pieces that all pages use.
+
+use crate::assets::{ICON, SCRIPT, STYLE};
+use crate::icons::Icon;
+use crate::section::Section;
+use enfilade_faces::browser::NO_STORE;
+use enfilade_faces::{Answer, Body};
+use enfilade_facts::vocabulary::to_rfc3339;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Response, StatusCode};
+use maud::{DOCTYPE, Markup, html};
+
+/// A page loads only the files of this server, runs only the script of the console, and no page of another site can show it in a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
+    base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// What the frame shows around a page.
+pub(crate) struct Frame<'p> {
+    /// The title of the page.
+    pub(crate) title: &'p str,
+    /// The section that is marked in the navigation.
+    pub(crate) section: Section,
+    /// The sections that the user can open.
+    pub(crate) sections: &'p [Section],
+    /// The name of the user.
+    pub(crate) user: &'p str,
+    /// The token that every form sends.
+    pub(crate) csrf: &'p str,
+    /// What the last action did, or why it failed.
+    pub(crate) notice: Option<&'p Notice>,
+}
+
+/// A message above the content.
+#[derive(Clone, Debug)]
+pub(crate) enum Notice {
+    /// The action was done.
+    Done(&'static str),
+    /// The action failed, and nothing changed.
+    Failed(String),
+}
+
+/// The messages of actions that were done, by the keys in the URLs of the next pages. The URL contains only a key, so that a link cannot make a page say
+/// something else.
+const DONE: [(&str, &str); 4] = [
+    ("folder", "The folder was created."),
+    ("moved", "Moved."),
+    ("deleted", "Deleted."),
+    ("uploaded", "Uploaded."),
+];
+
+impl Notice {
+    /// The message with this key.
+    pub(crate) fn of(key: &str) -> Option<Self> {
+        DONE.iter().find(|(known, _)| *known == key).map(|(_, text)| Notice::Done(text))
+    }
+}
+
+/// Text as a whole HTML page, with the headers of every page of the console.
+pub(crate) fn answer(status: StatusCode, html: Markup) -> Answer {
+    let mut answer = Response::new(Body::from(html.into_string()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    guarded(answer)
+}
+
+/// Adds the headers that every response of the console has: it is stored nowhere, its type is not guessed, and no page of another site can use it.
+pub(crate) fn guarded(mut answer: Answer) -> Answer {
+    let headers = answer.headers_mut();
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // Not `no-referrer`: with that, browsers send `Origin: null` with forms.
+        (REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (VARY, "cookie"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    answer
+}
+
+fn document(title: &str, class: Option<&str>, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Enfilade" }
+                link rel="stylesheet" href=(STYLE.url());
+                link rel="icon" href=(ICON.url()) type="image/svg+xml";
+                script src=(SCRIPT.url()) defer {}
+            }
+            body class=[class] { (body) }
+        }
+    }
+}
+
+/// A page for a user who is signed in.
+pub(crate) fn page(status: StatusCode, frame: &Frame<'_>, content: &Markup) -> Answer {
+    let Frame { title, section, sections, user, csrf, notice } = frame;
+    let group = |label: &str, is_of: fn(Section) -> bool| {
+        let shown: Vec<Section> = sections.iter().copied().filter(|section| is_of(*section)).collect();
+        html! {
+            @if !shown.is_empty() {
+                div {
+                    h2 { (label) }
+                    ul {
+                        @for one in shown {
+                            li {
+                                a href=(one.url()) aria-current=[(one == *section).then_some("page")] {
+                                    (one.icon().show()) (one.label())
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let body = html! {
+        a.skip href="#content" { "Skip to the content" }
+        div.frame {
+            header.side {
+                a.brand href="/console/" { (Icon::Brand.show()) "Enfilade" }
+                nav aria-label="Sections" {
+                    (group("Mine", |section| !section.is_administration()))
+                    (group("Administration", Section::is_administration))
+                }
+                form.me method="post" action="/console/sign-out" {
+                    (csrf_field(csrf))
+                    span.name title=(user) { (user) }
+                    button.slim title="Sign out" { (Icon::Leave.show()) span.hide-text { "Sign out" } }
+                }
+            }
+            main #content tabindex="-1" data-csrf=(csrf) {
+                @match notice {
+                    Some(Notice::Done(what)) => p.note.good.toast role="status" { (Icon::Right.show()) (what) },
+                    Some(Notice::Failed(why)) => div.note.bad role="alert" { (Icon::Wrong.show()) div { (why) } },
+                    None => {}
+                }
+                (content)
+            }
+        }
+    };
+    answer(status, document(title, None, &body))
+}
+
+/// A page for a browser that is not signed in.
+pub(crate) fn outside(status: StatusCode, title: &str, content: &Markup) -> Answer {
+    let body = html! {
+        main #content.card {
+            div.brand { (Icon::Brand.show()) "Enfilade" }
+            h1 { (title) }
+            (content)
+        }
+    };
+    answer(status, document(title, Some("sign-in"), &body))
+}
+
+/// The hidden field of every form.
+pub(crate) fn csrf_field(csrf: &str) -> Markup {
+    html! { input type="hidden" name="csrf" value=(csrf); }
+}
+
+/// The command that does the same as a form or shows the same as a page.
+pub(crate) fn command(lines: &[String]) -> Markup {
+    html! {
+        details.command {
+            summary { "The same on the command line" }
+            pre { code { (lines.join("\n")) } }
+        }
+    }
+}
+
+/// What a page shows if there is nothing to show.
+pub(crate) fn empty(icon: Icon, title: &str, text: &Markup) -> Markup {
+    html! { div.empty { (icon.show()) h2 { (title) } p { (text) } } }
+}
+
+/// A point in time. The script shows it in the time zone of the browser.
+pub(crate) fn time(unix_seconds: i64) -> Markup {
+    let text = to_rfc3339(unix_seconds);
+    let short = text.get(..16).unwrap_or(&text).replace('T', " ");
+    html! { time.nowrap datetime=(text) { (short) " UTC" } }
+}
+
+/// A point in time; `never` for 0.
+pub(crate) fn time_or_never(unix_seconds: i64) -> Markup {
+    if unix_seconds == 0 {
+        html! { span.weak { "never" } }
+    } else {
+        time(unix_seconds)
+    }
+}
+
+/// A number of bytes, with at most three digits before the unit.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 1_000 {
+        return format!("{bytes} B");
+    }
+    let (mut rest, mut unit) = (bytes, 0);
+    while rest >= 1_000_000 && unit + 1 < UNITS.len() {
+        (rest, unit) = (rest / 1_000, unit + 1);
+    }
+    let unit = UNITS.get(unit).copied().unwrap_or_default();
+    match rest {
+        0..10_000 => format!("{}.{} {unit}", rest / 1_000, rest % 1_000 / 100),
+        _ => format!("{} {unit}", rest / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_are_short() {
+        for (count, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (9_999, "9.9 kB"),
+            (10_000, "10 kB"),
+            (999_999, "999 kB"),
+            (1_000_000, "1.0 MB"),
+            (12_345_678_901, "12 GB"),
+            (u64::MAX, "18 EB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The sections of the console. A section of the administration is shown to users with the privilege that its calls need. Each page asks door 4 again.
+
+use crate::icons::Icon;
+use enfilade_facts::vocabulary::Privileges;
+
+/// A section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Files,
+    Account,
+    Explain,
+    Users,
+    Groups,
+    Roles,
+    Datastores,
+    Certificates,
+    Changes,
+    Health,
+}
+
+impl Section {
+    /// Every section, in the order of the navigation.
+    pub(crate) const ALL: [Self; 10] = [
+        Section::Files,
+        Section::Account,
+        Section::Explain,
+        Section::Users,
+        Section::Groups,
+        Section::Roles,
+        Section::Datastores,
+        Section::Certificates,
+        Section::Changes,
+        Section::Health,
+    ];
+
+    pub(crate) fn url(self) -> &'static str {
+        self.row().0
+    }
+
+    pub(crate) fn label(self) -> &'static str {
+        self.row().1
+    }
+
+    pub(crate) fn icon(self) -> Icon {
+        self.row().2
+    }
+
+    /// The path on which the section needs a privilege, and the privilege; `None` if every user may open it.
+    pub(crate) fn needs(self) -> Option<(&'static str, Privileges)> {
+        self.row().3
+    }
+
+    pub(crate) fn is_administration(self) -> bool {
+        self.needs().is_some()
+    }
+
+    fn row(self) -> (&'static str, &'static str, Icon, Option<(&'static str, Privileges)>) {
+        let audit = |path| Some((path, Privileges::SYS_AUDIT));
+        match self {
+            Section::Files => ("/console/", "Files", Icon::Folder, None),
+            Section::Account => ("/console/account", "Account", Icon::User, None),
+            Section::Explain => ("/console/explain", "Explain", Icon::Question, None),
+            Section::Users => ("/console/users", "Users", Icon::User, audit("/access/users")),
+            Section::Groups => ("/console/groups", "Groups", Icon::Group, audit("/access/acl")),
+            Section::Roles => ("/console/roles", "Roles", Icon::Role, audit("/access/acl")),
+            Section::Datastores => {
+                let needs = Some(("/datastore", Privileges::DATASTORE_AUDIT));
+                ("/console/datastores", "Datastores", Icon::Store, needs)
+            }
+            Section::Certificates => {
+                ("/console/certificates", "Certificates", Icon::Certificate, audit("/system/certificates"))
+            }
+            Section::Changes => ("/console/changes", "Changes", Icon::Log, audit("/system/log")),
+            Section::Health => ("/console/health", "Health", Icon::Health, audit("/system/status")),
+        }
+    }
+}
