@@ -1,5 +1,8 @@
 //! The console, used with curl as a browser: curl keeps cookies by the rules of browsers, also those of the prefix `__Host-`.
 
+mod browser;
+mod files;
+mod pages;
 mod signing_in;
 
 use crate::server::{Scratch, Server};

@@ -7,10 +7,10 @@ use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::keystone::{revoke, userid_of};
 use enfilade_facts::tables::{
-    Application, ApplicationHost, Audience, BrowserProof, BrowserSession, BrowserSessionId, Revoked,
-    SecretDigest,
+    Application, ApplicationHost, Audience, BrowserProof, BrowserSession, BrowserSessionId, Revocation,
+    Revoked, SecretDigest,
 };
-use enfilade_facts::vocabulary::{ApplicationName, HostName, Userid};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::{
     BROWSER_SECRET_BYTES, Refusal, Session, browser_text, is_same_digest, read_browser_text, secret_digest,
@@ -182,6 +182,68 @@ fn shown_code(
 /// When the facts cannot be changed.
 pub fn sign_out(ctx: &ChangeContext<'_>, session: &Session) -> Result<At, Error> {
     revoke(ctx, &[Revoked::Token(session.claim.audit.own)], Some(session.claim.expires_at), "a sign-in")
+}
+
+/// A sign-in of a user that has not ended.
+#[derive(Clone, Debug)]
+pub struct SignInSummary {
+    /// The audit id of all its sessions.
+    pub audit: [u8; 16],
+    /// When the user signed in, in seconds since the epoch.
+    pub issued_at: i64,
+    /// When the last of its sessions ends, in seconds since the epoch.
+    pub expires_at: i64,
+    /// What its sessions are good for.
+    pub audiences: Vec<Audience>,
+}
+
+/// The sign-ins of a user in browsers, the newest first. A sign-in that was revoked is not among them.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn sign_ins_of(source: &dyn Source, user: &UserId, now: i64) -> Result<Vec<SignInSummary>, Error> {
+    source.read(|view| {
+        let mut found: Vec<SignInSummary> = Vec::new();
+        view.page::<BrowserSession>(&[], None, |id, row| {
+            let is_one = row.user == *user && seconds(now) < id.expires_at;
+            if is_one && matches!(row.proof, BrowserProof::Cookie(_)) {
+                let expires_at = i64::try_from(id.expires_at).unwrap_or(i64::MAX);
+                match found.iter_mut().find(|known| known.audit == row.audit) {
+                    Some(known) => {
+                        known.expires_at = known.expires_at.max(expires_at);
+                        known.audiences.push(row.audience);
+                    }
+                    None => found.push(SignInSummary {
+                        audit: row.audit,
+                        issued_at: row.issued_at,
+                        expires_at,
+                        audiences: vec![row.audience],
+                    }),
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        let ended =
+            |mark: Revoked| Ok::<_, Error>(view.get::<Revocation>(&mark)?.map(|row| row.issued_before));
+        let of_user = ended(Revoked::User(*user))?;
+        let mut open = Vec::with_capacity(found.len());
+        for sign_in in found {
+            let is_over = |before: Option<i64>| before.is_some_and(|before| sign_in.issued_at <= before);
+            if !is_over(of_user) && !is_over(ended(Revoked::Token(sign_in.audit))?) {
+                open.push(sign_in);
+            }
+        }
+        open.sort_by_key(|sign_in| std::cmp::Reverse(sign_in.issued_at));
+        Ok(open)
+    })?
+}
+
+/// Ends a sign-in, and all its sessions.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn end_sign_in(ctx: &ChangeContext<'_>, sign_in: &SignInSummary) -> Result<At, Error> {
+    revoke(ctx, &[Revoked::Token(sign_in.audit)], Some(sign_in.expires_at), "a sign-in")
 }
 
 /// The application of a host, and the host with the port of the application's URLs.

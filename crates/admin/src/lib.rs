@@ -48,8 +48,8 @@ pub use applications::{
 };
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use browser_sessions::{
-    BrowserAt, NewBrowserSession, application_of, exchange_code, issue_code, sign_out, store_sign_in,
-    user_of_code,
+    BrowserAt, NewBrowserSession, SignInSummary, application_of, end_sign_in, exchange_code, issue_code,
+    sign_ins_of, sign_out, store_sign_in, user_of_code,
 };
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Examined, IndexUse, LeafIndex,

@@ -45,6 +45,12 @@ impl From<Failure> for Trouble {
     }
 }
 
+impl From<RequestError> for Trouble {
+    fn from(error: RequestError) -> Self {
+        Trouble::Failed(error.into())
+    }
+}
+
 impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Self {
         Trouble::Failed(refusal.into())

@@ -113,6 +113,10 @@ pub(crate) fn sentence(failure: &Failure, aim: Aim) -> String {
     let (status, text, _) = said(failure, aim);
     let (title, what) = words(status);
     let is_bare = status.canonical_reason().is_some_and(|reason| reason.eq_ignore_ascii_case(&text));
+    let is_taken = matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::PRECONDITION_FAILED);
+    if is_taken && aim != Aim::Target {
+        return "Something with this name exists already.".to_owned();
+    }
     if is_bare { format!("{title}. {what}") } else { format!("{title}: {text}.") }
 }
 

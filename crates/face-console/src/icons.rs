@@ -8,7 +8,6 @@ pub(crate) enum Icon {
     Brand,
     Folder,
     File,
-    Picture,
     Text,
     Archive,
     Store,
@@ -41,7 +40,6 @@ impl Icon {
                 "M3 6.5A1.5 1.5 0 0 1 4.5 5h4l2.5 2.5h8.5A1.5 1.5 0 0 1 21 9v8.5a1.5 1.5 0 0 1-1.5 1.5h-15A1.5 1.5 0 0 1 3 17.5z"
             }
             Icon::File => "M6 3h8l5 5v13H6zM14 3v5h5",
-            Icon::Picture => "M4 4h16v16H4zM4 16l4.5-4.5L13 16l3-3 4 4M15.5 8.5h.01",
             Icon::Text => "M6 3h8l5 5v13H6zM14 3v5h5M9 13h7M9 17h5",
             Icon::Archive => "M4 4h16v4H4zM5 8v12h14V8M10 12h4",
             Icon::Store => {
@@ -64,7 +62,7 @@ impl Icon {
             Icon::Upload => "M12 16V4M7 9l5-5 5 5M4 20h16",
             Icon::Download => "M12 4v12M7 11l5 5 5-5M4 20h16",
             Icon::Add => "M12 5v14M5 12h14",
-            Icon::More => "M5 12h.01M12 12h.01M19 12h.01",
+            Icon::More => "M4.5 12h1M11.5 12h1M18.5 12h1",
             Icon::Leave => "M14 4h5v16h-5M10 8l-4 4 4 4M6 12h9",
             Icon::Right => "M5 12.5l4.5 4.5L19 7.5",
             Icon::Wrong => "M6 6l12 12M18 6L6 18",

@@ -4,7 +4,7 @@
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` is one request of a browser that is signed in. Every page gets one.
 //! - `page.rs` is the frame of all pages; `section.rs` the navigation; `icons.rs` and `assets.rs` what they look like.
-//! - `files.rs` and its folder are the pages of files. The other modules are the other pages.
+//! - `files.rs`, `account.rs`, `administration.rs` and their folders are pages; so are `start.rs`, `explain.rs` and `review.rs`.
 
 mod assets;
 mod icons;
@@ -16,6 +16,10 @@ mod session;
 mod place;
 mod start;
 mod files;
+mod account;
+mod explain;
+mod review;
+mod administration;
 
 use click::Click;
 use enfilade_faces::browser::{query, redirect};
@@ -124,13 +128,16 @@ async fn clicked(
 enum Sent {
     File,
     Folder,
+    Review,
 }
 
 impl Sent {
     /// What a path asks for, and the rest of the path.
     fn of(path: &str) -> Option<(Sent, &str)> {
         let of = |area: &str, sent| path.strip_prefix(area).map(|rest| (sent, rest));
-        of("content/", Sent::File).or_else(|| of("zip/", Sent::Folder))
+        of("content/", Sent::File)
+            .or_else(|| of("zip/", Sent::Folder))
+            .or_else(|| of("review-csv/", Sent::Review))
     }
 }
 
@@ -138,6 +145,7 @@ async fn send(click: Click<'_>, sent: Sent, rest: &str) -> Answer {
     match (Place::read(rest, &click.visit.limits()), sent) {
         (Ok(place), Sent::File) => files::content::send(click, place).await,
         (Ok(place), Sent::Folder) => files::zip::send(click, place).await,
+        (Ok(place), Sent::Review) => review::send(click, place).await,
         (Err(error), _) => failure::page(click, error.into()),
     }
 }
@@ -151,6 +159,13 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
         "" => start::show(click).await,
         "files" => files::show(click, place(click)?).await,
         "search" => files::search::show(click, place(click)?).await,
+        "why" => explain::show_own(click, place(click)?).await,
+        "review" => review::show(click, place(click)?).await,
+        "account" if rest.is_empty() => account::show(click).await,
+        "explain" if rest.is_empty() => explain::show(click).await,
+        area if rest.is_empty() => {
+            administration::show(click, area).await?.ok_or_else(|| RequestError::NoRoute.into())
+        }
         _ => Err(RequestError::NoRoute.into()),
     }
 }
@@ -171,7 +186,8 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
             let place = Place::read(rest, &click.visit.limits())?;
             files::change::submit(click, place).await
         }
-        _ => Err(RequestError::NoRoute.into()),
+        "account" => account::submit(click, rest).await,
+        area => administration::submit(click, area, rest).await,
     }
 }
 

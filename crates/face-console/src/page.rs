@@ -44,11 +44,16 @@ pub(crate) enum Notice {
 
 /// The messages of actions that were done, by the keys in the URLs of the next pages. The URL contains only a key, so that a link cannot make a page say
 /// something else.
-const DONE: [(&str, &str); 4] = [
+const DONE: [(&str, &str); 9] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
     ("deleted", "Deleted."),
     ("uploaded", "Uploaded."),
+    ("token-deleted", "The token was deleted. The next request with it is refused."),
+    ("session-ended", "That browser is signed out."),
+    ("user", "The user was added."),
+    ("changed", "Done."),
+    ("removed", "Removed."),
 ];
 
 impl Notice {

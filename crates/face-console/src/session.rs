@@ -190,6 +190,17 @@ pub(crate) async fn leave(faces: &Faces, visit: &Visit, trace: &Trace) -> Result
     Ok(answer)
 }
 
+/// The response after a change of the password, which ended all sessions of the user.
+pub(crate) fn changed_password() -> Answer {
+    let content = html! {
+        p { "The password was changed, and all sessions of the account have ended." }
+        p { a.button.main href=(SIGN_IN) { "Sign in" } }
+    };
+    let mut answer = page::outside(StatusCode::OK, "Password changed", &content);
+    set_cookie(&mut answer, CONSOLE_COOKIE, "", 0);
+    answer
+}
+
 /// Whether door 2 refused because the session has ended meanwhile.
 pub(crate) fn has_ended(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused(refusal @ Refusal::Identity(_)) if is_unauthorized(refusal))

@@ -11,6 +11,7 @@ use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
 use enfilade_identity::Principal;
+use std::ops::ControlFlow;
 
 /// One object, and the rights of each principal on it.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub struct Reviewed<'r> {
 impl House {
     /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of the principals in `people`. The memory that a review
     /// needs grows with the size of the largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment
-    /// when the review reaches it.
+    /// when the review reaches it. The review ends early if `each` breaks.
     ///
     /// # Errors
     /// When a principal is unknown or cannot log in, when the datastore does not exist, or when a directory cannot be read.
@@ -39,7 +40,7 @@ impl House {
         people: &[Authid],
         name: &DatastoreName,
         path: &StorePath,
-        each: &mut dyn FnMut(&Reviewed<'_>),
+        each: &mut dyn FnMut(&Reviewed<'_>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
         let (datastore, ()) = self.enter(&mut Review, name, OperationKind::Read)?;
         let root = Root::open(datastore.root(), datastore.access().acls, self.reserved())?;
@@ -53,7 +54,12 @@ impl House {
             true => None,
             false => Some(root.find_parent(path)?.0.subject()),
         };
-        self.review_one(&people, &datastore, (path, &top.subject(), parent.as_ref()), &passes, each)?;
+        if self
+            .review_one(&people, &datastore, (path, &top.subject(), parent.as_ref()), &passes, each)?
+            .is_break()
+        {
+            return Ok(());
+        }
         // `each` is called for all members of a directory first, and then for the members of each subdirectory. Each subdirectory is opened again to
         // list its members, so that the review does not keep all subdirectories open.
         let (budget, mut further) = (TreeBudget::unlimited(), Vec::new());
@@ -76,7 +82,9 @@ impl House {
                 match met {
                     Met::Member(Member { path, node, .. }) => {
                         let met = (&path, &node.subject(), Some(&above));
-                        self.review_one(&people, &datastore, met, &passes, each)?;
+                        if self.review_one(&people, &datastore, met, &passes, each)?.is_break() {
+                            return Ok(());
+                        }
                         if node.kind() == NodeKind::Directory {
                             beneath.push((path, passes.clone()));
                         }
@@ -96,8 +104,8 @@ impl House {
         datastore: &DatastorePermit,
         (path, subject, parent): (&StorePath, &Subject, Option<&Subject>),
         passes: &[bool],
-        each: &mut dyn FnMut(&Reviewed<'_>),
-    ) -> Result<(), Refusal> {
+        each: &mut dyn FnMut(&Reviewed<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Refusal> {
         let (now, memo) = (self.now(), &self.parts.access_memo);
         let store = (datastore.name(), datastore.access());
         let (mut rights, mut trouble) = (Vec::with_capacity(people.len()), None);
@@ -114,8 +122,7 @@ impl House {
                 rights.push(if *passes { granted } else { AccessMask::NONE });
             }
         })?;
-        each(&Reviewed { path, kind: subject.kind, rights: &rights, trouble: trouble.as_deref() });
-        Ok(())
+        Ok(each(&Reviewed { path, kind: subject.kind, rights: &rights, trouble: trouble.as_deref() }))
     }
 }
 

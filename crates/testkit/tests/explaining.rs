@@ -498,6 +498,7 @@ impl World {
         let mut reviewed = None;
         let _ = self.house.house.review(std::slice::from_ref(&who), &self.tank, &at, &mut |met| {
             reviewed.get_or_insert_with(|| met.rights[0]);
+            std::ops::ControlFlow::Break(())
         });
         let Some(answered) = self.request((&who, project), &path, right).await else { return Ok("nothing") };
         let rules = self.rules;

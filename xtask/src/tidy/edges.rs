@@ -191,6 +191,7 @@ const LIBRARIES: [(&str, &[&str], &str); 67] = [
             "enfilade-proxmox",
             "enfilade-operations",
             "enfilade-decision",
+            "enfilade-console",
             "enfilade",
             "enfilade-sources",
             "enfilade-bench",

@@ -126,8 +126,9 @@ if (picker) {
   addEventListener("drop", (event) => {
     event.preventDefault();
     document.body.classList.remove("over");
-    // The entries must be taken before the first wait.
-    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-    sendAll(entries.map((entry) => () => sendEntry(entry, [])));
+    // Entries and files must be taken before the first wait.
+    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
+    const dropped = items.map((item) => ({ entry: item.webkitGetAsEntry?.(), file: item.getAsFile() }));
+    sendAll(dropped.map(({ entry, file }) => () => (entry ? sendEntry(entry, []) : send([file.name], file))));
   });
 }

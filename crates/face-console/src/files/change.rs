@@ -54,7 +54,8 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
                 Trouble::Said(why) => why,
                 Trouble::Failed(failure) => {
                     click.trace.failed(&failure);
-                    sentence(&failure, Aim::Destination)
+                    let is_new = click.field("do") == "new-folder";
+                    sentence(&failure, if is_new { Aim::Collection } else { Aim::Destination })
                 }
             };
             click.notice = Some(Notice::Failed(why));

@@ -256,7 +256,7 @@ fn table(place: &Place, rows: &[Row], order: Order) -> Markup {
                 Order::Name => "ascending",
                 Order::Largest | Order::Newest => "descending",
             })] {
-                a href={ (above) "?sort=" (one.word()) } { (label) @if one == order { " ↓" } }
+                a href={ (above) "?sort=" (one.word()) } { (label) @if one == order { (if one == Order::Name { " ↑" } else { " ↓" }) } }
             }
         }
     };

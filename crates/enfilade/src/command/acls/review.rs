@@ -9,6 +9,7 @@ use enfilade_passage::NodeKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::BufRead as _;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// The output format.
@@ -69,6 +70,7 @@ pub(super) fn run(
                 ),
             }
         }
+        ControlFlow::Continue(())
     })?;
     anyhow::ensure!(
         bad == 0,

@@ -1,0 +1,49 @@
+//! The account of the user: API tokens, sessions and the password.
+//!
+//! - `tokens.rs` makes and deletes API tokens.
+//! - `sessions.rs` shows the browsers in which the user is signed in, and signs them out.
+//! - `password.rs` changes the password.
+
+pub(crate) mod password;
+pub(crate) mod sessions;
+pub(crate) mod tokens;
+
+use crate::click::{Click, Trouble};
+use crate::page::{Notice, command};
+use crate::section::Section;
+use enfilade_faces::{Answer, Failure, RequestError};
+use enfilade_facts::vocabulary::shell_word;
+use maud::html;
+
+/// The page of the account.
+pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
+    let (tokens, sessions) = (tokens::section(click).await?, sessions::section(click).await?);
+    let user = click.user().to_string();
+    let content = html! {
+        div.head { div { h1 { "Account" } p { "You are signed in as " strong { (user) } "." } } }
+        (tokens)
+        (sessions)
+        (password::section(click))
+        (command(&[format!("enfilade user access {}", shell_word(&user))]))
+    };
+    Ok(click.page(Section::Account, "Account", &content))
+}
+
+/// Does what a form of the page asks. If that fails, the page says why.
+pub(crate) async fn submit(click: &mut Click<'_>, action: &str) -> Result<Answer, Failure> {
+    let done = match action {
+        "create-token" => tokens::create(click).await,
+        "delete-token" => tokens::delete(click).await,
+        "end-session" => sessions::end(click).await,
+        "password" => password::change(click).await,
+        _ => Err(RequestError::NoRoute.into()),
+    };
+    match done {
+        Ok(answer) => Ok(answer),
+        Err(Trouble::Failed(failure)) => Err(failure),
+        Err(Trouble::Said(why)) => {
+            click.notice = Some(Notice::Failed(why));
+            show(click).await
+        }
+    }
+}

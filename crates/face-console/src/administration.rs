@@ -1,0 +1,57 @@
+//! The pages of administrators. Each page asks door 4 for the privilege that the same call of the API of Proxmox Backup Server needs.
+
+pub(crate) mod changes;
+pub(crate) mod datastores;
+pub(crate) mod groups;
+pub(crate) mod health;
+pub(crate) mod roles;
+pub(crate) mod users;
+
+use crate::click::{Click, Trouble};
+use crate::page::Notice;
+use enfilade_faces::browser::redirect;
+use enfilade_faces::{Answer, Failure, RequestError};
+use enfilade_facts::vocabulary::Privileges;
+use enfilade_passage::{AdminPermit, Lending};
+
+/// Shows a page. `Ok(None)` if no page has this name.
+pub(crate) async fn show(click: &mut Click<'_>, area: &str) -> Result<Option<Answer>, Failure> {
+    Ok(Some(match area {
+        "users" => users::show(click).await?,
+        "groups" => groups::show(click).await?,
+        "roles" => roles::show(click).await?,
+        "datastores" => datastores::show(click).await?,
+        "changes" => changes::show(click).await?,
+        "health" => health::show(click).await?,
+        _ => return Ok(None),
+    }))
+}
+
+/// Does what a form of a page asks. If that fails, the page says why.
+pub(crate) async fn submit(click: &mut Click<'_>, area: &str, action: &str) -> Result<Answer, Failure> {
+    let done = match area {
+        "users" => users::act(click, action).await,
+        "groups" => groups::act(click, action).await,
+        "roles" => roles::act(click, action).await,
+        "datastores" => datastores::act(click, action).await,
+        _ => Err(RequestError::NoRoute.into()),
+    };
+    match done {
+        Ok(to) => Ok(redirect(&to)),
+        Err(Trouble::Failed(failure)) => Err(failure),
+        Err(Trouble::Said(why)) => {
+            click.notice = Some(Notice::Failed(why));
+            show(click, area).await?.ok_or_else(|| RequestError::NoRoute.into())
+        }
+    }
+}
+
+/// The permit to see everything of a kind.
+fn may_see(click: &mut Click<'_>, path: &str) -> Result<AdminPermit, Failure> {
+    click.permit(path, Privileges::SYS_AUDIT, Lending::Reads, None)
+}
+
+/// The permit to change accounts and their rights.
+fn may_change(click: &mut Click<'_>, path: &str) -> Result<AdminPermit, Failure> {
+    click.permit(path, Privileges::PERMISSIONS_MODIFY, Lending::People, None)
+}

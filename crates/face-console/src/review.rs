@@ -1,0 +1,175 @@
+//! Who can read this? The page shows everybody who may read one file or list one folder. The file in CSV has every right of everybody on everything below.
+//! Both need the permits of [`may_ask_about_others`].
+
+use crate::click::Click;
+use crate::explain::may_ask_about_others;
+use crate::failure;
+use crate::files::content::head;
+use crate::icons::Icon;
+use crate::page::{command, empty};
+use crate::place::Place;
+use crate::section::Section;
+use bytes::Bytes;
+use enfilade_faces::browser::failure_of_change;
+use enfilade_faces::{Answer, Body, Cut, Faces, Failure, blocking_failure};
+use enfilade_facts::vocabulary::{AccessMask, Authid, shell_word};
+use enfilade_passage::{NodeKind, Reviewed};
+use maud::html;
+use std::ops::ControlFlow;
+use tokio::sync::mpsc;
+
+/// The most people whom the page asks about.
+const PEOPLE_MAX: usize = 1_000;
+/// The size of a piece of the CSV, in bytes.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Every user who can log in.
+fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
+    let now = faces.house().now().unix_seconds;
+    let users = enfilade_admin::list_users(faces.house().source()).map_err(failure_of_change)?;
+    let may_come = users.into_iter().filter(|user| user.enabled && (user.expires == 0 || now < user.expires));
+    Ok(may_come.filter_map(|user| user.userid.parse().ok()).collect())
+}
+
+/// A person who may read, and the last rule that decided.
+struct Reader {
+    who: Authid,
+    by: String,
+}
+
+/// The page.
+pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, Failure> {
+    may_ask_about_others(click, &place.datastore)?;
+    let (faces, at) = (click.faces.clone(), place.clone());
+    let found = blocking_failure(click.visit.share(), move || {
+        let mut people = everybody(&faces)?;
+        let is_cut = people.len() > PEOPLE_MAX;
+        people.truncate(PEOPLE_MAX);
+        let asked = people.len();
+        let reads = |who: Authid| {
+            let explained = faces.house().explain(&who, None, &at.datastore, &at.path, AccessMask::READ_DATA);
+            let by = explained.doors.iter().rev().find_map(|door| door.walk.last()).cloned();
+            explained.permits().then(|| Reader { who, by: by.unwrap_or_default() })
+        };
+        Ok((people.into_iter().filter_map(reads).collect::<Vec<_>>(), asked, is_cut))
+    });
+    let (readers, asked, is_cut) = found.await?;
+    let content = html! {
+        (crate::files::crumbs(&place))
+        div.head {
+            div { h1 { "Who can read " (place.name()) "?" } p { (readers.len()) " of " (asked) " people." } }
+            div.bar {
+                a.button href=(place.url("review-csv")) download { (Icon::Download.show()) "Everything below, as CSV" }
+            }
+        }
+        @if is_cut { p.note.warn { "There are more people. The file in CSV has all of them." } }
+        div.card {
+            @if readers.is_empty() {
+                (empty(Icon::User, "Nobody", &html! { "No user who can log in may read it." }))
+            } @else {
+                table {
+                    thead { tr { th scope="col" { "Person" } th scope="col" { "Decided by" } } }
+                    tbody { @for Reader { who, by } in &readers { tr { td { (who.to_string()) } td.mono { (by) } } } }
+                }
+            }
+        }
+        (command(&[format!(
+            "enfilade acl review {} {}",
+            place.datastore,
+            shell_word(&place.path.to_string())
+        )]))
+    };
+    Ok(click.page(Section::Files, "Who can read this?", &content))
+}
+
+/// The rights of everybody on everything below a place, while the client reads.
+pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
+    let mut click = click;
+    click.trace.event.datastore = place.datastore.to_string();
+    if let Err(failure) = may_ask_about_others(&mut click, &place.datastore) {
+        return failure::page(click, failure);
+    }
+    let turn = click.visit.share().page().await;
+    let (sender, pieces) = mpsc::channel(1);
+    let answer =
+        head("text/csv; charset=utf-8", "attachment", &format!("{}.csv", place.name()), Body::stream(pieces));
+    let Click { mut trace, faces, visit, .. } = click;
+    trace.answered(&answer);
+    let faces = faces.clone();
+    tokio::spawn(async move {
+        let work = blocking_failure(visit.share(), move || {
+            let _turn = turn;
+            let people = everybody(&faces)?;
+            let mut writing = Writing::begin(&people, &sender);
+            let reviewed = faces
+                .house()
+                .review(&people, &place.datastore, &place.path, &mut |object| writing.write(object));
+            if reviewed.is_err() || writing.send().is_break() {
+                let _ = sender.blocking_send(Err(Cut));
+            }
+            Ok(reviewed?)
+        });
+        if let Err(failure) = work.await {
+            trace.failed(&failure);
+        }
+    });
+    answer
+}
+
+/// Lines that are being sent.
+struct Writing<'s> {
+    names: Vec<String>,
+    lines: String,
+    sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
+}
+
+impl<'s> Writing<'s> {
+    fn begin(people: &[Authid], sender: &'s mpsc::Sender<Result<Bytes, Cut>>) -> Self {
+        let names = people.iter().map(|who| quoted(&who.to_string())).collect();
+        Writing { names, lines: "path,kind,who,rights\n".to_owned(), sender }
+    }
+
+    /// Adds the lines of an object. Breaks if the client does not read any more.
+    fn write(&mut self, object: &Reviewed<'_>) -> ControlFlow<()> {
+        let path = quoted(&object.path.to_string());
+        let kind = if object.kind == NodeKind::File { "file" } else { "directory" };
+        for (who, rights) in self.names.iter().zip(object.rights).filter(|(_, rights)| !rights.is_empty()) {
+            let rights = quoted(&rights.to_string());
+            self.lines.push_str(&format!("{path},{kind},{who},{rights}\n"));
+        }
+        if self.lines.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { self.send() }
+    }
+
+    fn send(&mut self) -> ControlFlow<()> {
+        match self.sender.blocking_send(Ok(std::mem::take(&mut self.lines).into())) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// A CSV field (RFC 4180 §2). A field that a spreadsheet would read as a formula begins with an apostrophe.
+fn quoted(field: &str) -> String {
+    let is_formula = field.starts_with(['=', '+', '-', '@', '\t']);
+    let is_plain = !is_formula && !field.contains([',', '"', '\r', '\n']);
+    let before = if is_formula { "'" } else { "" };
+    if is_plain { field.to_owned() } else { format!("\"{before}{}\"", field.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_field_is_one_field_and_no_formula() {
+        for (field, expected) in [
+            ("plain", "plain"),
+            ("a,b", "\"a,b\""),
+            ("say \"hi\"", "\"say \"\"hi\"\"\""),
+            ("=1+1", "\"'=1+1\""),
+            ("line\nbreak", "\"line\nbreak\""),
+        ] {
+            assert_eq!(quoted(field), expected);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+// Drives the console in Debian's Chromium. The test gives the URL of the server, a directory for pictures and one for a browser's profile. Each step prints a line; a failed
+// step throws, and the program ends with a status other than 0.
+"use strict";
+
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const [server, pictures, profile] = process.argv.slice(2);
+const PASSWORD = "correct horse";
+const EVIL = "<img src=x onerror=\"document.title='owned'\">'\"&lt;b&gt;{{7*7}}";
+
+async function check(page, name) {
+  // axe-core runs in a world of its own, which the policy of the page does not bind.
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  assert.deepEqual(serious.map((one) => [one.id, one.nodes.map((node) => node.html)]), [], `axe-core on ${name}`);
+  for (const [width, kind] of [[1280, "wide"], [360, "phone"]]) {
+    await page.setViewportSize({ width, height: 800 });
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    await page.screenshot({ path: path.join(pictures, `${name}-${kind}.png`) });
+    assert.ok(over <= 0, `${name} is ${over} pixels too wide at ${width}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+  console.log(`looked at ${name}`);
+}
+
+async function signIn(page, user) {
+  await page.goto(`${server}/`);
+  await page.fill("#user", user);
+  await page.fill("#password", PASSWORD);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${server}/console/`);
+}
+
+async function files(page) {
+  await page.click("text=main");
+  await check(page, "folder");
+  // A folder with an evil name, made with the keyboard alone.
+  await page.locator("summary", { hasText: "New folder" }).focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(EVIL.replace("/", ""));
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=The folder was created.");
+  assert.equal(await page.locator("h1").innerText(), EVIL.replace("/", ""));
+  await check(page, "empty-folder");
+  // Upload two files, one with an evil name.
+  await page.setInputFiles("#upload", [
+    { name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("what went up") },
+    { name: "<script>document.title='owned'<script>.html", mimeType: "text/html", buffer: Buffer.from("<script>document.title='owned'</script>") },
+  ]);
+  await page.waitForSelector("text=Uploaded.");
+  assert.equal(await page.locator("tbody tr").count(), 2);
+  // A file that exists is replaced only if the user says so.
+  page.once("dialog", (dialog) => dialog.dismiss());
+  await page.setInputFiles("#upload", [{ name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("other") }]);
+  await page.waitForSelector("text=a file with this name exists");
+  await page.reload();
+  await page.click("text=note.txt");
+  assert.equal((await page.locator("pre.text").innerText()).trim(), "what went up");
+  await check(page, "file");
+  await page.goBack();
+  await page.click("text=.html");
+  await page.waitForSelector("pre.text");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Download")]);
+  assert.match(download.suggestedFilename(), /html$/);
+  // Dropping a folder.
+  await page.goto(`${server}/console/files/main/`);
+  const dropped = await page.evaluateHandle(() => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File(["dropped"], "dropped.txt"));
+    return transfer;
+  });
+  await page.dispatchEvent("body", "drop", { dataTransfer: dropped });
+  await page.waitForSelector("text=Uploaded.");
+  assert.ok(await page.locator("a.entry", { hasText: "dropped.txt" }).count());
+  // Search, rename, delete.
+  await page.fill("[name=q]", "note");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=note.txt");
+  await check(page, "search");
+  await page.click("text=note.txt");
+  await page.click("summary[aria-label='More for this file']");
+  await page.fill("#to", "renamed.txt");
+  await page.click("text=Rename or move");
+  await page.waitForSelector("text=Moved.");
+  assert.equal(await page.locator("h1").innerText(), "renamed.txt");
+  await page.click("summary[aria-label='More for this file']");
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.click("button:has-text('Delete')");
+  await page.waitForSelector("text=Deleted.");
+  await page.goto(`${server}/console/why/main/?right=write`);
+  await check(page, "why");
+}
+
+async function account(page) {
+  await page.goto(`${server}/console/account`);
+  await check(page, "account");
+  await page.click("summary:has-text('New token')");
+  await page.fill("#token-name", "laptop");
+  await page.click("button:has-text('Create')");
+  assert.match(await page.locator("#secret").innerText(), /^[0-9a-f-]{20,}$|^[A-Za-z0-9_-]{20,}$/);
+  await check(page, "new-token");
+  await page.click("text=Done");
+  await page.waitForSelector("text=laptop");
+}
+
+async function administration(page) {
+  for (const [url, name] of [
+    ["users", "users"],
+    ["users?user=alice%40local", "user"],
+    ["groups", "groups"],
+    ["roles", "roles"],
+    ["datastores", "datastores"],
+    ["changes", "changes"],
+    ["health", "health"],
+    ["explain?who=bob%40local&right=write&datastore=main&path=%2F", "explain"],
+    ["review/main/", "review"],
+  ]) {
+    const answer = await page.goto(`${server}/console/${url}`);
+    assert.equal(answer.status(), 200, url);
+    await check(page, name);
+  }
+}
+
+async function run() {
+  const args = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"];
+  const quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"];
+  const options = { executablePath: "/usr/bin/chromium", args: [...args, ...quiet], headless: true };
+  const browser = await chromium.launchPersistentContext(profile, { ...options, ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } });
+  browser.setDefaultTimeout(20_000);
+  const problems = [];
+  const watched = (page) => {
+    page.on("pageerror", (error) => problems.push(String(error)));
+    page.on("console", (message) => { if (message.type() === "error" && !/status of (403|404|412|422)/.test(message.text())) problems.push(message.text()); });
+    return page;
+  };
+  const alice = watched(browser.pages()[0] ?? (await browser.newPage()));
+  await alice.goto(`${server}/`);
+  await check(alice, "sign-in");
+  await signIn(alice, "alice");
+  await check(alice, "start");
+  await files(alice);
+  await account(alice);
+  // A second user at the same time, in a browser of its own.
+  const second = await chromium.launch(options);
+  const root = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
+  root.setDefaultTimeout(20_000);
+  await signIn(root, "root@local");
+  await administration(root);
+  await root.goto(`${server}/console/users?user=alice%40local`);
+  await root.click("button:has-text('End all sessions')");
+  await root.waitForSelector("text=Done.");
+  // The first user is out at the next click.
+  await alice.click("text=Files");
+  await alice.waitForURL(/\/console\/sign-in/);
+  await second.close();
+  for (const page of browser.pages()) assert.notEqual(await page.title(), "owned");
+  assert.deepEqual(problems, []);
+  await browser.close();
+  console.log("done");
+}
+
+run().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

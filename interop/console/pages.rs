@@ -1,0 +1,208 @@
+//! The other pages of the console: the account, explanations, and the pages of administrators.
+
+use super::{Browser, PASSWORD, server, set_password};
+use crate::curl::{PROPFIND_0, curl};
+use crate::server::Server;
+
+/// The server, with an administrator and an auditor.
+fn world() -> Server {
+    let server = server();
+    for (name, role) in [("root@local", "Admin"), ("eve@local", "Audit")] {
+        server.cli(&["user", "add", name]);
+        set_password(&server, name);
+        server.cli(&["role", "assign", "--path", "/", "--auth-id", name, role]);
+    }
+    server
+}
+
+fn signed_in<'s>(server: &'s Server, user: &str) -> Browser<'s> {
+    let browser = Browser::new(server);
+    browser.sign_in(user);
+    browser
+}
+
+#[test]
+fn people_manage_their_own_tokens_sessions_and_password() {
+    let server = world();
+    let alice = signed_in(&server, "alice");
+    let create = |fields: &[(&str, &str)]| alice.act("/console/account/create-token", fields);
+    let made = create(&[("name", "laptop"), ("days", "30"), ("role", "")]);
+    let text = made.text();
+    let secret = text.split("<code id=\"secret\">").nth(1).and_then(|rest| rest.split('<').next()).unwrap();
+    let login = format!("alice@local!laptop:{secret}");
+    assert_eq!(curl(&server, &login, "/dav/main/", &PROPFIND_0).status, 207);
+    assert!(!alice.open("/console/account").text().contains(secret) && !server.log().contains(secret));
+    // A token with a role of its own has only this role.
+    let made = create(&[
+        ("name", "narrow"),
+        ("days", "1"),
+        ("role", "DatastoreReader"),
+        ("path", "/datastore/main"),
+    ]);
+    assert_eq!(made.status, 200, "{}", made.text());
+    let roles = server.cli(&["role", "list"]);
+    assert!(
+        roles
+            .iter()
+            .any(|role| role["who"] == "alice@local!narrow" || role["auth_id"] == "alice@local!narrow"),
+        "{roles:?}"
+    );
+    for (fields, why) in [
+        (&[("name", "laptop"), ("days", "30")][..], "already exists"),
+        (&[("name", ""), ("days", "30")], "token name"),
+        (&[("name", "x"), ("days", "31")], "choose when"),
+        (&[("name", "x"), ("days", "1"), ("role", "Admin"), ("path", "nowhere")], "role path"),
+        (
+            &[("name", "x"), ("days", "1"), ("role", "ApplicationUser"), ("path", "/datastore/main")],
+            "no effect",
+        ),
+    ] {
+        let refused = create(fields);
+        assert!(refused.status == 422 && refused.text().contains(why), "{fields:?}: {}", refused.text());
+    }
+    let tokens = server.cli(&["token", "list", "alice@local"]);
+    assert!(!tokens.iter().any(|token| token.to_string().contains("alice@local!x\"")), "{tokens:?}");
+    assert_eq!(alice.act("/console/account/delete-token", &[("name", "laptop")]).status, 303);
+    assert_eq!(curl(&server, &login, "/dav/main/", &PROPFIND_0).status, 401);
+    // Another browser is signed out.
+    let second = signed_in(&server, "alice");
+    let bob = signed_in(&server, "bob");
+    let page = alice.open("/console/account").text();
+    let sessions: Vec<&str> = page.split("name=\"session\" value=\"").skip(1).collect();
+    assert_eq!(sessions.len(), 1, "{page}");
+    let session = sessions[0].split('"').next().unwrap();
+    // Bob cannot end a session of alice.
+    assert_eq!(bob.act("/console/account/end-session", &[("session", session)]).status, 422);
+    assert_eq!(second.open("/console/").status, 200);
+    assert_eq!(alice.act("/console/account/end-session", &[("session", session)]).status, 303);
+    assert_eq!((second.open("/console/").status, alice.open("/console/").status), (303, 200));
+    // The password.
+    let change = |present, new, again| {
+        alice.act("/console/account/password", &[("present", present), ("new", new), ("again", again)])
+    };
+    assert!(change("wrong", "x", "x").text().contains("present password is wrong"));
+    assert!(change(PASSWORD, "x", "y").text().contains("differ"));
+    assert_eq!(alice.open("/console/").status, 200);
+    let changed = change(PASSWORD, "battery staple", "battery staple");
+    assert!(
+        changed.status == 200 && changed.text().contains("The password was changed"),
+        "{}",
+        changed.text()
+    );
+    assert_eq!(alice.open("/console/").status, 303);
+    let login =
+        |password| alice.submit("/console/sign-in", &[("user", "alice"), ("password", password)]).status;
+    assert_eq!((login(PASSWORD), login("battery staple")), (403, 303));
+}
+
+#[test]
+fn an_explanation_has_five_doors_and_needs_the_right_to_ask_about_others() {
+    let server = world();
+    server.cli(&["acl", "set", "main", "/", "allow authenticated read inherit=files,dirs"]);
+    let (root, alice, eve) =
+        (signed_in(&server, "root"), signed_in(&server, "alice"), signed_in(&server, "eve"));
+    let ask = |browser: &Browser<'_>, who: &str, right: &str| {
+        browser.open(&format!("/console/explain?who={who}&right={right}&datastore=main&path=/"))
+    };
+    let page = ask(&root, "bob%40local", "read").text();
+    assert!(page.contains("bob@local</strong> may read") && page.matches("<h3>").count() == 5, "{page}");
+    let page = ask(&root, "bob%40local", "add-file").text();
+    assert!(
+        page.contains("may not add-file") && page.contains("enfilade role assign --path /datastore/main"),
+        "{page}"
+    );
+    // About herself, everybody may ask; about others, not even somebody who sees all roles.
+    assert!(ask(&alice, "alice%40local", "read").text().contains("You may read"));
+    for (browser, who) in [(&alice, "bob%40local"), (&eve, "bob%40local"), (&alice, "root%40local")] {
+        assert_eq!(ask(browser, who, "read").status, 403, "{who}");
+    }
+    for area in ["review", "review-csv"] {
+        let status = |browser: &Browser<'_>| browser.open(&format!("/console/{area}/main/")).status;
+        assert_eq!((status(&root), status(&alice), status(&eve)), (200, 403, 403), "{area}");
+    }
+    std::fs::write(server.data().join("datastores/main/=a,b"), "x").unwrap();
+    let csv = root.open("/console/review-csv/main/").text();
+    assert!(
+        csv.starts_with("path,kind,who,rights\n/,directory,") && csv.contains("\"/=a,b\",file,"),
+        "{csv}"
+    );
+    assert!(root.open("/console/review/main/").text().contains("bob@local"));
+}
+
+#[test]
+fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
+    let server = world();
+    let (root, eve, alice) =
+        (signed_in(&server, "root"), signed_in(&server, "eve"), signed_in(&server, "alice"));
+    let areas = ["users", "groups", "roles", "datastores", "changes", "health"];
+    for area in areas {
+        let status = |browser: &Browser<'_>| browser.open(&format!("/console/{area}")).status;
+        // A user without a privilege sees an empty list of datastores, as in the API.
+        let of_alice = if area == "datastores" { 200 } else { 403 };
+        assert_eq!((status(&root), status(&eve), status(&alice)), (200, 200, of_alice), "{area}");
+    }
+    assert!(!alice.open("/console/datastores").text().contains("Active operations"));
+    // Each action: what an auditor and a user cannot do, an administrator can.
+    for (path, fields, location) in [
+        (
+            "users/add",
+            &[("name", "carl@local"), ("password", "battery staple")][..],
+            "/console/users?user=carl%40local&done=user",
+        ),
+        ("users/disable", &[("name", "carl@local")], "/console/users?user=carl%40local&done=changed"),
+        ("users/enable", &[("name", "carl@local")], "/console/users?user=carl%40local&done=changed"),
+        (
+            "users/password",
+            &[("name", "carl@local"), ("password", PASSWORD)],
+            "/console/users?user=carl%40local&done=changed",
+        ),
+        (
+            "roles/assign",
+            &[("who", "carl@local"), ("role", "DatastoreReader"), ("path", "/datastore/main")],
+            "/console/roles?done=changed",
+        ),
+        (
+            "roles/remove",
+            &[("who", "carl@local"), ("role", "DatastoreReader"), ("path", "/datastore/main")],
+            "/console/roles?done=changed",
+        ),
+        ("groups/add", &[("group", "staff")], "/console/groups?done=changed"),
+        (
+            "groups/add-member",
+            &[("group", "staff"), ("member", "carl@local")],
+            "/console/groups?done=changed",
+        ),
+        (
+            "groups/remove-member",
+            &[("group", "staff"), ("member", "carl@local")],
+            "/console/groups?done=changed",
+        ),
+        ("groups/remove", &[("group", "staff")], "/console/groups?done=changed"),
+        (
+            "datastores/maintenance",
+            &[("name", "main"), ("mode", "read-only")],
+            "/console/datastores?done=changed",
+        ),
+        ("datastores/maintenance", &[("name", "main"), ("mode", "none")], "/console/datastores?done=changed"),
+        ("users/end-sessions", &[("name", "carl@local")], "/console/users?user=carl%40local&done=changed"),
+        ("users/remove", &[("name", "carl@local")], "/console/users?done=removed"),
+    ] {
+        for other in [&eve, &alice] {
+            assert_eq!(other.act(&format!("/console/{path}"), fields).status, 403, "{path}");
+        }
+        let done = root.act(&format!("/console/{path}"), fields);
+        assert_eq!((done.status, done.header("location")), (303, location), "{path}: {}", done.text());
+        if path == "users/password" {
+            assert_eq!(signed_in(&server, "carl").open("/console/").status, 200);
+        }
+    }
+    assert!(!server.cli(&["user", "list"]).iter().any(|user| user["user"] == "carl@local"));
+    let changes = root.open("/console/changes?q=carl").text();
+    assert!(
+        changes.contains("role assign DatastoreReader to carl@local") && changes.contains("root@local"),
+        "{changes}"
+    );
+    // What the command line refuses, the console refuses with the same sentence.
+    let refused = root.act("/console/users/add", &[("name", "alice@local")]);
+    assert!(refused.status == 422 && refused.text().contains("already exists"), "{}", refused.text());
+}
