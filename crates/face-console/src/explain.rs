@@ -10,10 +10,12 @@ use crate::section::Section;
 use enfilade_admin::Names;
 use enfilade_faces::{Answer, Failure, RequestError, blocking, blocking_failure};
 use enfilade_facts::vocabulary::{
-    AccessMask, Authid, DatastoreName, OperationKind, Privileges, RolePath, StorePath, shell_word,
+    AccessMask, Authid, DatastoreName, HostName, OperationKind, Privileges, RolePath, StorePath, shell_word,
 };
 use enfilade_facts::{Door, Read as _};
-use enfilade_passage::{Blocking, DoorAnswer, Explanation, Lack, Lending, OwnRights, Remedy};
+use enfilade_passage::{
+    ApplicationAsk, Blocking, DoorAnswer, Explanation, Lack, Lending, Method, OwnRights, Remedy, Site,
+};
 use maud::{Markup, html};
 
 /// The rights that the form offers, and what a person calls them.
@@ -68,11 +70,18 @@ impl Question {
 
 /// The page.
 pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
-    let is_asked = !click.query.is_empty() && click.notice.is_none() && !click.asked("datastore").is_empty();
+    let is_about_url = !click.asked("url").is_empty();
     let mut result = html! {};
-    if is_asked {
-        match Question::read(click) {
-            Ok(question) => result = answer(click, &question).await?,
+    if is_about_url || !click.asked("datastore").is_empty() {
+        let answered = match is_about_url {
+            true => about_url(click).await,
+            false => match Question::read(click) {
+                Ok(question) => answer(click, &question).await.map_err(Trouble::Failed),
+                Err(trouble) => Err(trouble),
+            },
+        };
+        match answered {
+            Ok(answered) => result = answered,
             Err(Trouble::Failed(failure)) => return Err(failure),
             Err(Trouble::Said(why)) => click.notice = Some(Notice::Failed(why)),
         }
@@ -89,13 +98,14 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Explain, "Explain", &content))
 }
 
-async fn form(click: &Click<'_>) -> Result<Markup, Failure> {
+async fn form(click: &mut Click<'_>) -> Result<Markup, Failure> {
     let visit = click.visit.clone();
     let stores = blocking(click.visit.share(), move || visit.stores()).await?;
     let who = match click.asked("who") {
         "" => click.user().to_string(),
         who => who.to_owned(),
     };
+    let sees_roles = click.holds("/access", Privileges::SYS_AUDIT);
     let (datastore, right) = (click.asked("datastore"), click.asked("right"));
     Ok(html! {
         form.card.pad {
@@ -120,6 +130,29 @@ async fn form(click: &Click<'_>) -> Result<Markup, Failure> {
                     input #path name="path" value=(click.asked("path")) placeholder="/folder/file" autocomplete="off";
                 }
                 button.main { "Explain" }
+            }
+        }
+        @if sees_roles {
+            form.card.pad {
+                div.row {
+                    div.field {
+                        label for="who-url" { "User or token" }
+                        input #who-url name="who" value=(who) required autocomplete="off" autocapitalize="none" spellcheck="false";
+                    }
+                    div.field {
+                        label for="method" { "sends" }
+                        select #method name="method" {
+                            @for method in ["GET", "POST", "PUT", "DELETE"] {
+                                option value=(method) selected[method == click.asked("method")] { (method) }
+                            }
+                        }
+                    }
+                    div.field {
+                        label for="url" { "to the URL of an application" }
+                        input #url type="url" name="url" value=(click.asked("url")) required placeholder="https://wiki.example.com/page";
+                    }
+                    button.main { "Explain" }
+                }
             }
         }
     })
@@ -153,8 +186,51 @@ async fn answer(click: &mut Click<'_>, question: &Question) -> Result<Markup, Fa
     Ok(html! {
         (verdict_of(verdict))
         (doors(&explanation))
-        (remedy(&explanation.remedy, question))
+        (remedy_of(&explanation.remedy, &shell_word(&question.who.to_string()), Some(&question.datastore)))
         (command(&[question.command()]))
+    })
+}
+
+/// The answer to a question about a request to an application. The user must be able to see the roles of everybody.
+async fn about_url(click: &mut Click<'_>) -> Result<Markup, Trouble> {
+    click.permit("/access", Privileges::SYS_AUDIT, Lending::Reads, None)?;
+    let who: Authid = click.asked("who").parse().map_err(said)?;
+    let (name, url) = (click.asked("method").to_owned(), click.asked("url").to_owned());
+    let method = Method::named(&name).filter(|method| method.class_of_destination().is_none());
+    let method = method.ok_or_else(|| said("choose a method"))?;
+    let (host, path) = HostName::and_path_of(&url).map_err(said)?;
+    let ask = ApplicationAsk {
+        site: Site::Host(host),
+        only: None,
+        recurses: method.recurses(None),
+        method,
+        path,
+        destination: None,
+        upgrades: false,
+        is_preflight: false,
+    };
+    let (faces, asked) = (click.faces.clone(), who.clone());
+    let explained = blocking_failure(click.visit.share(), move || {
+        let house = faces.house();
+        let mut explanation = house.explain_use(&asked, &ask);
+        let names = house.source().read(Names::read)??;
+        explanation.doors.iter_mut().for_each(|door| door.says = names.naming(&door.says));
+        Ok(explanation)
+    });
+    let explanation = explained.await?;
+    let (who, request) = (shell_word(&who.to_string()), shell_word(&format!("{name} {url}")));
+    let (class, icon, may) = match explanation.permits() {
+        true => ("note good", Icon::Right, "may"),
+        false => ("note bad", Icon::Wrong, "may not"),
+    };
+    Ok(html! {
+        p class=(class) role="status" {
+            (icon.show())
+            span { strong { (click.asked("who")) } " " (may) " " (name) " " (url) "." }
+        }
+        (doors(&explanation))
+        (remedy_of(&explanation.remedy, &who, None))
+        (command(&[format!("enfilade explain {who} --url {request}")]))
     })
 }
 
@@ -209,9 +285,12 @@ fn door(title: &str, answer: Option<&DoorAnswer>) -> Markup {
 }
 
 /// What would have to change, as a sentence and a command.
-fn remedy(remedy: &Remedy, question: &Question) -> Markup {
-    let who = shell_word(&question.who.to_string());
-    let on = |path: &StorePath| shell_word(RolePath::of(&question.datastore, path).as_str());
+fn remedy_of(remedy: &Remedy, who: &str, datastore: Option<&DatastoreName>) -> Markup {
+    let name = datastore.map_or("NAME", DatastoreName::as_str);
+    let on = |path: &StorePath| {
+        let path = datastore.map(|datastore| RolePath::of(datastore, path).as_str().to_owned());
+        shell_word(path.as_deref().unwrap_or("PATH"))
+    };
     let (text, commands) = match remedy {
         Remedy::OfTheCode => return html! {},
         Remedy::OtherCredential => {
@@ -233,11 +312,11 @@ fn remedy(remedy: &Remedy, question: &Question) -> Markup {
             let text =
                 format!("The role is enough, but the ACL or the mode bits of {path} must grant {rights}.");
             let path = shell_word(&path.to_string());
-            (text, vec![format!("enfilade acl get {} {path}", question.datastore)])
+            (text, vec![format!("enfilade acl get {name} {path}")])
         }
         Remedy::Binding(_) | Remedy::OfOtherProject(_) | Remedy::OfProject(_) => (
             "The datastore is bound to a project: use a session or a credential for this project.".to_owned(),
-            vec![format!("enfilade datastore show {}", question.datastore)],
+            vec![format!("enfilade datastore show {name}")],
         ),
         Remedy::RoleOnProject(_, role) | Remedy::NewCredential(_, role) => {
             (format!("The role {role} on the project of the datastore would be enough."), Vec::new())

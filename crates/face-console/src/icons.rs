@@ -15,7 +15,6 @@ pub(crate) enum Icon {
     Group,
     Role,
     Key,
-    Certificate,
     Session,
     Log,
     Health,
@@ -51,7 +50,6 @@ impl Icon {
             }
             Icon::Role => "M12 3l8 3v6c0 4.5-3.2 7.7-8 9-4.8-1.3-8-4.5-8-9V6zM9 12l2.2 2.2L15.5 10",
             Icon::Key => "M8 16a4.5 4.5 0 1 1 4.2-6H21v4h-3v2.5h-3V14h-2.8A4.5 4.5 0 0 1 8 16zM8 11.5h.01",
-            Icon::Certificate => "M7 11V8a5 5 0 0 1 10 0v3M5 11h14v10H5zM12 15v2.5",
             Icon::Session => "M3 5h18v11H3zM8 20h8M12 16v4",
             Icon::Log => "M8 6h13M8 12h13M8 18h13M3.5 6h.01M3.5 12h.01M3.5 18h.01",
             Icon::Health => "M3 12h4l2.5-6 4.5 12 2.5-6H21",

@@ -13,14 +13,13 @@ pub(crate) enum Section {
     Groups,
     Roles,
     Datastores,
-    Certificates,
     Changes,
     Health,
 }
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 9] = [
         Section::Files,
         Section::Account,
         Section::Explain,
@@ -28,7 +27,6 @@ impl Section {
         Section::Groups,
         Section::Roles,
         Section::Datastores,
-        Section::Certificates,
         Section::Changes,
         Section::Health,
     ];
@@ -66,9 +64,6 @@ impl Section {
             Section::Datastores => {
                 let needs = Some(("/datastore", Privileges::DATASTORE_AUDIT));
                 ("/console/datastores", "Datastores", Icon::Store, needs)
-            }
-            Section::Certificates => {
-                ("/console/certificates", "Certificates", Icon::Certificate, audit("/system/certificates"))
             }
             Section::Changes => ("/console/changes", "Changes", Icon::Log, audit("/system/log")),
             Section::Health => ("/console/health", "Health", Icon::Health, audit("/system/status")),

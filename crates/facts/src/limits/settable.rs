@@ -165,7 +165,7 @@ limits! {
     deep_locks_per_tree = 1, 1, MANY, "locks", "507 (`CT20`)";
     /// Time that a lock lasts without being refreshed.
     lock_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "a longer `Timeout` is shortened";
-    /// Time that a browser stays signed in to applications (`[decisions] sign_in`).
+    /// Time that a browser stays signed in to the console, and to applications (`[decisions] sign_in`).
     browser_session_seconds = 12 * HOUR, 1, 31 * 24 * HOUR, "seconds", "the user has to sign in again";
     /// Log lines about refused requests without a valid credential, for all clients together. Log lines about failed logins have a separate limit
     /// with the same number. Metrics and delays also count the requests that are not logged.
