@@ -55,7 +55,7 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
             @if tokens.is_empty() {
                 (empty(Icon::Key, "No token yet", &html! { "Create one for each program, so that you can delete it alone." }))
             } @else {
-                div.scroll {
+                div.scroll tabindex="0" {
                     table {
                         thead { tr {
                             th scope="col" { "Token" } th scope="col" { "Roles" } th.wide scope="col" { "Created" }

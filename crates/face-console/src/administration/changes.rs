@@ -51,7 +51,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
             input type="search" name="q" value=(q) placeholder="Filter by person or action" aria-label="Filter";
             button { (Icon::Search.show()) "Filter" }
         }
-        div.card.scroll {
+        div.card.scroll tabindex="0" {
             @if entries.is_empty() { (empty(Icon::Log, "No change", &html! { "No change matches here." })) } @else {
                 table {
                     thead { tr {

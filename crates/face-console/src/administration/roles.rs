@@ -49,7 +49,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
             input type="search" name="q" value=(click.asked("q")) placeholder="Filter by path, person or role" aria-label="Filter";
             button { (Icon::Search.show()) "Filter" }
         }
-        div.card.scroll {
+        div.card.scroll tabindex="0" {
             @if rows.is_empty() { (empty(Icon::Role, "No role", &html! { "No role matches." })) } @else { (table(&rows, Some(&click.csrf))) }
         }
         (command(&[

@@ -84,7 +84,7 @@ fn list(click: &mut Click<'_>, users: &[UserSummary]) -> Answer {
             button { (Icon::Search.show()) "Filter" }
         }
         @if found.len() > SHOWN_MAX { p.note.warn { "The first " (SHOWN_MAX) " of " (found.len()) ". Filter to see the others." } }
-        div.card.scroll {
+        div.card.scroll tabindex="0" {
             table {
                 thead { tr {
                     th scope="col" { "User" } th scope="col" { "State" } th.wide scope="col" { "Comment" } th.wide scope="col" { "Expires" }
