@@ -27,12 +27,14 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
             @if found.is_empty() {
                 (empty(Icon::Session, "No session", &html! { "You are not signed in with any browser." }))
             } @else {
-                table {
-                    thead { tr {
-                        th scope="col" { "Signed in to" } th scope="col" { "Since" } th.wide scope="col" { "Until" }
-                        th scope="col" { span.hide-text { "Actions" } }
-                    } }
-                    tbody { @for session in &found { (line(click, session, own == Some(session.audit))) } }
+                div.scroll tabindex="0" {
+                    table {
+                        thead { tr {
+                            th scope="col" { "Signed in to" } th scope="col" { "Since" } th.wide scope="col" { "Until" }
+                            th scope="col" { span.hide-text { "Actions" } }
+                        } }
+                        tbody { @for session in &found { (line(click, session, own == Some(session.audit))) } }
+                    }
                 }
             }
             div.pad { (command(&[format!("enfilade session end {}", shell_word(&user))])) }
