@@ -6,10 +6,11 @@ use crate::goals::Goal;
 type Goals = fn() -> Vec<Goal>;
 
 /// The benchmarks, with the goals of each.
-pub(crate) const BENCHES: [(&str, Goals); 20] = [
+pub(crate) const BENCHES: [(&str, Goals); 21] = [
     ("access", crate::access::goals),
     ("access-alone", crate::access::goals_alone),
     ("certs", crate::certs::goals),
+    ("confinement", crate::confinement::goals),
     ("connections", crate::connections::goals),
     ("content", crate::content::goals),
     ("datastores", crate::datastores::goals),

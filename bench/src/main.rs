@@ -10,6 +10,7 @@ mod arrivals;
 mod article;
 mod benches;
 mod certs;
+mod confinement;
 mod connections;
 mod content;
 mod datastores;
@@ -154,6 +155,7 @@ fn measure(report: &mut Report, name: &str, options: &Options) -> Result<(), Fai
         "access" => access::run(report, small),
         "access-alone" => access::alone(report, small),
         "certs" => certs::run(report, if small { 500 } else { options.count.unwrap_or(certs::FULL) }),
+        "confinement" => confinement::run(report, small),
         "connections" => connections::run(report, small),
         "content" => content::run(report, small),
         "datastores" => datastores::run(report, small),
