@@ -108,7 +108,8 @@ fn an_explanation_has_five_doors_and_needs_the_right_to_ask_about_others() {
     assert!(page.contains("bob@local</strong> may read") && page.matches("<h3>").count() == 5, "{page}");
     let page = ask(&root, "bob%40local", "add-file").text();
     assert!(
-        page.contains("may not add-file") && page.contains("enfilade role assign --path /datastore/main"),
+        page.contains("bob@local</strong> may not add files")
+            && page.contains("enfilade role assign --path /datastore/main"),
         "{page}"
     );
     // About herself, everybody may ask; about others, not even somebody who sees all roles.

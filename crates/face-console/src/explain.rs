@@ -30,6 +30,12 @@ const RIGHTS: [(&str, &str); 8] = [
     ("write-acl", "change the ACL"),
 ];
 
+/// What a person calls a right.
+fn words(right: AccessMask) -> String {
+    let label = RIGHTS.iter().find(|(name, _)| name.parse() == Ok(right)).map(|(_, label)| *label);
+    label.map_or_else(|| right.to_string(), str::to_owned)
+}
+
 /// The permits to ask what anybody may do in a datastore.
 pub(crate) fn may_ask_about_others(click: &mut Click<'_>, datastore: &DatastoreName) -> Result<(), Failure> {
     click.permit("/access", Privileges::SYS_AUDIT, Lending::Reads, None)?;
@@ -240,7 +246,7 @@ fn verdict_of((permits, who, right, path): (bool, &Authid, AccessMask, &StorePat
     html! {
         p class=(class) role="status" {
             (icon.show())
-            span { strong { (who.to_string()) } " " (may) " " (right.to_string()) " " (path.to_string()) "." }
+            span { strong { (who.to_string()) } " " (may) " " (words(right)) ": " (path.to_string()) }
         }
     }
 }
@@ -371,8 +377,8 @@ fn own_answer(own: &OwnRights, right: AccessMask) -> Markup {
             (icon.show())
             div {
                 @match lack {
-                    None => { "You may " (right.to_string()) "." },
-                    Some(lack) => { "You may not " (right.to_string()) ". " (lack_of(lack)) },
+                    None => { "You may " (words(right)) "." },
+                    Some(lack) => { "You may not " (words(right)) ". " (lack_of(lack)) },
                 }
             }
         }
