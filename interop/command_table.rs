@@ -19,6 +19,7 @@ use Kind::{Changes, Creates, Free, Reads};
 pub(crate) const COMMANDS: [(&str, Kind, &str); 98] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
+    ("setup", Creates, "--user new@local"),
     ("bootstrap", Creates, "--password-stdin"),
     ("user add", Changes, "new@local"),
     ("user list", Reads, ""),
@@ -118,7 +119,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 98] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-pub(crate) const ELSEWHERE: [(&str, &str); 29] = [
+pub(crate) const ELSEWHERE: [(&str, &str); 30] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
@@ -146,6 +147,7 @@ pub(crate) const ELSEWHERE: [(&str, &str); 29] = [
     ("revoke access-token", "only the API makes access tokens: interop `revoke`"),
     ("integrate", "needs a decision listener: interop `decisions`"),
     ("decide", "reads questions: interop `decision_campaigns`"),
+    ("ready", "needs a running server: interop `image`"),
     ("reference", "interop `reference`"),
     ("completions", "prints a text"),
 ];

@@ -3,6 +3,7 @@
 pub mod campaigns;
 pub mod figures;
 pub mod messages;
+pub mod package;
 pub mod pages;
 pub mod tidy;
 

@@ -7,7 +7,6 @@ mod bench;
 mod campaign;
 mod judges;
 mod mutants;
-mod package;
 mod packages;
 mod site;
 mod test;
@@ -64,10 +63,14 @@ cargo xtask COMMAND
                         longer, --jobs N several at once, --build builds and judges nothing, --report runs nothing
   nemesis [--minutes N] servers of a fleet, machines of etcd and their connections fail at random: no stale grant, no lost change
   nemesis-in-process [--minutes N]  the same with members in one process, which only lose their connections to etcd
-  package [--out DIR] [--binary PATH]
-                        a Debian package, its list of components (CycloneDX) and checksums, in target/package; two builds of one commit are the same;
-                        --binary takes a program that was built already; needs dpkg-dev and binutils
   on-fleet [--n N]      the tests of single servers, with each server as the first of N members of a fleet
+  image [--out DIR] [--binary PATH] [--compression xz|gzip]
+                        only the image for containers, with the options of `package`
+  package [--out DIR] [--binary PATH] [--compression xz|gzip] [--sign KEY]
+                        the files of a release in target/package: a Debian package, an image for containers (OCI), the list of components (CycloneDX), the
+                        provenance (in-toto), and checksums; two builds of one commit are the same; --binary takes a program that was built
+                        already; gzip is faster and larger than xz, the default; --sign signs the checksums with a key of minisign; needs Debian's
+                        dpkg-dev and binutils
   operations [--n N]    servers are killed while they count operations: running servers are counted, no operation begins in a closed datastore
   planted [--minutes N] rules of a fleet are left out in copies of the source, one at a time: the nemesis finds each in N minutes
   power-cuts [--n N]    power cuts at any moment: of N states that a disk may have kept, each has everything acknowledged and nothing incomplete
@@ -101,7 +104,8 @@ fn main() -> ExitCode {
         ["certs", place] => bench::run(&["make-certs", place, "25000"]),
         ["certs", place, "--n", count] => bench::run(&["make-certs", place, count]),
         ["judges", name, options @ ..] if judges::knows(name) => judges::run(name, options),
-        ["package", options @ ..] => package::run(options),
+        ["package", options @ ..] => package(options),
+        ["image", options @ ..] => image(options),
         ["messages"] => messages(false),
         ["messages", "--json"] => messages(true),
         ["mutants", options @ ..] => mutants::run(options),
@@ -123,6 +127,18 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn package(options: &[&str]) -> Result<(), String> {
+    for path in xtask::package::run(options)? {
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+fn image(options: &[&str]) -> Result<(), String> {
+    println!("{}", xtask::package::image(options)?.display());
+    Ok(())
 }
 
 fn messages(as_json: bool) -> Result<(), String> {

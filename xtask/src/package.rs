@@ -1,5 +1,8 @@
-//! `cargo xtask package`: the Debian package, the list of its components (SBOM), and checksums.
+//! `cargo xtask package`: the files of a release. These are the Debian package, the image for containers, the list of components (SBOM), where the
+//! files come from, and checksums with a signature.
 
+mod image;
+mod provenance;
 mod sbom;
 
 use std::fs;
@@ -33,33 +36,85 @@ const COMPLETIONS: &[(&str, &str)] = &[
 /// The scripts that dpkg runs.
 const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
 
-/// Makes the package. `--out DIR` is the directory for it, by default `target/package`; `--binary PATH` takes a program that was built already.
-pub(crate) fn run(options: &[&str]) -> Result<(), String> {
-    let root = xtask::root();
-    let (mut out, mut binary) = (root.join("target/package"), None);
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        let value = options.next().ok_or_else(|| format!("`{option}` needs a value"));
-        match *option {
-            "--out" => out = PathBuf::from(value?),
-            "--binary" => binary = Some(PathBuf::from(value?)),
-            other => return Err(format!("no option `{other}` of `package`; known are --out and --binary")),
+/// How the members of the package are compressed.
+#[derive(Clone, Copy)]
+enum Compression {
+    /// Small and slow, as in the archives of Debian.
+    Xz,
+    /// Large and fast, for tests.
+    Gzip,
+}
+
+impl Compression {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Compression::Xz => &["-Zxz"],
+            Compression::Gzip => &["-Zgzip", "-z1"],
         }
     }
-    let binary = match binary {
-        Some(binary) => binary,
-        None => build(&root)?,
-    };
-    let no_place = |why| format!("`{}` cannot be made: {why}", out.display());
-    fs::create_dir_all(&out).map_err(no_place)?;
-    let out = fs::canonicalize(&out).map_err(no_place)?;
-    let package = Package::of(&root, &out, &binary)?;
-    let made = [package.build()?, package.write_sbom()?];
-    let sums = package.write_checksums(&made)?;
-    for path in made.iter().chain([&sums]) {
-        println!("{}", path.display());
+}
+
+struct Options {
+    out: PathBuf,
+    binary: Option<PathBuf>,
+    compression: Compression,
+    /// The file with the private key of minisign(1) that signs the checksums.
+    key: Option<PathBuf>,
+}
+
+impl Options {
+    fn read(root: &Path, words: &[&str]) -> Result<Self, String> {
+        let out = root.join("target/package");
+        let mut options = Options { out, binary: None, compression: Compression::Xz, key: None };
+        let mut words = words.iter();
+        while let Some(option) = words.next() {
+            let value = words.next().ok_or_else(|| format!("`{option}` needs a value"))?;
+            match (*option, *value) {
+                ("--out", place) => options.out = PathBuf::from(place),
+                ("--binary", path) => options.binary = Some(PathBuf::from(path)),
+                ("--sign", key) => options.key = Some(PathBuf::from(key)),
+                ("--compression", "xz") => options.compression = Compression::Xz,
+                ("--compression", "gzip") => options.compression = Compression::Gzip,
+                ("--compression", other) => {
+                    return Err(format!("no compression `{other}`; known are xz and gzip"));
+                }
+                (other, _) => {
+                    return Err(format!(
+                        "no option `{other}`; known are --out, --binary, --compression and --sign"
+                    ));
+                }
+            }
+        }
+        Ok(options)
     }
-    Ok(())
+}
+
+/// Makes all files of a release, and returns their paths. `--out DIR` is the directory for them, by default `target/package`; `--binary PATH` takes a
+/// program that was built already; `--compression gzip` makes larger files in less time; `--sign KEY` signs the checksums.
+///
+/// # Errors
+/// When an option is unknown, or a step fails.
+pub fn run(words: &[&str]) -> Result<Vec<PathBuf>, String> {
+    let options = Options::read(&crate::root(), words)?;
+    let package = Package::prepare(&options)?;
+    let mut made = vec![package.build(options.compression)?, image::write(&package, options.compression)?];
+    made.push(package.write_sbom()?);
+    made.push(package.write_as(".intoto.json", provenance::of(&package, &made)?.as_bytes())?);
+    let sums = package.write_as(".sha256", checksums(&made)?.as_bytes())?;
+    made.push(sums.clone());
+    if let Some(key) = &options.key {
+        made.push(package.sign(&sums, key)?);
+    }
+    Ok(made)
+}
+
+/// Makes only the image for containers, with the same options as [`run`].
+///
+/// # Errors
+/// As [`run`].
+pub fn image(words: &[&str]) -> Result<PathBuf, String> {
+    let options = Options::read(&crate::root(), words)?;
+    image::write(&Package::prepare(&options)?, options.compression)
 }
 
 fn build(root: &Path) -> Result<PathBuf, String> {
@@ -96,81 +151,125 @@ struct Package {
     out: PathBuf,
     binary: PathBuf,
     /// The files of the package, as they will be installed.
-    tree: PathBuf,
+    tree: Tree,
     version: String,
     architecture: String,
     /// The time of the last commit, in seconds since the epoch: the time of all files, so that two builds are the same.
     epoch: String,
 }
 
-impl Package {
-    fn of(root: &Path, out: &Path, binary: &Path) -> Result<Self, String> {
-        let text = |command: &mut Command| {
-            let printed = run_one(command.current_dir(root))?;
-            Ok::<_, String>(String::from_utf8_lossy(&printed).trim().to_owned())
-        };
-        let printed = text(Command::new(binary).arg("--version"))?;
-        let version = printed.rsplit(' ').next().unwrap_or_default().to_owned();
-        let tree = out.join("tree");
-        if tree.exists() {
-            fs::remove_dir_all(&tree).map_err(|why| format!("`{}`: {why}", tree.display()))?;
+/// A directory whose content becomes an archive.
+struct Tree(PathBuf);
+
+impl Tree {
+    /// An empty directory.
+    fn new(place: PathBuf) -> Result<Self, String> {
+        let failed = |why| format!("`{}`: {why}", place.display());
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(failed)?;
         }
-        Ok(Package {
-            root: root.to_owned(),
-            out: out.to_owned(),
-            binary: binary.to_owned(),
-            tree,
-            version,
-            architecture: text(Command::new("dpkg").arg("--print-architecture"))?,
-            epoch: text(Command::new("git").args(["log", "-1", "--format=%ct"]))?,
-        })
+        fs::create_dir_all(&place).map_err(failed)?;
+        Ok(Tree(place))
     }
 
-    fn file_name(&self, end: &str) -> PathBuf {
-        self.out.join(format!("enfilade_{}_{}{end}", self.version, self.architecture))
-    }
-
-    /// Writes a file of the package.
     fn put(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
-        let path = self.tree.join(path);
-        let place = path.parent().unwrap_or(&self.tree);
+        let path = self.0.join(path);
+        let place = path.parent().unwrap_or(&self.0);
         let failed = |why| format!("`{}` cannot be written: {why}", path.display());
         fs::create_dir_all(place).map_err(failed)?;
         fs::write(&path, bytes).map_err(failed)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(failed)
     }
 
+    /// Gives all directories the mode that they have in archives, whatever umask this process has.
+    fn open_directories(&self) -> Result<(), String> {
+        for place in directories_of(&self.0)? {
+            let failed = |why| format!("`{}`: {why}", place.display());
+            fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Package {
+    /// Builds the program, unless the options name one, and puts the files of the package into a directory.
+    fn prepare(options: &Options) -> Result<Self, String> {
+        let root = crate::root();
+        let binary = match &options.binary {
+            Some(binary) => binary.clone(),
+            None => build(&root)?,
+        };
+        let no_place = |why| format!("`{}` cannot be made: {why}", options.out.display());
+        fs::create_dir_all(&options.out).map_err(no_place)?;
+        let out = fs::canonicalize(&options.out).map_err(no_place)?;
+        let text = |command: &mut Command| {
+            let printed = run_one(command.current_dir(&root))?;
+            Ok::<_, String>(String::from_utf8_lossy(&printed).trim().to_owned())
+        };
+        let printed = text(Command::new(&binary).arg("--version"))?;
+        let package = Package {
+            version: printed.rsplit(' ').next().unwrap_or_default().to_owned(),
+            architecture: text(Command::new("dpkg").arg("--print-architecture"))?,
+            epoch: text(Command::new("git").args(["log", "-1", "--format=%ct"]))?,
+            tree: Tree::new(out.join("tree"))?,
+            root,
+            out,
+            binary,
+        };
+        package.fill()?;
+        Ok(package)
+    }
+
+    fn file_name(&self, end: &str) -> PathBuf {
+        self.out.join(format!("enfilade_{}_{}{end}", self.version, self.architecture))
+    }
+
+    /// Writes a file of the release.
+    fn write_as(&self, end: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+        let path = self.file_name(end);
+        fs::write(&path, bytes).map_err(|why| format!("`{}` cannot be written: {why}", path.display()))?;
+        Ok(path)
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         fs::read(self.root.join(path)).map_err(|why| format!("`{path}` cannot be read: {why}"))
     }
 
-    /// Makes the Debian package.
-    fn build(&self) -> Result<PathBuf, String> {
+    /// Puts the files of the package into the directory.
+    fn fill(&self) -> Result<(), String> {
         self.put_program()?;
         for (from, to) in FILES {
-            self.put(to, &self.read(from)?, 0o644)?;
+            self.tree.put(to, &self.read(from)?, 0o644)?;
         }
-        self.put("usr/share/doc/enfilade/CHANGELOG.md.gz", &zipped(&self.read("CHANGELOG.md")?)?, 0o644)?;
-        self.put("usr/share/doc/enfilade/changelog.gz", &zipped(self.changelog()?.as_bytes())?, 0o644)?;
+        self.tree.put(
+            "usr/share/doc/enfilade/CHANGELOG.md.gz",
+            &zipped(&self.read("CHANGELOG.md")?, "-9")?,
+            0o644,
+        )?;
         for page in files_of(&self.root.join("docs"))? {
             let below =
                 page.strip_prefix(&self.root).map_err(|why| why.to_string())?.to_string_lossy().into_owned();
-            self.put(&format!("usr/share/doc/enfilade/{below}"), &self.read(&below)?, 0o644)?;
+            self.tree.put(&format!("usr/share/doc/enfilade/{below}"), &self.read(&below)?, 0o644)?;
         }
-        self.put_texts_of_program()?;
+        self.put_texts_of_program()
+    }
+
+    /// Makes the Debian package.
+    fn build(&self, compression: Compression) -> Result<PathBuf, String> {
+        let changelog = zipped(self.changelog()?.as_bytes(), "-9")?;
+        self.tree.put("usr/share/doc/enfilade/changelog.gz", &changelog, 0o644)?;
         let control = self.control()?;
-        self.put("DEBIAN/control", control.as_bytes(), 0o644)?;
+        self.tree.put("DEBIAN/control", control.as_bytes(), 0o644)?;
         for script in SCRIPTS {
-            self.put(&format!("DEBIAN/{script}"), &self.read(&format!("packaging/debian/{script}"))?, 0o755)?;
+            let text = self.read(&format!("packaging/debian/{script}"))?;
+            self.tree.put(&format!("DEBIAN/{script}"), &text, 0o755)?;
         }
-        self.put("DEBIAN/md5sums", self.sums()?.as_bytes(), 0o644)?;
-        for place in directories_of(&self.tree)? {
-            let failed = |why| format!("`{}`: {why}", place.display());
-            fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).map_err(failed)?;
-        }
+        self.tree.put("DEBIAN/md5sums", self.sums()?.as_bytes(), 0o644)?;
+        self.tree.open_directories()?;
         let package = self.file_name(".deb");
         let mut build = Command::new("dpkg-deb");
-        build.args(["--root-owner-group", "-Zxz", "--build"]).arg(&self.tree).arg(&package);
+        build.arg("--root-owner-group").args(compression.options()).arg("--build");
+        build.arg(&self.tree.0).arg(&package);
         run_one(build.env("SOURCE_DATE_EPOCH", &self.epoch))?;
         Ok(package)
     }
@@ -192,8 +291,8 @@ impl Package {
 
     /// The program without symbols for debuggers.
     fn put_program(&self) -> Result<(), String> {
-        self.put("usr/bin/enfilade", &[], 0o755)?;
-        let to = self.tree.join("usr/bin/enfilade");
+        self.tree.put("usr/bin/enfilade", &[], 0o755)?;
+        let to = self.tree.0.join("usr/bin/enfilade");
         let strip = ["--strip-unneeded", "--remove-section=.comment", "--remove-section=.note", "-o"];
         run_one(Command::new("strip").args(strip).arg(to).arg(&self.binary)).map(drop)
     }
@@ -202,9 +301,13 @@ impl Package {
     fn put_texts_of_program(&self) -> Result<(), String> {
         let printed = |words: &[&str]| run_one(Command::new(&self.binary).args(words));
         for (shell, path) in COMPLETIONS {
-            self.put(path, &printed(&["completions", shell])?, 0o644)?;
+            self.tree.put(path, &printed(&["completions", shell])?, 0o644)?;
         }
-        self.put("usr/share/doc/enfilade/examples/enfilade.toml", &printed(&["config", "example"])?, 0o644)?;
+        self.tree.put(
+            "usr/share/doc/enfilade/examples/enfilade.toml",
+            &printed(&["config", "example"])?,
+            0o644,
+        )?;
         let pages = self.out.join("man");
         let failed = |why| format!("`{}`: {why}", pages.display());
         if pages.exists() {
@@ -214,13 +317,13 @@ impl Package {
         for page in files_of(&pages)? {
             let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let text = fs::read(&page).map_err(failed)?;
-            self.put(&format!("usr/share/man/man1/{name}.gz"), &zipped(&text)?, 0o644)?;
+            self.tree.put(&format!("usr/share/man/man1/{name}.gz"), &zipped(&text, "-9")?, 0o644)?;
         }
         Ok(())
     }
 
     fn control(&self) -> Result<String, String> {
-        let kib: u64 = files_of(&self.tree)?
+        let kib: u64 = files_of(&self.tree.0)?
             .iter()
             .map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len().div_ceil(1024)))
             .sum();
@@ -244,7 +347,7 @@ impl Package {
         fs::write(place.join("debian/control"), "Source: enfilade\n\nPackage: enfilade\nArchitecture: any\n")
             .map_err(failed)?;
         let mut command = Command::new("dpkg-shlibdeps");
-        command.args(["-O", "--ignore-missing-info"]).arg(self.tree.join("usr/bin/enfilade"));
+        command.args(["-O", "--ignore-missing-info"]).arg(self.tree.0.join("usr/bin/enfilade"));
         let printed = run_one(command.current_dir(&place))?;
         let text = String::from_utf8_lossy(&printed).trim().to_owned();
         text.strip_prefix("shlibs:Depends=")
@@ -254,35 +357,49 @@ impl Package {
 
     /// The checksums of the files, by which `dpkg --verify` finds changed ones.
     fn sums(&self) -> Result<String, String> {
-        let mut files = files_of(&self.tree)?;
-        files.retain(|path| !path.starts_with(self.tree.join("DEBIAN")));
-        let names = files.iter().filter_map(|path| path.strip_prefix(&self.tree).ok());
-        let printed = run_one(Command::new("md5sum").args(names).current_dir(&self.tree))?;
+        let mut files = files_of(&self.tree.0)?;
+        files.retain(|path| !path.starts_with(self.tree.0.join("DEBIAN")));
+        let names = files.iter().filter_map(|path| path.strip_prefix(&self.tree.0).ok());
+        let printed = run_one(Command::new("md5sum").args(names).current_dir(&self.tree.0))?;
         Ok(String::from_utf8_lossy(&printed).into_owned())
     }
 
     fn write_sbom(&self) -> Result<PathBuf, String> {
-        let path = self.file_name(".cdx.json");
-        let text = sbom::of(&self.root, &self.version, &self.epoch)?;
-        fs::write(&path, text).map_err(|why| format!("`{}` cannot be written: {why}", path.display()))?;
-        Ok(path)
+        self.write_as(".cdx.json", sbom::of(&self.root, &self.version, &self.epoch)?.as_bytes())
     }
 
-    fn write_checksums(&self, made: &[PathBuf]) -> Result<PathBuf, String> {
-        let names = made.iter().filter_map(|path| path.file_name());
-        let printed = run_one(Command::new("sha256sum").args(names).current_dir(&self.out))?;
-        let path = self.file_name(".sha256");
-        fs::write(&path, printed).map_err(|why| format!("`{}` cannot be written: {why}", path.display()))?;
-        Ok(path)
+    /// Signs the checksums with minisign(1), which asks for the password of the key if it has one.
+    fn sign(&self, sums: &Path, key: &Path) -> Result<PathBuf, String> {
+        let signature = self.file_name(".sha256.minisig");
+        let comment = format!("enfilade {} {}", self.version, self.architecture);
+        let mut sign = Command::new("minisign");
+        sign.args(["-S", "-t", &comment, "-s"]).arg(key).arg("-m").arg(sums).arg("-x").arg(&signature);
+        run_one(&mut sign)?;
+        Ok(signature)
     }
 }
 
+/// The checksums of files, as `sha256sum --check` reads them.
+fn checksums(files: &[PathBuf]) -> Result<String, String> {
+    let lines = files.iter().map(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(format!("{}  {name}\n", sha256(path)?))
+    });
+    lines.collect()
+}
+
+fn sha256(path: &Path) -> Result<String, String> {
+    let printed = run_one(Command::new("sha256sum").arg("--binary").arg(path))?;
+    let text = String::from_utf8_lossy(&printed);
+    text.split(' ').next().map(str::to_owned).ok_or_else(|| "sha256sum printed nothing".to_owned())
+}
+
 /// Compresses as Debian's policy wants it: without name and time, so that two builds are the same.
-fn zipped(text: &[u8]) -> Result<Vec<u8>, String> {
+fn zipped(text: &[u8], level: &str) -> Result<Vec<u8>, String> {
     use std::io::Write as _;
     let failed = |why: std::io::Error| format!("gzip cannot be run: {why}");
     let mut gzip = Command::new("gzip")
-        .args(["-9", "--no-name", "--stdout"])
+        .args([level, "--no-name", "--stdout"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -27,6 +27,13 @@ pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("etcd-server", "etcd"),
     ("etcd-client", "etcdctl"),
     ("prometheus", "promtool"),
+    ("dpkg-dev", "dpkg-shlibdeps"),
+    ("binutils", "strip"),
+    ("lintian", "lintian"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("minisign", "minisign"),
+    ("podman", "podman"),
+    ("runc", "runc"),
 ];
 
 /// The packages with what Enfilade is compared with. Keystone is not a package: `cargo xtask bench keystone --install` installs it.

@@ -13,7 +13,9 @@ mod quantity;
 mod reference;
 pub(crate) mod keystone;
 pub(crate) mod revoke;
+mod setup;
 mod times;
+mod tokens;
 
 pub(crate) use applications::{Application, Decide, Integrate, Product, Properties, RequestLine};
 pub(crate) use backup::{Backup, Restore};
@@ -24,7 +26,9 @@ pub(crate) use fleet::Fleet;
 pub(crate) use import::Import;
 pub(crate) use quantity::Quantity;
 pub(crate) use reference::Subject;
+pub(crate) use setup::Setup;
 pub(crate) use times::{future, moment, seconds};
+pub(crate) use tokens::Token;
 
 use crate::listen::Addresses;
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
@@ -75,6 +79,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Create a new data directory with an administrator, a datastore and a certificate, without serving
     Init,
+    /// Set up a server for its first client: a user with an API token, a datastore, and the service of systemd; asks on a terminal, and can be repeated
+    Setup(Setup),
     /// Set up an OpenStack cloud: create an administrator, a project, roles, the identity service, and keys
     Bootstrap(keystone::Bootstrap),
     /// Users
@@ -154,6 +160,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t = 5_000)]
         log_lines: u32,
     },
+    /// Ask the running server whether it is ready, at `[operations] listen`; exits with 1 if it is not, for health checks of containers
+    Ready,
     /// Show the reference: configuration keys, limits, refusal codes, metrics, routes and commands of this program
     Reference {
         /// Show only this table
@@ -460,97 +468,6 @@ pub(crate) enum RoleCommand {
         /// Proceed even if the role is immutable, such as a role of `bootstrap`, or if no administrator can log in afterwards
         #[arg(long)]
         force: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Token {
-    /// Create a token; its secret is shown once
-    #[command(alias = "add")]
-    Create {
-        /// USER@REALM!NAME
-        token: Authid,
-        /// When the token expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
-        #[arg(long, default_value = "never", value_name = "TIME", value_parser = future)]
-        expires: i64,
-        /// A comment
-        #[arg(long)]
-        comment: Option<String>,
-        /// Limit the token to roles that are assigned to the token itself and that its owner also has [default: all roles of its owner]
-        #[arg(long)]
-        own_roles: bool,
-        /// A client certificate (PEM) instead of a secret: a TLS client that presents this certificate acts as the token
-        #[arg(long, conflicts_with = "project", value_name = "FILE")]
-        certificate: Option<PathBuf>,
-        /// Limit the token to this project (NAME, NAME@DOMAIN or its id): the token is then an application credential for OpenStack's clients
-        #[arg(long, conflicts_with = "own_roles")]
-        project: Option<String>,
-        /// A role of the token's owner on the project; may be given several times [default: all roles that the owner has there now]
-        #[arg(long, requires = "project", value_name = "ROLE")]
-        role: Vec<String>,
-    },
-    /// Show tokens of one user or of all users
-    List {
-        /// USER@REALM
-        user: Option<Userid>,
-    },
-    /// Show one token
-    Show {
-        /// USER@REALM!NAME
-        token: Authid,
-    },
-    /// Change a token
-    #[command(group = changes([
-        "enable", "disable", "expires", "comment", "end_grace", "own_roles", "owner_roles",
-    ]))]
-    Set {
-        /// USER@REALM!NAME
-        token: Authid,
-        /// Enable the token
-        #[arg(long, conflicts_with = "disable")]
-        enable: bool,
-        /// Refuse the token until it is enabled again
-        #[arg(long)]
-        disable: bool,
-        /// When the token expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
-        #[arg(long, value_name = "TIME", value_parser = moment)]
-        expires: Option<i64>,
-        /// A comment; an empty value removes it
-        #[arg(long)]
-        comment: Option<String>,
-        /// Refuse the replaced secret from now on, even if its grace period has not ended
-        #[arg(long)]
-        end_grace: bool,
-        /// From now on, limit the token to roles that are assigned to the token itself and that its owner also has
-        #[arg(long)]
-        own_roles: bool,
-        /// From now on, give the token all roles of its owner
-        #[arg(long, conflicts_with = "own_roles")]
-        owner_roles: bool,
-    },
-    /// Replace the secret of a token; the new secret is shown once
-    Regenerate {
-        /// USER@REALM!NAME
-        token: Authid,
-        /// How long the old secret stays valid: a number and s, m, h, d or w
-        #[arg(long, default_value = "0s", value_name = "TIME", value_parser = seconds)]
-        grace: i64,
-    },
-    /// Mark a token, or all tokens. The next use of a marked token replaces its slow hash with a fast hash, if Enfilade, Proxmox or Keystone
-    /// generated the secret
-    Upgrade {
-        /// USER@REALM!NAME
-        #[arg(required_unless_present = "all")]
-        token: Option<Authid>,
-        /// Every token
-        #[arg(long, conflicts_with = "token")]
-        all: bool,
-    },
-    /// Delete a token; the next request with it is refused
-    #[command(aliases = ["remove", "rm"])]
-    Delete {
-        /// USER@REALM!NAME
-        token: Authid,
     },
 }
 

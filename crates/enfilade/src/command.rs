@@ -13,6 +13,7 @@ mod doctor;
 mod explain;
 mod manual;
 mod penalties;
+mod ready;
 mod reference;
 mod facts;
 mod fleet;
@@ -25,6 +26,7 @@ mod keystone;
 mod revoke;
 mod roles;
 mod sessions;
+mod setup;
 mod support_bundle;
 mod tokens;
 mod users;
@@ -71,9 +73,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(command) => {
             return config::run(command.clone(), cli.data, cli.config.as_deref(), json);
         }
+        Command::Ready => {
+            return ready::run(&home::config_of(cli.data, cli.config.as_deref())?, json);
+        }
         // `bootstrap` checks the new password before it creates a data directory.
         Command::Bootstrap(new) => {
             return keystone::bootstrap(new.clone(), cli.data, cli.config.as_deref(), json);
+        }
+        // The questions come before a data directory is created.
+        Command::Setup(options) => {
+            return setup::run(options, cli.data, cli.config.as_deref(), json).map(|()| ExitCode::SUCCESS);
         }
         // The data directory of a new member is made from an invitation.
         Command::Fleet(Fleet::Join { file }) => {
@@ -124,7 +133,9 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         | Command::Restore(_)
         | Command::Doctor
         | Command::SupportBundle { .. }
+        | Command::Ready
         | Command::Bootstrap(_)
+        | Command::Setup(_)
         | Command::Import(_)
         | Command::Penalties(_)
         | Command::Certs(_)

@@ -52,13 +52,18 @@ pub(crate) fn command_of(data: &Path, rest: &str) -> String {
     }
 }
 
-fn in_quotes(word: &str) -> String {
+pub(crate) fn in_quotes(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// A curl command that lists the directory at `path`. `login` is already quoted for the shell. If `login` contains no secret, curl asks for the secret.
 fn listing(home: &Home, login: &str, address: &str, path: &str) -> String {
-    let trust = authority(home).map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
+    listing_with(authority(home).as_deref(), login, address, path)
+}
+
+/// As [`listing`], with the file of the certificate that curl has to trust.
+pub(crate) fn listing_with(authority: Option<&Path>, login: &str, address: &str, path: &str) -> String {
+    let trust = authority.map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
     format!("curl {}-u {login} -X PROPFIND -H 'Depth: 1' https://{address}{path}", trust.unwrap_or_default())
 }
 
@@ -224,7 +229,7 @@ pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
 }
 
 /// The address of a server that runs on the data directory. If the server does not answer, it is the configured address.
-fn served_at(home: &Home) -> String {
+pub(crate) fn served_at(home: &Home) -> String {
     let told = control::addresses(&home.data).ok().and_then(|addresses| addresses.into_iter().next());
     told.unwrap_or_else(|| home.config.tls.listen.for_client())
 }

@@ -64,8 +64,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     }
     home.remember_config_file();
     let admin = admin()?;
-    // The password is 24 of the 27 random characters of a generated secret, without the prefix `enf_` and the check characters.
-    let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
+    let password = generated_password()?;
     let name: DatastoreName = "main".parse()?;
     if enfilade_admin::list_datastores(source)?.is_empty() {
         let path = home.data.join(DATASTORES).join(name.as_str());
@@ -105,6 +104,11 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         true,
     )?;
     Ok(Some(Settled { admin, password }))
+}
+
+/// A new random password: 24 of the 27 random characters of a generated secret, without the prefix `enf_` and the check characters.
+pub(crate) fn generated_password() -> anyhow::Result<String> {
+    Ok(enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect())
 }
 
 fn random<const N: usize>() -> anyhow::Result<[u8; N]> {

@@ -22,18 +22,56 @@ pub(crate) fn new_password(is_stdin: bool) -> anyhow::Result<Secret> {
     Ok(first)
 }
 
+/// A new password from the terminal, typed twice; `None` if only Enter was typed.
+pub(crate) fn new_password_or_none(question: &str) -> anyhow::Result<Option<Secret>> {
+    let first = silently(question, typed)?;
+    if first.is_empty() {
+        return Ok(None);
+    }
+    if first != silently("the same password again: ", typed)? {
+        bail!("the two passwords differ; nothing was changed; run the command again");
+    }
+    secret(&first).map(Some)
+}
+
+/// Asks on standard error for a line from standard input. `default` is the answer if only Enter is typed; without a default, the question is repeated.
+pub(crate) fn answer(question: &str, default: Option<&str>) -> anyhow::Result<String> {
+    let mut stderr = std::io::stderr();
+    loop {
+        let shown = default.map(|default| format!(" [{default}]")).unwrap_or_default();
+        let _ = write!(stderr, "{question}{shown}: ").and_then(|()| stderr.flush());
+        let said = typed()?;
+        match (said.trim(), default) {
+            ("", Some(default)) => return Ok(default.to_owned()),
+            ("", None) => {}
+            (said, _) => return Ok(said.to_owned()),
+        }
+    }
+}
+
 /// A secret from the first line of standard input.
 pub(crate) fn from_stdin() -> anyhow::Result<Secret> {
+    let line = line().context("the password or passphrase cannot be read from standard input")?;
+    secret(&line.unwrap_or_default())
+}
+
+/// An answer from standard input.
+fn typed() -> anyhow::Result<String> {
+    let line = line().context("the answer cannot be read from standard input")?;
+    line.context("standard input ended before the answer; nothing was changed")
+}
+
+/// A line of standard input, without its end; `None` at the end of the input.
+fn line() -> std::io::Result<Option<String>> {
     let mut line = String::new();
     // The limit is above the longest secret, so that a longer line is refused and not truncated to a valid secret.
-    stdin()
-        .lock()
-        .take(1024)
-        .read_line(&mut line)
-        .context("the password or passphrase cannot be read from standard input")?;
-    let password = line.strip_suffix('\n').unwrap_or(&line);
-    let password = password.strip_suffix('\r').unwrap_or(password);
-    Secret::new(password.as_bytes())
+    let bytes = stdin().lock().take(1024).read_line(&mut line)?;
+    let text = line.strip_suffix('\n').unwrap_or(&line);
+    Ok((bytes > 0).then(|| text.strip_suffix('\r').unwrap_or(text).to_owned()))
+}
+
+fn secret(text: &str) -> anyhow::Result<Secret> {
+    Secret::new(text.as_bytes())
         .context("the password or passphrase is empty, longer than 511 bytes, or contains a NUL byte")
 }
 
@@ -48,6 +86,11 @@ impl Drop for Hidden {
 
 /// Asks on standard error, and reads a line from the terminal at standard input, which does not show the typed text.
 pub(crate) fn hidden(question: &str) -> anyhow::Result<Secret> {
+    silently(question, from_stdin)
+}
+
+/// Asks on standard error, and reads the answer from the terminal, which does not show the typed text.
+fn silently<T>(question: &str, read: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let before = tcgetattr(stdin()).context(
         "standard input is not a terminal; --passphrase-stdin reads the passphrase from the first line of standard input",
     )?;
@@ -58,7 +101,7 @@ pub(crate) fn hidden(question: &str) -> anyhow::Result<Secret> {
         .context("the terminal cannot be set to hide what is typed")?;
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
-    let read = from_stdin();
+    let read = read();
     let _ = writeln!(stderr);
     read
 }
