@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The packages of the clean Debian besides those of every Debian and apt: what the package needs where systemd does not run, as in a container.
-const INCLUDED: &str = "systemd-standalone-sysusers";
+/// The packages of the clean Debian besides those of every Debian and apt.
+const INCLUDED: &str = "systemd-sysv,dbus";
 
 /// Mounts what programs need into the directory `$0`, and runs the rest of the arguments in it. The mounts end with the command.
 const ENTER: &str = r#"set -e

@@ -16,7 +16,7 @@ const OLDER: &str = "0.0.1";
 /// The data directory of the server that the package installs.
 const DATA: &str = "/var/lib/enfilade";
 
-struct Built {
+pub(crate) struct Built {
     scratch: Scratch,
 }
 
@@ -56,14 +56,14 @@ impl Built {
 }
 
 /// A clean Debian with the package as `/root/newest.deb`.
-fn debian() -> Option<(DebianRoot, Built)> {
+pub(crate) fn debian() -> Option<(DebianRoot, Built)> {
     let (root, built) = (DebianRoot::new()?, Built::new());
     std::fs::copy(built.file(".deb"), root.path("/root/newest.deb")).unwrap();
     Some((root, built))
 }
 
 /// A server that runs in the Debian as the user of the package.
-pub(crate) struct Installed<'r> {
+struct Installed<'r> {
     root: &'r DebianRoot,
     child: Child,
     /// `127.0.0.1:PORT` of HTTPS.
