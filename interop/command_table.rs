@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 98] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 99] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("setup", Creates, "--user new@local"),

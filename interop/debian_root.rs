@@ -70,7 +70,7 @@ impl DebianRoot {
         let mut all = Vec::new();
         list(&self.place(), &self.place(), &mut all);
         let of_others = |path: &String| {
-            let kept = ["var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "root/", "tmp/"];
+            let kept = ["var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "opt/", "tmp/"];
             let of_users = ["passwd", "group", "shadow", "gshadow", ".pwd.lock"];
             kept.iter().any(|kept| path.starts_with(kept))
                 || path

@@ -185,7 +185,7 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
             Some(command.stdout(log.try_clone().unwrap()).stderr(log).stdin(Stdio::null()).spawn().unwrap());
     }
 
-    /// Runs a command of the program beside the server.
+    /// Runs a command of the program next to the server.
     fn enfilade(&self, words: &[&str]) -> Output {
         match &self.podman {
             None => self.in_layer(words).output().unwrap(),

@@ -181,7 +181,7 @@ impl Tree {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(failed)
     }
 
-    /// Gives all directories the mode that they have in archives, whatever umask this process has.
+    /// Gives all directories the mode that they have in archives, with any umask.
     fn open_directories(&self) -> Result<(), String> {
         for place in directories_of(&self.0)? {
             let failed = |why| format!("`{}`: {why}", place.display());
