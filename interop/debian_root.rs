@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The packages of the clean Debian besides those of every Debian and apt.
-const INCLUDED: &str = "systemd-sysv,dbus";
+/// The packages of the clean Debian besides those of every Debian and apt: those for systemd, and those that the package needs.
+const INCLUDED: &str = "systemd-sysv,dbus,procps";
 
 /// Mounts what programs need into the directory `$0`, and runs the rest of the arguments in it. The mounts end with the command.
 const ENTER: &str = r#"set -e

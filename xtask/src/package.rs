@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the package needs at run time besides libraries: systemd makes the user of the server (sysusers).
-const DEPENDS: &str = "systemd | systemd-standalone-sysusers";
+/// What the package needs at run time besides libraries: kill(1), which the unit runs for a reload, and systemd-sysusers(8), which makes the user.
+const DEPENDS: &str = "procps, systemd | systemd-standalone-sysusers";
 
 const MAINTAINER: &str = "Enfilade maintainers <maintainers@enfilade.invalid>";
 
