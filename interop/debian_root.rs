@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The packages of the clean Debian besides those of every Debian and apt: what the package needs where systemd does not run, as in a container.
-const INCLUDED: &str = "systemd-standalone-sysusers";
+/// The packages of the clean Debian besides those of every Debian and apt: those for systemd, and those that the package needs.
+const INCLUDED: &str = "systemd-sysv,dbus,procps";
 
 /// Mounts what programs need into the directory `$0`, and runs the rest of the arguments in it. The mounts end with the command.
 const ENTER: &str = r#"set -e
@@ -70,7 +70,7 @@ impl DebianRoot {
         let mut all = Vec::new();
         list(&self.place(), &self.place(), &mut all);
         let of_others = |path: &String| {
-            let kept = ["var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "root/", "tmp/"];
+            let kept = ["var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "opt/", "tmp/"];
             let of_users = ["passwd", "group", "shadow", "gshadow", ".pwd.lock"];
             kept.iter().any(|kept| path.starts_with(kept))
                 || path

@@ -2,6 +2,7 @@
 
 use crate::curl::PROPFIND_0;
 use crate::debian_root::{both, can_enter, not_tested};
+use crate::podman::Podman;
 use crate::server::{BINARY, Scratch, free_port, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -92,12 +93,16 @@ struct Container {
     scratch: Scratch,
     /// `HOST:PORT` of HTTPS, and of the operations listener.
     listen: [String; 2],
-    /// The words of podman's command that runs the image; the last one is the image. Without them, the program of the unpacked layer runs.
-    podman: Option<Vec<String>>,
+    /// Podman and the name of the image; without them, the program of the unpacked layer runs.
+    podman: Option<(Podman, String)>,
     child: Option<Child>,
 }
 
 const NAME: &str = "enfilade-test";
+
+/// The options for a container that may do nothing but write to its volume.
+const CLOSED: [&str; 4] =
+    ["--network=host", "--read-only", "--cap-drop=all", "--security-opt=no-new-privileges"];
 
 impl Container {
     fn new() -> Self {
@@ -138,54 +143,27 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
         command
     }
 
-    /// A command of podman with storage of its own.
-    fn podman(&self, words: &[&str]) -> Command {
-        let mut command = Command::new("podman");
-        let place = |name: &str| self.scratch.path().join(name);
-        command.arg("--root").arg(place("storage")).arg("--runroot").arg(place("run"));
-        command.args(["--storage-driver", "vfs"]).args(words);
-        command
-    }
-
-    /// Loads the image into podman, and finds options with which podman runs it on this machine. Returns the reason if there are none.
+    /// Loads the image into podman. Returns the reason if podman cannot run it on this machine.
     fn load(&mut self, archive: &Path) -> Result<(), String> {
+        let mut podman = Podman::new(self.scratch.path());
         let loaded =
-            self.podman(&["load", "--input"]).arg(archive).output().map_err(|why| why.to_string())?;
+            podman.command(&["load", "--input"]).arg(archive).output().map_err(|why| why.to_string())?;
         if !loaded.status.success() {
             return Err(both(&loaded));
         }
-        let name = String::from_utf8_lossy(&loaded.stdout).lines().find_map(|line| {
-            line.split_once("localhost/").map(|(_, name)| format!("localhost/{}", name.trim()))
-        });
-        let name = name.ok_or_else(|| both(&loaded))?;
-        let common =
-            ["run", "--network=host", "--read-only", "--cap-drop=all", "--security-opt=no-new-privileges"];
-        // A container that runs the tests may not raise its limits, and may have the older cgroups.
-        let less = ["--cgroupns=host", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"];
-        let mut last = String::new();
-        for (before, after) in
-            [(&[][..], &[][..]), (&["--runtime=runc"], &less), (&["--runtime=crun"], &less)]
-        {
-            let words: Vec<&str> = before.iter().chain(&common).chain(after).copied().collect();
-            let tried = self.podman(&words).args(["--rm", &name, "--version"]).output();
-            let tried = tried.map_err(|why| why.to_string())?;
-            if tried.status.success() {
-                let words = words.iter().copied().chain([name.as_str()]).map(str::to_owned);
-                self.podman = Some(words.collect());
-                return Ok(());
-            }
-            last = both(&tried);
-        }
-        Err(last)
+        let said = both(&loaded);
+        let name = said.lines().find_map(|line| line.split_once("localhost/")).map(|(_, name)| name.trim());
+        let name = format!("localhost/{}", name.ok_or_else(|| said.clone())?);
+        podman.fit(&[&CLOSED[..], &[&name, "--version"]].concat())?;
+        self.podman = Some((podman, name));
+        Ok(())
     }
 
     fn start(&mut self) {
         let mut command = match &self.podman {
             None => self.in_layer(&["serve"]),
-            Some(words) => {
-                let (name, options) = words.split_last().unwrap();
-                let options: Vec<&str> = options.iter().map(String::as_str).collect();
-                let mut command = self.podman(&options);
+            Some((podman, name)) => {
+                let mut command = podman.run(&CLOSED);
                 // Podman takes the check of an image only from images in the format of Docker.
                 command.args([
                     "--name",
@@ -207,15 +185,12 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
             Some(command.stdout(log.try_clone().unwrap()).stderr(log).stdin(Stdio::null()).spawn().unwrap());
     }
 
-    /// Runs a command of the program beside the server.
+    /// Runs a command of the program next to the server.
     fn enfilade(&self, words: &[&str]) -> Output {
         match &self.podman {
             None => self.in_layer(words).output().unwrap(),
-            Some(options) => {
-                let runtime = options.iter().filter(|word| word.starts_with("--runtime"));
-                let before: Vec<&str> =
-                    runtime.map(String::as_str).chain(["exec", NAME, "/usr/bin/enfilade"]).collect();
-                self.podman(&before).args(words).output().unwrap()
+            Some((podman, _)) => {
+                podman.command(&["exec", NAME, "/usr/bin/enfilade"]).args(words).output().unwrap()
             }
         }
     }
@@ -249,8 +224,8 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
 
 impl Drop for Container {
     fn drop(&mut self) {
-        if self.podman.is_some() {
-            let _ = self.podman(&["rm", "--force", "--time", "5", NAME]).output();
+        if let Some((podman, _)) = &self.podman {
+            podman.remove(NAME);
         }
         if let Some(child) = &mut self.child {
             let _ = child.kill();
@@ -279,8 +254,6 @@ fn a_server_runs_from_the_image_with_a_read_only_root() {
     }
     drop(first);
     container.serves();
-    let runtime = container.podman.clone().unwrap().into_iter().filter(|word| word.starts_with("--runtime"));
-    let words: Vec<String> = runtime.chain(["healthcheck", "run", NAME].map(str::to_owned)).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    run(&mut container.podman(&words));
+    let (podman, _) = container.podman.as_ref().unwrap();
+    run(&mut podman.command(&["healthcheck", "run", NAME]));
 }

@@ -16,7 +16,7 @@ const OLDER: &str = "0.0.1";
 /// The data directory of the server that the package installs.
 const DATA: &str = "/var/lib/enfilade";
 
-struct Built {
+pub(crate) struct Built {
     scratch: Scratch,
 }
 
@@ -55,15 +55,15 @@ impl Built {
     }
 }
 
-/// A clean Debian with the package as `/root/newest.deb`.
-fn debian() -> Option<(DebianRoot, Built)> {
+/// A clean Debian with the package as `/opt/newest.deb`.
+pub(crate) fn debian() -> Option<(DebianRoot, Built)> {
     let (root, built) = (DebianRoot::new()?, Built::new());
-    std::fs::copy(built.file(".deb"), root.path("/root/newest.deb")).unwrap();
+    std::fs::copy(built.file(".deb"), root.path("/opt/newest.deb")).unwrap();
     Some((root, built))
 }
 
 /// A server that runs in the Debian as the user of the package.
-pub(crate) struct Installed<'r> {
+struct Installed<'r> {
     root: &'r DebianRoot,
     child: Child,
     /// `127.0.0.1:PORT` of HTTPS.
@@ -75,7 +75,7 @@ impl<'r> Installed<'r> {
         let words = "setpriv --reuid=enfilade --regid=enfilade --init-groups enfilade --json --data /var/lib/enfilade serve \
                      --listen 127.0.0.1:0 --ops-listen 127.0.0.1:0";
         let words: Vec<&str> = words.split_whitespace().collect();
-        let log = std::fs::File::create(root.path("/root/log")).unwrap();
+        let log = std::fs::File::create(root.path("/opt/log")).unwrap();
         let (child, line) = first_line(root.command(&words).stderr(log));
         let mut installed = Installed { root, child, address: String::new() };
         let told: Value =
@@ -85,7 +85,7 @@ impl<'r> Installed<'r> {
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.root.path("/root/log")).unwrap()
+        std::fs::read_to_string(self.root.path("/opt/log")).unwrap()
     }
 
     /// The status of a request for the properties of a path.
@@ -149,8 +149,8 @@ fn two_builds_are_the_same_the_checksums_are_signed_and_lintian_finds_nothing() 
 fn a_clean_debian_installs_updates_removes_and_purges_the_package() {
     let Some((root, built)) = debian() else { return };
     let before = root.files();
-    built.with_version(OLDER, &root.path("/root/older.deb"));
-    let said = root.run("apt-get install -y /root/older.deb");
+    built.with_version(OLDER, &root.path("/opt/older.deb"));
+    let said = root.run("apt-get install -y /opt/older.deb");
     assert!(said.contains("to begin, run: enfilade setup"), "{said}");
     assert_eq!(root.run("dpkg --verify enfilade"), "");
     assert_eq!(root.run("stat --format=%U:%G:%a /var/lib/enfilade"), "enfilade:enfilade:700\n");
@@ -163,7 +163,7 @@ fn a_clean_debian_installs_updates_removes_and_purges_the_package() {
     std::fs::write(&datastores, text.replace(root.place().to_str().unwrap(), "")).unwrap();
     root.run("chown -R enfilade:enfilade /var/lib/enfilade");
 
-    let said = root.run("apt-get install -y /root/newest.deb");
+    let said = root.run("apt-get install -y /opt/newest.deb");
     assert!(!said.contains("to begin"), "{said}");
     assert_eq!(root.run("dpkg --verify enfilade"), "");
     let server = Installed::start(&root);
@@ -176,14 +176,14 @@ fn a_clean_debian_installs_updates_removes_and_purges_the_package() {
     assert_eq!(server.status("alice@local:wrong", "/dav/main/"), "401");
     server.stop();
 
-    root.run("apt-get install -y --reinstall /root/newest.deb");
+    root.run("apt-get install -y --reinstall /opt/newest.deb");
     assert_eq!(root.run("dpkg --verify enfilade"), "");
     let server = Installed::start(&root);
     assert_eq!(server.status("alice@local:alice-password", "/dav/main/"), "207");
     server.stop();
     let kept = root.run("find /var/lib/enfilade");
 
-    let said = root.run("apt-get install -y --allow-downgrades /root/older.deb");
+    let said = root.run("apt-get install -y --allow-downgrades /opt/older.deb");
     assert!(said.contains(&format!("version {OLDER} replaces the newer version")), "{said}");
     assert!(said.contains("restore the backup"), "{said}");
     root.run("apt-get remove -y enfilade");
@@ -202,9 +202,9 @@ fn a_clean_debian_installs_updates_removes_and_purges_the_package() {
 #[test]
 fn after_install_and_setup_a_client_of_the_new_user_works() {
     let Some((root, _built)) = debian() else { return };
-    root.run("apt-get install -y /root/newest.deb");
-    root.run("mkdir -p /srv /home/ann");
-    let line = "enfilade --json setup --user ann --datastore files --path /srv/files --certificate /home/ann/enfilade.crt";
+    root.run("apt-get install -y /opt/newest.deb");
+    root.run("mkdir -p /srv");
+    let line = "enfilade --json setup --user ann --datastore files --path /srv/files --certificate /opt/enfilade.crt";
     let output = root.command(&line.split(' ').collect::<Vec<_>>()).output().unwrap();
     assert!(output.status.success(), "{}", both(&output));
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -215,7 +215,7 @@ fn after_install_and_setup_a_client_of_the_new_user_works() {
         "all belongs to the user of the server"
     );
     assert_eq!(root.run("stat --format=%U:%a /srv/files"), "enfilade:700\n");
-    assert_eq!(root.run("stat --format=%a /home/ann/enfilade.crt"), "644\n");
+    assert_eq!(root.run("stat --format=%a /opt/enfilade.crt"), "644\n");
     assert!(!root.path(DATA).join("initial-password").exists(), "the password was shown");
 
     let server = Installed::start(&root);
@@ -231,7 +231,7 @@ fn after_install_and_setup_a_client_of_the_new_user_works() {
             .env("RCLONE_CONFIG_E_USER", token)
             .env("RCLONE_CONFIG_E_PASS", String::from_utf8(obscured.stdout).unwrap().trim());
         command.args(["--retries", "1", "--timeout", "60s", "--ca-cert"]);
-        let output = command.arg(root.path("/home/ann/enfilade.crt")).args(arguments).output().unwrap();
+        let output = command.arg(root.path("/opt/enfilade.crt")).args(arguments).output().unwrap();
         assert!(output.status.success(), "rclone {arguments:?}: {}\n{}", both(&output), server.log());
         output.stdout
     };

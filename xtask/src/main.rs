@@ -63,6 +63,7 @@ cargo xtask COMMAND
                         longer, --jobs N several at once, --build builds and judges nothing, --report runs nothing
   nemesis [--minutes N] servers of a fleet, machines of etcd and their connections fail at random: no stale grant, no lost change
   nemesis-in-process [--minutes N]  the same with members in one process, which only lose their connections to etcd
+  on-fleet [--n N]      the tests of single servers, with each server as the first of N members of a fleet
   image [--out DIR] [--binary PATH] [--compression xz|gzip]
                         only the image for containers, with the options of `package`
   package [--out DIR] [--binary PATH] [--compression xz|gzip] [--sign KEY]
@@ -70,7 +71,6 @@ cargo xtask COMMAND
                         provenance (in-toto), and checksums; two builds of one commit are the same; --binary takes a program that was built
                         already; gzip is faster and larger than xz, the default; --sign signs the checksums with a key of minisign; needs Debian's
                         dpkg-dev and binutils
-  on-fleet [--n N]      the tests of single servers, with each server as the first of N members of a fleet
   operations [--n N]    servers are killed while they count operations: running servers are counted, no operation begins in a closed datastore
   planted [--minutes N] rules of a fleet are left out in copies of the source, one at a time: the nemesis finds each in N minutes
   power-cuts [--n N]    power cuts at any moment: of N states that a disk may have kept, each has everything acknowledged and nothing incomplete

@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the package needs at run time besides libraries: systemd makes the user of the server (sysusers).
-const DEPENDS: &str = "systemd | systemd-standalone-sysusers";
+/// What the package needs at run time besides libraries: kill(1), which the unit runs for a reload, and systemd-sysusers(8), which makes the user.
+const DEPENDS: &str = "procps, systemd | systemd-standalone-sysusers";
 
 const MAINTAINER: &str = "Enfilade maintainers <maintainers@enfilade.invalid>";
 
@@ -181,7 +181,7 @@ impl Tree {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(failed)
     }
 
-    /// Gives all directories the mode that they have in archives, whatever umask this process has.
+    /// Gives all directories the mode that they have in archives, with any umask.
     fn open_directories(&self) -> Result<(), String> {
         for place in directories_of(&self.0)? {
             let failed = |why| format!("`{}`: {why}", place.display());

@@ -16,10 +16,11 @@ use enfilade_admin::{
 };
 use enfilade_facts::vocabulary::{Authid, Role, RolePath, Secret, visible_lines};
 use enfilade_sources::files::atomic;
+use enfilade_sources::files::owner::give;
 use plan::Plan;
 use service::Service;
 use std::io::IsTerminal as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use told::{Made, tell};
 
@@ -108,11 +109,7 @@ fn make_for_server(path: &Path, data: &Path) -> anyhow::Result<()> {
     }
     let failed = || format!("directory `{}` cannot be made; nothing was changed", path.display());
     std::fs::DirBuilder::new().mode(0o700).create(path).with_context(failed)?;
-    let owner = std::fs::metadata(data)?;
-    if rustix::process::geteuid().is_root() {
-        chown(path, Some(owner.uid()), Some(owner.gid())).with_context(failed)?;
-    }
-    Ok(())
+    give(path, data).with_context(failed)
 }
 
 /// Makes the user. Returns the password if it was generated.

@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn a_datastore_that_the_unit_hides_is_refused() {
         let service = Service::Systemd { is_root: true };
-        let why = service.refuse_unreachable(Some(Path::new("/home/alice/files"))).unwrap_err().to_string();
-        assert!(why.contains("hides `/home`"), "{why}");
-        service.refuse_unreachable(Some(Path::new("/homes/alice"))).unwrap();
-        Service::ByHand.refuse_unreachable(Some(Path::new("/home/alice"))).unwrap();
+        let why = service.refuse_unreachable(Some(Path::new("/var/tmp/files"))).unwrap_err().to_string();
+        assert!(why.contains("hides `/var/tmp`"), "{why}");
+        service.refuse_unreachable(Some(Path::new("/var/tmpfiles"))).unwrap();
+        Service::ByHand.refuse_unreachable(Some(Path::new("/tmp/files"))).unwrap();
     }
 }
