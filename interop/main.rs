@@ -86,6 +86,7 @@ mod operations;
 mod page;
 mod passwords;
 mod penalties;
+mod privileged;
 mod proxies;
 mod proxy;
 mod proxmox;

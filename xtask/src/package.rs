@@ -10,11 +10,16 @@ use std::process::{Command, Stdio};
 /// What the package needs at run time besides libraries: systemd makes the user of the server (sysusers).
 const DEPENDS: &str = "systemd | systemd-standalone-sysusers";
 
+/// The helper process, which is built next to the program.
+const HELPER: &str = "enfilade-privileged";
+
 const MAINTAINER: &str = "Enfilade maintainers <maintainers@enfilade.invalid>";
 
 /// Where a file of the repository goes in the package.
 const FILES: &[(&str, &str)] = &[
     ("packaging/enfilade.service", "usr/lib/systemd/system/enfilade.service"),
+    ("packaging/enfilade-privileged.service", "usr/lib/systemd/system/enfilade-privileged.service"),
+    ("packaging/enfilade-privileged.socket", "usr/lib/systemd/system/enfilade-privileged.socket"),
     ("packaging/enfilade.sysusers", "usr/lib/sysusers.d/enfilade.conf"),
     ("README.md", "usr/share/doc/enfilade/README.md"),
     ("SECURITY.md", "usr/share/doc/enfilade/SECURITY.md"),
@@ -76,6 +81,8 @@ fn build(root: &Path) -> Result<PathBuf, String> {
         "--locked",
         "-p",
         "enfilade",
+        "-p",
+        HELPER,
         "--target-dir",
         "target/package-build",
     ]);
@@ -146,7 +153,7 @@ impl Package {
 
     /// Makes the Debian package.
     fn build(&self) -> Result<PathBuf, String> {
-        self.put_program()?;
+        self.put_programs()?;
         for (from, to) in FILES {
             self.put(to, &self.read(from)?, 0o644)?;
         }
@@ -190,12 +197,18 @@ impl Package {
         ))
     }
 
-    /// The program without symbols for debuggers.
-    fn put_program(&self) -> Result<(), String> {
-        self.put("usr/bin/enfilade", &[], 0o755)?;
-        let to = self.tree.join("usr/bin/enfilade");
+    /// The program and its helper.
+    fn put_programs(&self) -> Result<(), String> {
+        self.put_stripped("usr/bin/enfilade", &self.binary)?;
+        self.put_stripped(&format!("usr/lib/enfilade/{HELPER}"), &self.binary.with_file_name(HELPER))
+    }
+
+    /// A program without symbols for debuggers.
+    fn put_stripped(&self, path: &str, program: &Path) -> Result<(), String> {
+        self.put(path, &[], 0o755)?;
+        let to = self.tree.join(path);
         let strip = ["--strip-unneeded", "--remove-section=.comment", "--remove-section=.note", "-o"];
-        run_one(Command::new("strip").args(strip).arg(to).arg(&self.binary)).map(drop)
+        run_one(Command::new("strip").args(strip).arg(to).arg(program)).map(drop)
     }
 
     /// What the program itself prints: manual pages, completions and a configuration with every key.

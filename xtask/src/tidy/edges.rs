@@ -4,7 +4,7 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of this workspace, and the other crates of the workspace that it may depend on.
-const EDGES: [(&str, &[&str]); 23] = [
+const EDGES: [(&str, &[&str]); 24] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-fleet", &["facts"]),
@@ -13,7 +13,8 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("enfilade-datastore", &["facts", "identity"]),
     ("enfilade-access", &["facts", "identity", "datastore"]),
     ("enfilade-xattrat", &[]),
-    ("enfilade-content", &["facts", "access", "xattrat"]),
+    ("enfilade-privileged", &[]),
+    ("enfilade-content", &["facts", "access", "privileged", "xattrat"]),
     ("enfilade-passage", &["facts", "identity", "datastore", "access", "content"]),
     ("enfilade-admin", &["facts", "sources", "tls", "identity", "datastore", "access", "content"]),
     ("enfilade-faces", &["facts", "passage", "admin"]),
@@ -32,7 +33,7 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("xtask", &ALL),
 ];
 
-const ALL: [&str; 17] = [
+const ALL: [&str; 18] = [
     "facts",
     "sources",
     "tls",
@@ -41,6 +42,7 @@ const ALL: [&str; 17] = [
     "access",
     "content",
     "passage",
+    "privileged",
     "admin",
     "faces",
     "webdav",
@@ -131,7 +133,7 @@ const LIBRARIES: [(&str, &[&str], &str); 66] = [
     ),
     (
         "nix",
-        &["enfilade-content", "enfilade-testkit", "enfilade-bench", "enfilade-peers"],
+        &["enfilade-content", "enfilade-privileged", "enfilade-testkit", "enfilade-bench", "enfilade-peers"],
         "notifications of changes of files; stopping a worker at each of its system calls; the CPU clock of a process; the timer of a lock",
     ),
     ("papaya", &["enfilade-bench"], "what the memo is compared with"),
@@ -155,6 +157,7 @@ const LIBRARIES: [(&str, &[&str], &str); 66] = [
         &[
             "enfilade-sources",
             "enfilade-content",
+            "enfilade-privileged",
             "enfilade",
             "enfilade-bench",
             "enfilade-peers",
