@@ -2,7 +2,7 @@
 
 use crate::command::preload;
 use crate::curl::{command, curl};
-use crate::server::{Scratch, Server, closed_to_tests, until, wait_until};
+use crate::server::{CLOSED, Scratch, Server, until, wait_until};
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -29,8 +29,7 @@ impl Tried {
         let attempts = outside.join("data/attempts");
         let mut all =
             vec![("LD_PRELOAD", preload().to_str().unwrap()), ("ATTEMPTS", attempts.to_str().unwrap())];
-        let closed = closed_to_tests(&outside.join("data"));
-        all.push((closed.0, &closed.1));
+        all.push(CLOSED);
         all.extend(environment);
         let server = Server::start_in(scratch, &all);
         Tried { server, outside }
@@ -174,9 +173,7 @@ fn a_datastore_outside_of_the_known_directories_waits_for_a_restart() {
         return println!("not asserted: this kernel has no Landlock");
     }
     let (scratch, place) = (Scratch::new(), Scratch::new());
-    let closed = closed_to_tests(&scratch.path().join("data"));
-    let closed = [(closed.0, closed.1.as_str())];
-    let mut server = Server::start_in(scratch, &closed);
+    let mut server = Server::start_in(scratch, &[CLOSED]);
     let (known, late) = (server.data().join("datastores/late"), place.path().join("late"));
     let create = |name: &str, path: &Path| {
         let output = server.cli_output(&["datastore", "create", name, "--path", path.to_str().unwrap()], "");
@@ -205,10 +202,12 @@ fn a_datastore_outside_of_the_known_directories_waits_for_a_restart() {
     assert_eq!(status(&server, "late"), 503);
     until("the log says why", &server, || server.log().contains("CT28"));
     let doctor = String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
+    let explained = server.cli_output(&["explain", "ann@local", "late", "/"], "");
+    assert!(String::from_utf8_lossy(&explained.stdout).contains("CT28"), "{explained:?}");
     let row = doctor.lines().find(|line| line.contains("\"datastore late\"")).unwrap().to_owned();
     assert!(row.contains("restart the server") && row.contains("\"error\""), "{row}");
     server.stop();
-    server.start_again_with(&closed);
+    server.start_again_with(&[CLOSED]);
     assert_eq!(status(&server, "late"), 201);
     let doctor = String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
     assert!(!doctor.contains("restart the server"), "{doctor}");
@@ -220,8 +219,7 @@ fn a_reload_with_a_directory_that_the_server_cannot_read_changes_nothing() {
         return println!("not asserted: this kernel has no Landlock");
     }
     let (scratch, place) = (Scratch::new(), Scratch::new());
-    let closed = closed_to_tests(&scratch.path().join("data"));
-    let server = Server::start_in(scratch, &[(closed.0, &closed.1)]);
+    let server = Server::start_in(scratch, &[CLOSED]);
     std::fs::copy(server.data().join("tls/localhost.pem"), place.path().join("localhost.pem")).unwrap();
     let config = format!("[tls]\ncertificates = \"{}\"\n", place.path().display());
     std::fs::write(server.data().join("enfilade.toml"), config).unwrap();

@@ -92,6 +92,7 @@ mod podman;
 mod page;
 mod passwords;
 mod penalties;
+mod privileged;
 mod proxies;
 mod proxy;
 mod proxmox;

@@ -3,7 +3,7 @@
 
 use crate::command::{run, said};
 use crate::curl::curl;
-use crate::server::{Scratch, Server};
+use crate::server::{CLOSED, Scratch, Server};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,7 +47,7 @@ fn own_places(server: &Server) -> Vec<PathBuf> {
 
 #[test]
 fn over_http_a_datastore_is_made_only_beneath_the_roots() {
-    let server = Server::start();
+    let server = Server::start_with(&[CLOSED]);
     let admin = admin(&server);
     let stores = server.data().join("datastores");
     let outside = server.scratch.path().join("outside");
@@ -205,7 +205,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
 /// The response about a path outside of the roots does not depend on what exists there, and a refused request leaves nothing behind.
 #[test]
 fn a_refused_datastore_tells_nothing_and_leaves_nothing() {
-    let server = Server::start();
+    let server = Server::start_with(&[CLOSED]);
     let admin = admin(&server);
     let (stores, scratch) = (server.data().join("datastores"), server.scratch.path().to_owned());
     std::fs::create_dir(scratch.join("there")).unwrap();

@@ -30,9 +30,7 @@ fn open_to_tests(data: &Path) -> Option<(&'static str, PathBuf)> {
 }
 
 /// Lets a server open only what it would open by default.
-pub(crate) fn closed_to_tests(data: &Path) -> (&'static str, String) {
-    ("ENFILADE_DATASTORES__ROOTS", data.join("datastores").display().to_string())
-}
+pub(crate) const CLOSED: (&str, &str) = ("ENFILADE_DATASTORES__ROOTS", "");
 
 pub(crate) struct Server {
     child: Child,
@@ -284,6 +282,9 @@ pub(crate) fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
         .envs(short_passwords(data))
         .envs(open_to_tests(data))
         .envs(environment.iter().copied());
+    if environment.contains(&CLOSED) {
+        command.env_remove(CLOSED.0);
+    }
     command
 }
 

@@ -39,6 +39,7 @@ impl Shared {
         let mut command = Command::new(BINARY);
         command.args(["--json", "--data"]).arg(self.data()).stdin(Stdio::null()).uid(user).gid(GROUP);
         command.env("ENFILADE_FACTS__GROUP", GROUP.to_string());
+        command.env("ENFILADE_DATASTORES__ROOTS", std::env::temp_dir());
         command
     }
 

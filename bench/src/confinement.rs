@@ -33,7 +33,8 @@ pub(crate) fn goals() -> Vec<Goal> {
              each; the order changes each time. Each time, {CONNECTIONS} connections send {EACH} requests each, one after the other; each connection has \
              one token. The file has {FILE_BYTES} bytes. The value is the mean of the {PAIRS} ratios"
         );
-        let what = format!("CPU time of {what} with the limits of the process divided by its CPU time without them");
+        let what =
+            format!("CPU time of {what} with the limits of the process divided by its CPU time without them");
         Goal::new(id, limit, "times", what, work)
     };
     REQUESTS.map(goal).into()
@@ -79,7 +80,10 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             };
             of_confined.push(first);
             of_free.push(second);
-            eprintln!("{path}, pair {} of {PAIRS}: with limits {first:.2} µs, without {second:.2} µs", pair + 1);
+            eprintln!(
+                "{path}, pair {} of {PAIRS}: with limits {first:.2} µs, without {second:.2} µs",
+                pair + 1
+            );
         }
         report.middle(&format!("{name}, with the limits, server CPU"), TOKENS, &of_confined, "µs");
         report.middle(&format!("{name}, without the limits, server CPU"), TOKENS, &of_free, "µs");

@@ -1,7 +1,7 @@
 //! The server that gets the requests: it always has the same users, groups, tokens, roles, datastores, files and ACLs.
 
 use super::client::{Ask, Got};
-use crate::server::{BINARY, Server, WITHOUT_PENALTIES, read_acl, write_acl};
+use crate::server::{BINARY, CLOSED, Server, WITHOUT_PENALTIES, read_acl, write_acl};
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -15,8 +15,11 @@ use std::time::{Duration, SystemTime};
 const CLOUD: &str = include_str!("cloud.json");
 
 /// Limits by time or number of requests are set so high that no answer depends on the duration of the run or its number of requests.
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 11] = [
     WITHOUT_PENALTIES,
+    // Datastores are created while the server runs, also outside of the roots.
+    CLOSED,
+    ("ENFILADE_PRIVILEGES__LANDLOCK", "false"),
     ("ENFILADE_LIMITS__HEAD_SECONDS", "600"),
     ("ENFILADE_LIMITS__IDLE_SECONDS", "600"),
     ("ENFILADE_LIMITS__REQUESTS_PER_CONNECTION", "1000000"),

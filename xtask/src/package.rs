@@ -13,11 +13,16 @@ use std::process::{Command, Stdio};
 /// What the package needs at run time besides libraries: kill(1), which the unit runs for a reload, and systemd-sysusers(8), which makes the user.
 const DEPENDS: &str = "procps, systemd | systemd-standalone-sysusers";
 
+/// The helper process, which is built next to the program.
+const HELPER: &str = "enfilade-privileged";
+
 const MAINTAINER: &str = "Enfilade maintainers <maintainers@enfilade.invalid>";
 
 /// Where a file of the repository goes in the package.
 const FILES: &[(&str, &str)] = &[
     ("packaging/enfilade.service", "usr/lib/systemd/system/enfilade.service"),
+    ("packaging/enfilade-privileged.service", "usr/lib/systemd/system/enfilade-privileged.service"),
+    ("packaging/enfilade-privileged.socket", "usr/lib/systemd/system/enfilade-privileged.socket"),
     ("packaging/enfilade.sysusers", "usr/lib/sysusers.d/enfilade.conf"),
     ("README.md", "usr/share/doc/enfilade/README.md"),
     ("SECURITY.md", "usr/share/doc/enfilade/SECURITY.md"),
@@ -131,6 +136,8 @@ fn build(root: &Path) -> Result<PathBuf, String> {
         "--locked",
         "-p",
         "enfilade",
+        "-p",
+        HELPER,
         "--target-dir",
         "target/package-build",
     ]);
@@ -237,7 +244,7 @@ impl Package {
 
     /// Puts the files of the package into the directory.
     fn fill(&self) -> Result<(), String> {
-        self.put_program()?;
+        self.put_programs()?;
         for (from, to) in FILES {
             self.tree.put(to, &self.read(from)?, 0o644)?;
         }
@@ -289,12 +296,18 @@ impl Package {
         ))
     }
 
-    /// The program without symbols for debuggers.
-    fn put_program(&self) -> Result<(), String> {
-        self.tree.put("usr/bin/enfilade", &[], 0o755)?;
-        let to = self.tree.0.join("usr/bin/enfilade");
+    /// The program and its helper.
+    fn put_programs(&self) -> Result<(), String> {
+        self.put_stripped("usr/bin/enfilade", &self.binary)?;
+        self.put_stripped(&format!("usr/lib/enfilade/{HELPER}"), &self.binary.with_file_name(HELPER))
+    }
+
+    /// A program without symbols for debuggers.
+    fn put_stripped(&self, path: &str, program: &Path) -> Result<(), String> {
+        self.tree.put(path, &[], 0o755)?;
+        let to = self.tree.0.join(path);
         let strip = ["--strip-unneeded", "--remove-section=.comment", "--remove-section=.note", "-o"];
-        run_one(Command::new("strip").args(strip).arg(to).arg(&self.binary)).map(drop)
+        run_one(Command::new("strip").args(strip).arg(to).arg(program)).map(drop)
     }
 
     /// What the program itself prints: manual pages, completions and a configuration with every key.

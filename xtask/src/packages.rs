@@ -10,6 +10,7 @@ pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("openssl", "openssl"),
     ("python3-pip", "pip3"),
     ("strace", "strace"),
+    ("systemd", "systemd-analyze"),
     ("haproxy", "haproxy"),
     ("nginx-light", "nginx"),
     ("caddy", "caddy"),

@@ -4,6 +4,7 @@
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
+use crate::capable;
 use crate::list::anything_in;
 use crate::node::Node;
 use crate::patience::Blocking;
@@ -11,11 +12,11 @@ use crate::properties;
 use crate::refuse::Refusal;
 use crate::root::Root;
 use crate::temporary::Temporary;
-use enfilade_access::{AccessPermit, Inheritance, Owner, StoredAcl};
+use enfilade_access::{AccessPermit, Inheritance, Owner, SecurityDescriptor, StoredAcl};
 use enfilade_facts::limits;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, StorePath};
 use rustix::fd::BorrowedFd;
-use rustix::fs::{Gid, Uid, fchown, fremovexattr, fstatvfs};
+use rustix::fs::{fremovexattr, fstatvfs};
 use rustix::io::{self, Errno};
 use std::path::Path;
 
@@ -60,7 +61,7 @@ pub fn acl_place(directory: &Path) -> Option<AclPlace> {
         .find(&StorePath::root(), Blocking)
         .ok()?;
     let (_removed_when_dropped, file) = Temporary::file(&node).ok()?;
-    store(&file, b"probe").ok()
+    store(&file, &SecurityDescriptor::default().to_ntacl().ok()?).ok()
 }
 
 /// Whether dead properties that leave no space for an ACL stay or are removed.
@@ -106,7 +107,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
             limits::ACL_BYTES_MAX
         )));
     }
-    match set_acl_attribute(file, ours, acl, properties) {
+    match set_acl_attribute(node, ours, acl, properties) {
         Ok(()) => {
             // The ACL in `user.` is removed, so that it does not apply again if a program removes the ACL in `security.`.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
@@ -119,11 +120,11 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
         Ok(None) => {}
         _ => {
             return Err(refuse(format!(
-                "the present ACL is in the attribute {ours}, and only a process with CAP_SYS_ADMIN may write this attribute; give the process CAP_SYS_ADMIN"
+                "the present ACL is in the attribute {ours}, and only a process with CAP_SYS_ADMIN may write this attribute; {NEEDED}"
             )));
         }
     }
-    match set_acl_attribute(file, users, acl, properties) {
+    match set_acl_attribute(node, users, acl, properties) {
         Ok(()) => Ok(AclPlace::User),
         Err(errno) => Err(unstored(file, what, acl, errno)),
     }
@@ -132,8 +133,9 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
 /// Writes an ACL to an attribute. File systems bound the size of all attributes of a file together (ext4: 4 KiB). A user who may write dead
 /// properties could use up that space. So if the ACL does not fit, the properties are removed, unless the caller keeps them. If the ACL still does
 /// not fit, the properties are written again.
-fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
-    match set_attribute(file, name, acl) {
+fn set_acl_attribute(node: &Node, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
+    let file = node.fd();
+    match capable::set_acl_attribute(node, name, acl) {
         Err(Errno::NOSPC) if properties == Properties::GiveWay => {}
         done => return done,
     }
@@ -141,7 +143,7 @@ fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: P
         return Err(Errno::NOSPC);
     };
     io::retry_on_intr(|| fremovexattr(file, properties::ATTRIBUTE))?;
-    let done = set_attribute(file, name, acl);
+    let done = capable::set_acl_attribute(node, name, acl);
     if done.is_err() {
         let _ = set_attribute(file, properties::ATTRIBUTE, &properties);
     }
@@ -150,18 +152,24 @@ fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: P
 
 /// Sets the ACL of a new object. If the ACL refers to the owner, also sets the owner.
 pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
-    if let Some(Owner { uid, gid }) = from_start.owner {
-        let given =
-            io::retry_on_intr(|| fchown(node.fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))));
-        given.map_err(|errno| {
-            let why = format!(
-                "the owner and group of the new file or directory cannot be set to {uid}:{gid}: {errno}. Its NFSv4 ACL refers to this owner and group. If the operation is not permitted, give the process CAP_CHOWN"
-            );
-            Refusal::AclNotWritable { what: node.label(), why }
-        })?;
-    }
-    store(node, &from_start.acl).map(drop)
+    // The ACL comes first, because this process may not be able to write the attributes of a file that belongs to somebody else.
+    store(node, &from_start.acl)?;
+    let Some(Owner { uid, gid }) = from_start.owner else { return Ok(()) };
+    capable::give(node, uid, gid).map_err(|errno| {
+        let advice = match errno {
+            Errno::NOTCONN => capable::no_help(),
+            Errno::PERM => "set `[privileges] helper`, or give the process CAP_CHOWN".to_owned(),
+            errno => errno.to_string(),
+        };
+        let why = format!(
+            "the owner and group of the new file or directory cannot be set to {uid}:{gid}, and its NFSv4 ACL refers to this owner and group: {advice}"
+        );
+        Refusal::AclNotWritable { what: node.label(), why }
+    })
 }
+
+/// What a server needs to write the ACL attribute of Samba.
+pub(crate) const NEEDED: &str = "set `[privileges] helper`, or give the process CAP_SYS_ADMIN";
 
 /// Why an ACL was not stored, and what to do about it.
 fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refusal {
@@ -179,8 +187,9 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
                 .to_owned()
         }
         Errno::PERM | Errno::ACCESS => {
-            format!("{errno}; give the process CAP_SYS_ADMIN, or write access to the datastore's files")
+            format!("{errno}; {NEEDED}, or write access to the datastore's files")
         }
+        Errno::NOTCONN => capable::no_help(),
         Errno::ROFS | Errno::TOOBIG | Errno::RANGE => errno.to_string(),
         errno => return Refusal::io(errno, "writing the ACL of", what),
     };

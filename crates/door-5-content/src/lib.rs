@@ -21,6 +21,7 @@ mod acl_read;
 mod directory_sync;
 mod tree;
 mod node;
+mod capable;
 mod turn;
 mod root;
 mod acl_write;

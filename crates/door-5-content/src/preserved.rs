@@ -1,7 +1,9 @@
 //! The metadata that a file keeps when its content is replaced: its owner, rights and extended attributes.
 
 use crate::acl_read::AclPlace;
+use crate::acl_write::NEEDED;
 use crate::attributes::{attribute, set_attribute};
+use crate::capable;
 use crate::node::Node;
 use crate::refuse::Refusal;
 use enfilade_facts::limits;
@@ -64,10 +66,11 @@ impl Preserved {
         // The mode comes first, because even the owner of a read-only file cannot write its attributes.
         io::retry_on_intr(|| fchmod(fd, Mode::RUSR | Mode::WUSR)).map_err(refuse)?;
         for name in names(fd).map_err(refuse)?.iter().filter(|name| !self.attributes.contains_key(*name)) {
-            io::retry_on_intr(|| fremovexattr(fd, name.as_str())).map_err(refuse)?;
+            capable::remove_attribute(file, name).map_err(|errno| not_preserved(errno, name, file))?;
         }
         for (name, value) in &self.attributes {
-            set_attribute(fd, name, value).map_err(|errno| not_preserved(errno, name, file))?;
+            capable::set_acl_attribute(file, name, value)
+                .map_err(|errno| not_preserved(errno, name, file))?;
         }
         let group_is_right = self.own(fd).map_err(refuse)?;
         let posix_is_right = self.give_posix(fd).map_err(refuse)?;
@@ -75,7 +78,8 @@ impl Preserved {
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
-    /// Sets owner and group, as far as this process may; returns whether the group is right.
+    /// Sets owner and group, as far as this process itself may; returns whether the group is right. The helper is not asked: the process could not
+    /// change the mode of a file that belongs to somebody else.
     fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         for owner in [Some(uid), None] {
@@ -117,9 +121,10 @@ fn not_preserved(errno: Errno, name: &str, file: &Node) -> Refusal {
         Errno::PERM | Errno::ACCESS if is_acl(name) => Refusal::AclNotWritable {
             what: file.label(),
             why: format!(
-                "the ACL of the old file is in the attribute {name}, and only a process with CAP_SYS_ADMIN may write this attribute; give the process CAP_SYS_ADMIN"
+                "the ACL of the old file is in the attribute {name}, and only a process with CAP_SYS_ADMIN may write this attribute; {NEEDED}"
             ),
         },
+        Errno::NOTCONN => Refusal::AclNotWritable { what: file.label(), why: capable::no_help() },
         errno => Refusal::io(errno, &format!("storing the attribute {name} of"), &file.label()),
     }
 }

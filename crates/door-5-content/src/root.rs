@@ -66,8 +66,10 @@ impl Root {
         let directory = opened
             .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
         let (stamping, mount) = (stamping_file_system(directory.as_fd()), mount_of(directory.as_fd()));
-        let state = Arc::new(TreeState { stamping, mount, ..TreeState::default() });
-        Ok(Root { directory: Arc::new(directory), tree: Tree { state, acls } })
+        let directory = Arc::new(directory);
+        let of_state = Some(Arc::clone(&directory));
+        let state = Arc::new(TreeState { stamping, mount, directory: of_state, ..TreeState::default() });
+        Ok(Root { directory, tree: Tree { state, acls } })
     }
 
     /// The dialect of the ACLs beneath this root.

@@ -4,6 +4,7 @@ use crate::directory_sync::DirectorySyncs;
 use crate::kinds::KnownPaths;
 use enfilade_access::ObjectId;
 use enfilade_facts::vocabulary::AclDialect;
+use rustix::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The state and the settings that all nodes beneath a root share.
@@ -25,6 +26,8 @@ pub(crate) struct TreeState {
     pub(crate) stamping: Option<u64>,
     /// The unique id of the mount, which is never used again; `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,
+    /// The directory of the root, which the helper process asks for. Only tests have none.
+    pub(crate) directory: Option<Arc<OwnedFd>>,
 }
 
 /// The mutex for changes of names. To check which object has a name, and then to change the name, takes two system calls. Only the thread that has

@@ -7,11 +7,14 @@
 //! kernel reports removals, too, so a new object with the number of a removed inode has another version. The kernel also reports mounts, because a
 //! mount hides the object at the mount point. After a mount, every object has another version.
 
+use crate::capable::no_help;
 use enfilade_access::Version;
 use enfilade_facts::vocabulary::AclDialect;
+use enfilade_privileged::client::{self, Connection};
+use enfilade_privileged::protocol::Request;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, StatxFlags, fstatfs, statx};
 use rustix::io::{Errno, read};
 use std::collections::HashMap;
@@ -35,7 +38,7 @@ const TELLING: [u32; 2] = [0xef53, 0x5846_5342];
 
 /// Receives the kernel's reports of changes.
 pub struct Watch {
-    group: Fanotify,
+    reports: Reports,
     /// `/proc/self/mountinfo`, which reports when something is mounted or unmounted.
     mounts: Option<File>,
     /// The lock is held while events are noted.
@@ -46,6 +49,49 @@ pub struct Watch {
     last: Box<[AtomicU64]>,
     /// The number of the last event that does not contain an inode. Any object may have changed at that event.
     last_of_all: AtomicU64,
+}
+
+/// The queue of reports. Only a process with CAP_SYS_ADMIN may ask for reports of a whole file system.
+enum Reports {
+    Own(Fanotify),
+    /// The helper process asks for them, on this connection.
+    OfHelper(OwnedFd, Connection),
+}
+
+impl Reports {
+    fn new() -> Result<Self, String> {
+        if client::helper().is_some() {
+            let connection = Connection::open().map_err(|_| no_help())?;
+            let queue = connection.ask(&Request::Watch, None).ok().flatten().ok_or_else(no_help)?;
+            return Ok(Reports::OfHelper(queue, connection));
+        }
+        let flags = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
+        let made = Fanotify::init(flags | InitFlags::from_bits_retain(REPORT_FID), EventFFlags::empty());
+        made.map(Reports::Own).map_err(|why| why.to_string())
+    }
+
+    /// Asks for reports of all changes on the file system of a directory; returns whether they come.
+    fn follow(&self, directory: BorrowedFd<'_>) -> bool {
+        match self {
+            Reports::Own(group) => {
+                let what = MaskFlags::FAN_ATTRIB | MaskFlags::FAN_MOVE_SELF | MaskFlags::FAN_DELETE_SELF;
+                let flags = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_FILESYSTEM;
+                group.mark(flags, what | MaskFlags::FAN_ONDIR, directory, None::<&Path>).is_ok()
+            }
+            Reports::OfHelper(_, connection) => [Request::Root, Request::Mark]
+                .iter()
+                .all(|request| connection.ask(request, Some(directory)).is_ok()),
+        }
+    }
+}
+
+impl AsFd for Reports {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Reports::Own(group) => group.as_fd(),
+            Reports::OfHelper(queue, _) => queue.as_fd(),
+        }
+    }
 }
 
 struct Followed {
@@ -60,12 +106,11 @@ impl Watch {
     /// # Errors
     /// The reason why the kernel sends no reports, in words.
     pub fn new() -> Result<Self, String> {
-        let flags = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
-        let group = Fanotify::init(flags | InitFlags::from_bits_retain(REPORT_FID), EventFFlags::empty())
-            .map_err(|why| format!("the kernel does not report changes of files: {why}"))?;
+        let reports =
+            Reports::new().map_err(|why| format!("the kernel does not report changes of files: {why}"))?;
         let followed = Followed { mounts: HashMap::new(), buffer: vec![0; BUFFER_BYTES] };
         Ok(Watch {
-            group,
+            reports,
             mounts: File::open("/proc/self/mountinfo").ok(),
             followed: Mutex::new(followed),
             last_event: AtomicU64::new(0),
@@ -83,11 +128,7 @@ impl Watch {
         let mut followed = self.followed();
         *followed.mounts.entry(mount).or_insert_with(|| {
             let kind = fstatfs(directory).map(|found| found.f_type as u32);
-            let what = MaskFlags::FAN_ATTRIB | MaskFlags::FAN_MOVE_SELF | MaskFlags::FAN_DELETE_SELF;
-            let what = what | MaskFlags::FAN_ONDIR;
-            let flags = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_FILESYSTEM;
-            kind.is_ok_and(|kind| TELLING.contains(&kind))
-                && self.group.mark(flags, what, directory, None::<&Path>).is_ok()
+            kind.is_ok_and(|kind| TELLING.contains(&kind)) && self.reports.follow(directory)
         })
     }
 
@@ -99,7 +140,7 @@ impl Watch {
         }
         let buffer = &mut followed.buffer;
         loop {
-            match read(self.group.as_fd(), buffer.as_mut_slice()) {
+            match read(self.reports.as_fd(), buffer.as_mut_slice()) {
                 Ok(count) => buffer.get(..count).into_iter().for_each(|events| self.write_down(events)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,

@@ -96,9 +96,12 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         notes::hand_over();
         let data = home::data_directory(cli.data.clone())?;
         refuse_lost(&data, cli.config.as_deref())?;
-        serve::try_to_listen(&data, home::config_of(Some(data.clone()), cli.config.as_deref())?, arguments)?;
+        let config = home::config_of(Some(data.clone()), cli.config.as_deref())?;
+        config.privileges.use_helper();
+        serve::try_to_listen(&data, config, arguments)?;
     }
     let installation = Installation::find(cli.data, cli.config.as_deref(), if_missing(&cli.command))?;
+    installation.config.privileges.use_helper();
     let command = match cli.command {
         // `facts`, `backup`, `doctor` and `certs` must run even if the store cannot be opened, because users need these commands to examine or
         // restore the store.
@@ -114,10 +117,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         command => command,
     };
     if let Command::Serve(arguments) = &command {
-        // The first thread of the server is started only after this: a thread that exists before keeps its access to all files.
-        let limits = serve::confine(&installation, arguments)?;
-        notes::start()?;
-        return serve::run(start::open_home(&installation)?, arguments, limits, json);
+        let config = serve::with_addresses(&installation.config, arguments);
+        let (home, limits) = start::open_home(&installation, &config)?;
+        return serve::run(home, arguments, limits, json);
     }
     let home = Home::open(installation, Use::Command)?;
     act(&home, command, json).map_err(|why| with_similar(home.source(), why))

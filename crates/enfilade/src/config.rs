@@ -154,6 +154,13 @@ impl Decisions {
     }
 }
 
+impl Privileges {
+    /// Lets this process ask the helper, if one is configured.
+    pub(crate) fn use_helper(&self) {
+        self.helper.clone().map(PathBuf::from).inspect(|path| enfilade_privileged::client::use_helper(path));
+    }
+}
+
 impl Facts {
     /// The options with which the store of facts is opened.
     pub(crate) fn terms(&self) -> Terms {

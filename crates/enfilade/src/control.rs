@@ -6,12 +6,12 @@
 use crate::confinement::Confinement;
 use crate::output;
 use anyhow::{Context, ensure};
-use enfilade_admin::{Reserved, ReservedPaths};
 use enfilade_passage::{House, Penalty};
 use enfilade_sources::files::directory;
 use enfilade_sources::processes::PROCESSES_MAX;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd;
@@ -182,17 +182,11 @@ pub(crate) fn limits(data: &Path) -> anyhow::Result<Vec<Confinement>> {
     ask_all(data, &Question::Limits)
 }
 
-/// The reserved paths, and the directories that all running servers of the data directory can open.
-pub(crate) fn as_servers_see(mut reserved: Reserved, data: &Path) -> ReservedPaths {
+/// The directories, each by device and inode, in which all running servers of the data directory can open content; `None` if they can open all.
+pub(crate) fn openable(data: &Path) -> Option<BTreeSet<(u64, u64)>> {
     let servers = limits(data).unwrap_or_default();
-    for openable in servers.into_iter().filter_map(|server| server.openable) {
-        let common = match reserved.openable.take() {
-            Some(known) => known.intersection(&openable).copied().collect(),
-            None => openable,
-        };
-        reserved.openable = Some(common);
-    }
-    ReservedPaths::new(reserved)
+    let openable = servers.into_iter().filter_map(|server| server.openable);
+    openable.reduce(|of_one, of_other| of_one.intersection(&of_other).copied().collect())
 }
 
 fn ask_all<T: DeserializeOwned + Ord>(data: &Path, question: &Question) -> anyhow::Result<Vec<T>> {

@@ -13,7 +13,7 @@ use crate::config::{
 use crate::confinement::Confinement;
 use crate::example;
 use crate::first_start::{self, Settled};
-use crate::home::{Home, Installation, is_house, server_change_context};
+use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Listener, Place, Tls};
 use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
@@ -28,6 +28,7 @@ use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect, Router};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::{House, Upgrade, Watch};
+use enfilade_privileged::client::{self, Connection};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
 use enfilade_tls::Tickets;
@@ -65,11 +66,11 @@ fn take(config: &mut Config, arguments: &Serve) {
     }
 }
 
-/// Limits the files and ports that this process may open. No other thread may exist yet.
-pub(crate) fn confine(installation: &Installation, arguments: &Serve) -> anyhow::Result<Confinement> {
-    let mut config = installation.config.clone();
+/// The configuration with the addresses of the command line.
+pub(crate) fn with_addresses(config: &Config, arguments: &Serve) -> Config {
+    let mut config = config.clone();
     take(&mut config, arguments);
-    Confinement::of_files(installation, &config)
+    config
 }
 
 pub(crate) fn run(
@@ -538,6 +539,9 @@ fn acl_note(home: &Home) -> &'static str {
     match enfilade_content::acl_place(&home.data) {
         Some(enfilade_content::AclPlace::Security) => "security.NTACL",
         Some(enfilade_content::AclPlace::User) => "user.NTACL (this process may not write security.NTACL)",
+        None if client::helper().is_some_and(|_| Connection::open().is_err()) => {
+            "cannot be written: the helper process does not answer (`[privileges] helper`)"
+        }
         None => "cannot be written: the file system of the data directory has no extended attributes",
     }
 }

@@ -1,10 +1,12 @@
 //! Opens the store of facts for a server. An older store is upgraded first, and a store with much free space is compacted. If another process restores,
-//! upgrades or compacts the store, the server waits for a limited time.
+//! upgrades or compacts the store, the server waits for a limited time. Then the server limits what its process may open, before it starts a thread.
 
+use crate::config::Config;
+use crate::confinement::Confinement;
 use crate::fleet::Use;
 use crate::home::{Home, Installation};
-use crate::output;
 use crate::upkeep::{compact, older, open, shorter, told, upgrade};
+use crate::{notes, output};
 use anyhow::bail;
 use enfilade_facts::limits::UPGRADE_AT_START_RECORDS_MAX;
 use enfilade_facts::{Read, Table};
@@ -21,12 +23,16 @@ const WORK_TRIES: u32 = 600;
 const CLOSE_TRIES: u32 = 25;
 
 /// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
-pub(crate) fn open_home(installation: &Installation) -> anyhow::Result<Home> {
-    let mut tries = 0;
+///
+/// `config` has the addresses of the command line.
+pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow::Result<(Home, Confinement)> {
+    let (mut tries, mut limits) = (0, None);
     loop {
-        let why = match try_to_open(installation, tries == 0) {
-            Err(why) => why,
-            opened => return opened,
+        let opened = try_to_open(installation, config, &mut limits, tries == 0);
+        let why = match (opened, &limits) {
+            (Ok(home), Some(limits)) => return Ok((home, limits.clone())),
+            (Err(why), _) => why,
+            (Ok(_), None) => bail!("internal error: the server was opened without its limits"),
         };
         let most = match others(&why) {
             Some(OpenError::Taken(_)) => WORK_TRIES,
@@ -38,17 +44,32 @@ pub(crate) fn open_home(installation: &Installation) -> anyhow::Result<Home> {
         }
         if tries == 0 {
             let seconds = TRY_AGAIN.as_millis() * u128::from(most) / 1000;
-            output::note(&format!("this server waits for at most {seconds} s: {why}"));
+            say(&format!("this server waits for at most {seconds} s: {why}"));
         }
         tries += 1;
         std::thread::park_timeout(TRY_AGAIN);
     }
 }
 
-fn try_to_open(installation: &Installation, is_first: bool) -> anyhow::Result<Home> {
+fn try_to_open(
+    installation: &Installation,
+    config: &Config,
+    limits: &mut Option<Confinement>,
+    is_first: bool,
+) -> anyhow::Result<Home> {
     upgrade_to_serve(installation, is_first)?;
     compact_to_serve(installation)?;
+    if limits.is_none() {
+        *limits = Some(Confinement::of_files(installation, config)?);
+        notes::start()?;
+    }
     Home::open(installation.clone(), Use::Serve)
+}
+
+/// Writes a note at once: no thread writes the queue yet.
+fn say(text: &str) {
+    output::note(text);
+    notes::write();
 }
 
 /// The error from opening the store, if the start failed for that reason.
@@ -71,7 +92,7 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
         );
     }
     if is_first {
-        output::note(&format!("upgrading the facts: {}", told(&plan)));
+        say(&format!("upgrading the facts: {}", told(&plan)));
     }
     let (_, at) = upgrade(older)?;
     output::note(&format!("the store was upgraded; the new revision is {}", at.revision));

@@ -4,7 +4,7 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of this workspace, and the other crates of the workspace that it may depend on.
-const EDGES: [(&str, &[&str]); 24] = [
+const EDGES: [(&str, &[&str]); 25] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-fleet", &["facts"]),
@@ -13,7 +13,8 @@ const EDGES: [(&str, &[&str]); 24] = [
     ("enfilade-datastore", &["facts", "identity"]),
     ("enfilade-access", &["facts", "identity", "datastore"]),
     ("enfilade-xattrat", &[]),
-    ("enfilade-content", &["facts", "access", "xattrat"]),
+    ("enfilade-privileged", &[]),
+    ("enfilade-content", &["facts", "access", "privileged", "xattrat"]),
     ("enfilade-passage", &["facts", "identity", "datastore", "access", "content"]),
     ("enfilade-admin", &["facts", "sources", "tls", "identity", "datastore", "access", "content"]),
     ("enfilade-faces", &["facts", "passage", "admin"]),
@@ -33,7 +34,7 @@ const EDGES: [(&str, &[&str]); 24] = [
     ("xtask", &ALL),
 ];
 
-const ALL: [&str; 18] = [
+const ALL: [&str; 19] = [
     "facts",
     "sources",
     "tls",
@@ -42,6 +43,7 @@ const ALL: [&str; 18] = [
     "access",
     "content",
     "passage",
+    "privileged",
     "admin",
     "faces",
     "webdav",
@@ -139,7 +141,7 @@ const LIBRARIES: [(&str, &[&str], &str); 67] = [
     ),
     (
         "nix",
-        &["enfilade-content", "enfilade-testkit", "enfilade-bench", "enfilade-peers"],
+        &["enfilade-content", "enfilade-privileged", "enfilade-testkit", "enfilade-bench", "enfilade-peers"],
         "notifications of changes of files; stopping a worker at each of its system calls; the CPU clock of a process; the timer of a lock",
     ),
     ("papaya", &["enfilade-bench"], "what the memo is compared with"),
@@ -163,6 +165,7 @@ const LIBRARIES: [(&str, &[&str], &str); 67] = [
         &[
             "enfilade-sources",
             "enfilade-content",
+            "enfilade-privileged",
             "enfilade",
             "enfilade-bench",
             "enfilade-peers",

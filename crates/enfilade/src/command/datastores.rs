@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::{fleet, operations, output, owner};
 use anyhow::{Context, ensure};
 use enfilade_admin::{
-    DatastoreDetails, DatastoreEdit, ReservedPaths, datastore_warnings, keystone, show_datastore,
+    DatastoreDetails, DatastoreEdit, Reserved, ReservedPaths, datastore_warnings, keystone, show_datastore,
 };
 use enfilade_facts::tables::{Datastore as DatastoreRow, DatastoreProfile};
 use enfilade_facts::vocabulary::{
@@ -258,7 +258,8 @@ fn apply(
 
 /// The reserved paths, and the directories that the running servers can open.
 fn as_servers_see(home: &Home) -> ReservedPaths {
-    control::as_servers_see(home.reserved_by(&home.config), &home.data)
+    let openable = control::openable(&home.data);
+    ReservedPaths::new(Reserved { openable, ..home.reserved_by(&home.config) })
 }
 
 /// A text about a new datastore: whether its directory was made, and what decides about access to entries that the directory already had.

@@ -17,6 +17,7 @@ use enfilade_admin::{Administers, BadCertificate, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_privileged::client::{self, Connection};
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -273,9 +274,12 @@ fn acls(data: &Path) -> Finding {
         Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ACLs are stored in security.NTACL"),
         Some(enfilade_content::AclPlace::User) => warning(
             "ACLs",
-            "a server without CAP_SYS_ADMIN stores new ACLs in user.NTACL, which Samba does not read; a server with CAP_SYS_ADMIN stores them in \
-             security.NTACL",
+            "a server without a helper process (`[privileges] helper`) and without CAP_SYS_ADMIN stores new ACLs in user.NTACL, which Samba does not \
+             read; with one of them it stores them in security.NTACL",
         ),
+        None if client::helper().is_some_and(|_| Connection::open().is_err()) => {
+            error("ACLs", "no ACL can be written: see the line `helper`")
+        }
         None => error(
             "ACLs",
             "the file system of the data directory has no extended attributes: choose another file system",

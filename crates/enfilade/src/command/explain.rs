@@ -6,6 +6,7 @@ mod applications;
 use super::client_certificates;
 use super::keystone::find_project;
 use crate::cli::Explain;
+use crate::control;
 use crate::home::Home;
 use crate::output;
 use advice::Asked;
@@ -31,6 +32,8 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let datastore = arguments.datastore.as_ref().context("name a datastore, or a request with --url")?;
     let path = StorePath::from_plain(path)?;
     let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
+    // What the running servers cannot open, they refuse.
+    home.reserved.change(|reserved| reserved.openable = control::openable(&home.data));
     let house = home.house_to_ask()?;
     let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);
     let names = home.source().read(Names::read)??;

@@ -226,6 +226,8 @@ keys! {
         landlock: bool = true, Restart;
         /// Let the server make only the system calls that it needs (seccomp).
         seccomp: bool = true, Restart;
+        /// The Unix socket of the helper process, which has the capabilities that the server needs.
+        helper: Option<AbsolutePath>, "the server needs the capabilities itself", Restart;
     }
     /// Metrics and health.
     operations: Operations, "operations.md" {

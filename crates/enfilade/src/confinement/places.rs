@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};
 use crate::output;
-use crate::reserved::{DATASTORES, certificate_directories};
+use crate::reserved::{DATASTORES, Roots, certificate_directories, refuse_exposed_backups};
 use enfilade_admin::{CertificatePlace, real_path};
 use enfilade_facts::Read as _;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
@@ -16,7 +16,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 use rustix::fs::{FileType, fstat};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -76,8 +76,12 @@ pub(super) struct Places {
 
 impl Places {
     /// What a server with this configuration needs. `config` has the addresses of the command line.
+    ///
+    /// # Errors
+    /// When the store of facts cannot be opened.
     pub(super) fn of(installation: &Installation, config: &Config) -> anyhow::Result<Places> {
         let data = &installation.data;
+        let lmdb = Lmdb::open_for(&installation.facts(), config.facts.terms())?;
         let mut places = Places { connect: connected(config), ..Places::default() };
         places.listen = listened(config);
         places.own.insert(data.clone());
@@ -91,7 +95,10 @@ impl Places {
                 .extend(std::fs::canonicalize(file).ok().and_then(|file| Some(file.parent()?.to_owned())));
         }
         if let Some(directory) = config.backup.directory.clone().map(PathBuf::from) {
-            make_directory(&directory, None)?;
+            // Only a directory that exists can be opened later. Its problems are reported by the backups.
+            if refuse_exposed_backups(data, config, known_roots(data, config, &lmdb)).is_ok() {
+                let _ = make_directory(&directory, None);
+            }
             places.own.insert(directory);
         }
         places.certificates(&config.tls.place(data));
@@ -112,7 +119,7 @@ impl Places {
         let sockets =
             config.tls.sockets().chain(config.decisions.listen.iter().flat_map(|listen| listen.sockets()));
         places.sockets.extend(sockets.filter_map(|socket| Some(socket.parent()?.to_owned())));
-        places.content.extend(datastores(installation, config));
+        places.content.extend(datastores(data, config, &lmdb));
         Ok(places)
     }
 
@@ -251,20 +258,24 @@ fn open_in_time(path: &Path) -> Option<PathFd> {
     })
 }
 
+/// The datastores that the facts and the edited files have.
+fn known_roots(data: &Path, config: &Config, lmdb: &Lmdb) -> Roots {
+    let of_facts = enfilade_admin::roots(lmdb).unwrap_or_default();
+    of_facts.into_iter().chain(roots_of(data, config)).collect()
+}
+
 /// The directories in which datastores are, or can be created.
-fn datastores(installation: &Installation, config: &Config) -> BTreeSet<PathBuf> {
-    let data = &installation.data;
+fn datastores(data: &Path, config: &Config, lmdb: &Lmdb) -> BTreeSet<PathBuf> {
     let mut places: BTreeSet<PathBuf> =
         roots_of(data, config).into_iter().map(|(_, root)| root.into()).collect();
     places
         .extend(config.datastores.roots.clone().map_or_else(|| vec![data.join(DATASTORES)], |roots| roots.0));
-    let Ok(lmdb) = Lmdb::open_for(&installation.facts(), config.facts.terms()) else { return places };
     let rows = lmdb.read(|view| (view.list::<Datastore>(&[]), view.list::<DatastoreProfile>(&[])));
     let Ok((Ok(rows), Ok(profiles))) = rows else { return places };
+    let profiles: BTreeMap<_, _> = profiles.into_iter().collect();
     for (name, row) in &rows {
         places.insert(row.root(name).into());
-        let of_profile =
-            profiles.iter().find(|(of, _)| of == name).and_then(|(_, profile)| profile.mounted_at.clone());
+        let of_profile = profiles.get(name).and_then(|profile| profile.mounted_at.clone());
         // What is mounted later is another directory than that of the mount point, so the directory above is opened.
         let point = row.mount_point(name).or(of_profile).map(PathBuf::from);
         let above = point.and_then(|point| Some(real_path(&point).parent()?.to_owned()));

@@ -1,6 +1,7 @@
 //! The configured addresses of a listener.
 
 use super::{Listener, socket_file};
+use enfilade_privileged::client;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{Error, ErrorKind};
@@ -167,9 +168,41 @@ async fn bind_text(text: &str, what: &str) -> anyhow::Result<Vec<TcpListener>> {
 
 /// A socket for IPv6 and IPv4, or for IPv4 on a machine without IPv6.
 async fn everywhere(port: u16) -> Result<TcpListener, Error> {
-    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+    match bind_or_ask((Ipv6Addr::UNSPECIFIED, port).into()).await {
         Err(why) if why.kind() != ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+            bind_or_ask((Ipv4Addr::UNSPECIFIED, port).into()).await
+        }
+        bound => bound,
+    }
+}
+
+/// The first port that every process may listen on.
+const FIRST_FREE_PORT: u16 = 1024;
+
+/// A socket on an address. If the port needs a capability that this process does not have, the helper process makes the socket.
+async fn bind_or_ask(address: SocketAddr) -> Result<TcpListener, Error> {
+    match TcpListener::bind(address).await {
+        Err(why) if why.kind() == ErrorKind::PermissionDenied && address.port() < FIRST_FREE_PORT => {
+            let Some(helper) = client::helper() else {
+                return Err(Error::new(
+                    ErrorKind::PermissionDenied,
+                    "ports below 1024 need the helper process (`[privileges] helper`), or CAP_NET_BIND_SERVICE",
+                ));
+            };
+            let socket = client::listen(address).map_err(|why| {
+                let port = address.port();
+                let helper = helper.display();
+                let says = match std::io::Error::from(why) {
+                    why if why.kind() == ErrorKind::PermissionDenied => format!(
+                        "the helper process does not listen on port {port}: add `--port {port}` to `ExecStart` of enfilade-privileged.service"
+                    ),
+                    why => format!("the helper process at `{helper}` does not make the socket: {why}"),
+                };
+                Error::other(says)
+            })?;
+            let listener = std::net::TcpListener::from(socket);
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
         }
         bound => bound,
     }
@@ -180,7 +213,7 @@ async fn of_name(text: &str) -> Result<Vec<TcpListener>, Error> {
     found.dedup();
     let (mut listeners, mut failed) = (Vec::new(), None);
     for address in found {
-        match TcpListener::bind(address).await {
+        match bind_or_ask(address).await {
             Ok(listener) => listeners.push(listener),
             // A name such as `localhost` may have an IPv6 address on a machine without IPv6.
             Err(why) if address.is_ipv6() && why.kind() == ErrorKind::AddrNotAvailable => failed = Some(why),

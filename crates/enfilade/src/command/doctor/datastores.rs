@@ -4,7 +4,7 @@ use super::{Finding, error, names, warning, well};
 use crate::home::Installation;
 use crate::owner;
 use crate::{control, fleet};
-use enfilade_admin::{DatastoreWarning, real_path};
+use enfilade_admin::{DatastoreWarning, Reserved, ReservedPaths, real_path};
 use enfilade_facts::tables::{Datastore, DatastoreProfile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{Read as _, View};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Findings about each datastore.
 pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
-    let reserved = control::as_servers_see(installation.reserved(), &installation.data);
+    let openable = control::openable(&installation.data);
+    let reserved = ReservedPaths::new(Reserved { openable, ..installation.reserved() });
     let both = |view: &View<'_>| Ok((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?));
     let (rows, profiles) = match lmdb.read(both) {
         Ok(Ok(both)) => both,

@@ -1,9 +1,10 @@
 //! The limits that the kernel sets the running servers.
 
-use super::{Finding, warning, well};
+use super::{Finding, error, warning, well};
 use crate::confinement::State;
 use crate::control;
 use crate::home::Installation;
+use enfilade_privileged::client::{self, Connection};
 
 /// A finding for each kind of limit, of every running server. If no server runs, what the configuration says.
 pub(super) fn check(installation: &Installation) -> Vec<Finding> {
@@ -40,5 +41,19 @@ pub(super) fn check(installation: &Installation) -> Vec<Finding> {
             (None, true) => well(what, "on in the configuration; no server runs"),
         }
     };
-    rows.into_iter().map(of_kind).collect()
+    rows.into_iter().map(of_kind).chain(helper()).collect()
+}
+
+/// Whether the helper process answers, if one is configured.
+fn helper() -> Option<Finding> {
+    let path = client::helper()?.display();
+    Some(match Connection::open() {
+        Ok(_) => well("helper", format!("the helper process answers at `{path}`")),
+        Err(why) => error(
+            "helper",
+            format!(
+                "the helper process does not answer at `{path}`: {why}; run `systemctl restart enfilade-privileged.socket`"
+            ),
+        ),
+    })
 }

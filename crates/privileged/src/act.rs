@@ -1,0 +1,172 @@
+//! The only functions that use a capability. Each examines the descriptor that it acts on, because the process that sent it may have been taken over.
+
+use crate::ntacl;
+use crate::protocol::Request;
+use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, FileType, Gid, OFlags, Stat, StatxFlags, Uid, XattrFlags, fchown, fcntl_getfl, fremovexattr,
+    fsetxattr, fstat, statx,
+};
+use rustix::io::{self, Errno};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// The only attribute that the helper writes.
+const NTACL: &str = "security.NTACL";
+/// Events identify an object by its handle (linux/fanotify.h).
+const REPORT_FID: u32 = 0x200;
+/// Requests the unique id of a mount, which is never used again (linux/stat.h, from Linux 6.8 on).
+const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+/// The number of connections that wait to be accepted by the server.
+const BACKLOG: i32 = 1024;
+/// The most mounts of one connection. A server opens a connection for each mount.
+const MOUNTS_MAX: usize = 64;
+
+/// What one connection may act on.
+pub struct Acting {
+    /// The user of the server.
+    pub user: u32,
+    /// The ports on which the server may listen.
+    pub ports: BTreeSet<u16>,
+    mounts: BTreeSet<u64>,
+    watch: Option<Fanotify>,
+}
+
+impl Acting {
+    /// A connection of a server that runs as `user`, and may listen on these ports.
+    pub fn new(user: u32, ports: BTreeSet<u16>) -> Self {
+        Acting { user, ports, mounts: BTreeSet::new(), watch: None }
+    }
+
+    /// Does what a request asks for. Returns the descriptor that it asks for.
+    ///
+    /// # Errors
+    /// The error of the kernel. `EINVAL` if the request has the wrong descriptors or values, `EXDEV` if the file is not in the mount of a root, `EBADMSG`
+    /// if the ACL is not well formed, `EACCES` if the server may not ask for this owner or port.
+    pub fn act(
+        &mut self,
+        request: &Request<'_>,
+        descriptor: Option<&OwnedFd>,
+    ) -> io::Result<Option<OwnedFd>> {
+        match (request, descriptor) {
+            (Request::Root, Some(directory)) => self.root(directory.as_fd()).map(|()| None),
+            (Request::SetAcl(acl), Some(file)) => {
+                self.file(file.as_fd())?;
+                if !ntacl::is_well_formed(acl) {
+                    return Err(Errno::BADMSG);
+                }
+                io::retry_on_intr(|| fsetxattr(file, NTACL, acl, XattrFlags::empty())).map(|()| None)
+            }
+            (Request::RemoveAcl, Some(file)) => {
+                self.file(file.as_fd())?;
+                io::retry_on_intr(|| fremovexattr(file, NTACL)).map(|()| None)
+            }
+            (Request::Give { uid, gid }, Some(file)) => self.give(file.as_fd(), *uid, *gid).map(|()| None),
+            (Request::Watch, None) => self.watch().map(Some),
+            (Request::Mark, Some(directory)) => self.mark(directory.as_fd()).map(|()| None),
+            (Request::Listen(address), None) => self.listen(address).map(Some),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn root(&mut self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        if kind(&fstat(directory)?) != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        if self.mounts.len() >= MOUNTS_MAX {
+            return Err(Errno::NFILE);
+        }
+        self.mounts.insert(mount_of(directory)?);
+        Ok(())
+    }
+
+    /// Refuses everything but a file or directory in the mount of a root.
+    fn file(&self, file: BorrowedFd<'_>) -> io::Result<Stat> {
+        // A descriptor that was opened only as a place has passed no check of the kernel.
+        if fcntl_getfl(file)?.contains(OFlags::PATH) {
+            return Err(Errno::BADF);
+        }
+        let found = fstat(file)?;
+        if !matches!(kind(&found), FileType::RegularFile | FileType::Directory) {
+            return Err(Errno::INVAL);
+        }
+        match self.mounts.contains(&mount_of(file)?) {
+            true => Ok(found),
+            false => Err(Errno::XDEV),
+        }
+    }
+
+    /// A server gives away only what it made itself, and nothing to root: who can become owner of other files can read them.
+    fn give(&self, file: BorrowedFd<'_>, uid: u32, gid: u32) -> io::Result<()> {
+        let found = self.file(file)?;
+        let is_plain = found.st_mode & 0o7000 == 0 || kind(&found) == FileType::Directory;
+        // -1 stands for no change.
+        let is_meant = ![0, u32::MAX].contains(&uid) && gid != u32::MAX;
+        if found.st_uid != self.user || !is_plain || !is_meant {
+            return Err(Errno::ACCESS);
+        }
+        io::retry_on_intr(|| fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
+    }
+
+    fn watch(&mut self) -> io::Result<OwnedFd> {
+        let flags = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
+        let flags = flags | InitFlags::from_bits_retain(REPORT_FID);
+        let made = Fanotify::init(flags, EventFFlags::empty()).map_err(of_nix)?;
+        let shared = made
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;
+        self.watch = Some(made);
+        Ok(shared)
+    }
+
+    fn mark(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        let watch = self.watch.as_ref().ok_or(Errno::INVAL)?;
+        if !self.mounts.contains(&mount_of(directory)?) {
+            return Err(Errno::XDEV);
+        }
+        let what = MaskFlags::FAN_ATTRIB
+            | MaskFlags::FAN_MOVE_SELF
+            | MaskFlags::FAN_DELETE_SELF
+            | MaskFlags::FAN_ONDIR;
+        let flags = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_FILESYSTEM;
+        watch.mark(flags, what, directory, None::<&Path>).map_err(of_nix)
+    }
+
+    fn listen(&self, address: &SocketAddr) -> io::Result<OwnedFd> {
+        if !self.ports.contains(&address.port()) {
+            return Err(Errno::ACCESS);
+        }
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket =
+            socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+        // As the server does: a port whose last server has just ended can be used.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, address)?;
+        listen(&socket, BACKLOG)?;
+        Ok(socket)
+    }
+}
+
+fn kind(found: &Stat) -> FileType {
+    FileType::from_raw_mode(found.st_mode)
+}
+
+/// The id of the mount in which a file was opened.
+fn mount_of(file: BorrowedFd<'_>) -> io::Result<u64> {
+    let ask = |wanted: StatxFlags| {
+        let found = io::retry_on_intr(|| statx(file, "", AtFlags::EMPTY_PATH, wanted))?;
+        Ok::<_, Errno>((found.stx_mask & wanted.bits() != 0).then_some(found.stx_mnt_id))
+    };
+    match ask(MOUNT_ID_UNIQUE)? {
+        Some(id) => Ok(id),
+        None => ask(StatxFlags::MNT_ID)?.ok_or(Errno::OPNOTSUPP),
+    }
+}
+
+fn of_nix(why: nix::errno::Errno) -> Errno {
+    Errno::from_raw_os_error(why as i32)
+}

@@ -1,0 +1,109 @@
+//! How a server asks the helper. Like a capability, the helper belongs to the whole process, so its place is set once.
+
+use crate::protocol::{Request, receive, send};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::io::{self, Errno};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+static HELPER: OnceLock<Helper> = OnceLock::new();
+
+/// The helper of this process.
+#[derive(Debug)]
+struct Helper {
+    path: PathBuf,
+    /// A connection for each mount with a root: a file system that does not answer delays only requests for it.
+    connections: Mutex<HashMap<u64, Arc<Connection>>>,
+}
+
+/// A connection to the helper.
+#[derive(Debug)]
+pub struct Connection {
+    /// Held from a request to its answer.
+    socket: Mutex<OwnedFd>,
+}
+
+/// Sets the socket of the helper, before anything is asked. A second call changes nothing.
+pub fn use_helper(path: &Path) {
+    let _ = HELPER.set(Helper { path: path.to_owned(), connections: Mutex::default() });
+}
+
+/// The socket of the helper, if this process has one.
+pub fn helper() -> Option<&'static Path> {
+    HELPER.get().map(|helper| helper.path.as_path())
+}
+
+/// Whether an error of a request means that the helper does not answer, or is none.
+pub fn is_unreachable(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNREFUSED | Errno::CONNRESET | Errno::NOTCONN | Errno::PIPE | Errno::PROTO | Errno::NOENT
+    )
+}
+
+impl Connection {
+    /// Connects to the helper.
+    ///
+    /// # Errors
+    /// The error of the kernel; `ENOTCONN` if this process has no helper.
+    pub fn open() -> io::Result<Connection> {
+        let helper = HELPER.get().ok_or(Errno::NOTCONN)?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        connect(&socket, &SocketAddrUnix::new(&helper.path)?)?;
+        Ok(Connection { socket: Mutex::new(socket) })
+    }
+
+    /// Sends a request, and waits for the answer.
+    ///
+    /// # Errors
+    /// The error that the helper answers, or that of the connection.
+    pub fn ask(&self, request: &Request<'_>, about: Option<BorrowedFd<'_>>) -> io::Result<Option<OwnedFd>> {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        send(socket.as_fd(), &request.to_bytes(), about)?;
+        let mut answer = [0; 4];
+        let (length, opened) = receive(socket.as_fd(), &mut answer)?.ok_or(Errno::CONNRESET)?;
+        match (length, i32::from_le_bytes(answer)) {
+            (4, 0) => Ok(opened),
+            (4, errno) if errno > 0 => Err(Errno::from_raw_os_error(errno)),
+            _ => Err(Errno::PROTO),
+        }
+    }
+}
+
+/// Asks the helper about a file in the mount of a root. `root` is the directory of the datastore, `mount` the id of its mount, if the kernel has unique ids.
+///
+/// # Errors
+/// As [`Connection::ask`].
+pub fn ask_below(
+    root: BorrowedFd<'_>,
+    mount: Option<u64>,
+    request: &Request<'_>,
+    file: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let helper = HELPER.get().ok_or(Errno::NOTCONN)?;
+    let mount = mount.unwrap_or_default();
+    let connections = || helper.connections.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = connections().get(&mount).cloned();
+    let done = known.as_ref().map(|connection| connection.ask(request, Some(file)));
+    let connection = match (known, done) {
+        (Some(connection), Some(Err(Errno::XDEV))) => connection,
+        (_, Some(Err(why))) if !is_unreachable(why) => return Err(why),
+        (_, Some(Ok(_))) => return Ok(()),
+        // There is no connection yet, or the helper was started again. Every request can be repeated.
+        _ => Arc::new(Connection::open()?),
+    };
+    connection.ask(&Request::Root, Some(root))?;
+    connections().insert(mount, Arc::clone(&connection));
+    connection.ask(request, Some(file)).map(drop)
+}
+
+/// A listening socket on an address whose port is below 1024.
+///
+/// # Errors
+/// As [`Connection::ask`].
+pub fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
+    Connection::open()?.ask(&Request::Listen(address), None)?.ok_or(Errno::PROTO)
+}

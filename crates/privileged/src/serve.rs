@@ -1,0 +1,57 @@
+//! Answers the connections of servers, each in a thread of its own: a file system that does not answer delays only requests for it.
+
+use crate::act::Acting;
+use crate::protocol::{MESSAGE_BYTES_MAX, Request, receive, send};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::io::{self, Errno};
+use rustix::net::{SocketFlags, accept_with, sockopt};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The most connections at the same time.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Answers connections for ever. Connections of other users than `user` are closed.
+///
+/// # Errors
+/// When the socket cannot be used any more.
+pub fn serve(listening: &OwnedFd, user: u32, ports: &BTreeSet<u16>) -> io::Result<()> {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let socket = match accept_with(listening, SocketFlags::CLOEXEC) {
+            Ok(socket) => socket,
+            Err(Errno::INTR | Errno::CONNABORTED) => continue,
+            Err(why) => return Err(why),
+        };
+        let is_ours = sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid.as_raw() == user);
+        if !is_ours || open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
+            if is_ours {
+                open.fetch_sub(1, Ordering::SeqCst);
+            }
+            continue;
+        }
+        let (acting, counted) = (Acting::new(user, ports.clone()), Arc::clone(&open));
+        let started = std::thread::Builder::new().spawn(move || {
+            // An error concerns only this connection.
+            let _ = answer(socket.as_fd(), acting);
+            counted.fetch_sub(1, Ordering::SeqCst);
+        });
+        if started.is_err() {
+            open.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Answers the requests of one connection. A message that is no request ends the connection.
+fn answer(socket: BorrowedFd<'_>, mut acting: Acting) -> io::Result<()> {
+    let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+    while let Some((length, descriptor)) = receive(socket, &mut buffer)? {
+        let request = buffer.get(..length).and_then(Request::read).ok_or(Errno::PROTO)?;
+        let done = acting.act(&request, descriptor.as_ref());
+        let errno = done.as_ref().map_or_else(|why| why.raw_os_error(), |_| 0);
+        let opened = done.ok().flatten();
+        send(socket, &errno.to_le_bytes(), opened.as_ref().map(|opened| opened.as_fd()))?;
+    }
+    Ok(())
+}
