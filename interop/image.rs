@@ -154,7 +154,7 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
         let said = both(&loaded);
         let name = said.lines().find_map(|line| line.split_once("localhost/")).map(|(_, name)| name.trim());
         let name = format!("localhost/{}", name.ok_or_else(|| said.clone())?);
-        podman.fit(&[&CLOSED[..], &[&name, "--version"]].concat())?;
+        podman.fit(&[&CLOSED[..], &[name.as_str(), "--version"]].concat())?;
         self.podman = Some((podman, name));
         Ok(())
     }

@@ -55,12 +55,13 @@ fn setup_starts_the_service_of_the_package_and_a_client_uses_it() {
             "the service did not run under systemd, because podman does not run here: {why}"
         ));
     }
-    let words = [&["--detach", "--name", NAME], &of_root[..], &[place, "/sbin/init"]].concat();
+    let words = [&["--detach", "--name", NAME][..], &of_root[..], &[place, "/sbin/init"]].concat();
     let started = podman.run(&words).stdin(Stdio::null()).output().unwrap();
     assert!(started.status.success(), "{}", both(&started));
     let booted = Booted { podman };
     wait_until(Duration::from_secs(60), "systemd has started", || {
-        both(&booted.exec("systemctl is-system-running")).contains("running")
+        // A unit of the Debian itself may fail in a container.
+        ["running\n", "degraded\n"].contains(&both(&booted.exec("systemctl is-system-running")).as_str())
     });
 
     // Without consent, nothing is started.
