@@ -10,10 +10,6 @@ use std::time::Duration;
 
 const NAME: &str = "enfilade-systemd";
 
-/// What the unit of the package forbids although the server needs it: the call that watches directories, and `openat2`, which
-/// `RestrictSUIDSGID` makes fail. Remove this when the unit allows it.
-const ALLOWED: &str = "[Service]\nSystemCallFilter=fanotify_init fanotify_mark\nRestrictSUIDSGID=no\n";
-
 /// A container in which systemd runs. It is removed when this value is dropped.
 struct Booted {
     podman: Podman,
@@ -43,9 +39,6 @@ impl Drop for Booted {
 fn setup_starts_the_service_of_the_package_and_a_client_uses_it() {
     let Some((root, _built)) = debian() else { return };
     root.run("apt-get install -y /opt/newest.deb");
-    let addition = root.path("/etc/systemd/system/enfilade.service.d");
-    std::fs::create_dir_all(&addition).unwrap();
-    std::fs::write(addition.join("allowed.conf"), ALLOWED).unwrap();
     let (place, storage) = (root.place(), Scratch::new());
     let of_root = ["--systemd=always", "--network=none", "--cap-add=all", "--rootfs"];
     let place = place.to_str().unwrap();
