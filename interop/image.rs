@@ -15,6 +15,7 @@ const USER: u32 = 65_532;
 fn image(scratch: &Scratch) -> PathBuf {
     let out = scratch.path().join("image");
     let out = out.to_str().unwrap();
+    crate::privileged::program();
     xtask::package::image(&["--out", out, "--binary", BINARY, "--compression", "gzip"]).unwrap()
 }
 

@@ -29,6 +29,8 @@ impl Built {
     fn with(options: &[&str]) -> Self {
         let scratch = Scratch::new();
         let out = scratch.path().to_str().unwrap();
+        // The package takes the helper next to the binary.
+        crate::privileged::program();
         let words = ["--out", out, "--binary", BINARY, "--compression", "gzip"];
         xtask::package::run(&[&words, options].concat()).unwrap();
         Built { scratch }

@@ -22,7 +22,7 @@ use std::time::Duration;
 const USER: u32 = 54_323;
 
 /// The program of the helper. Cargo does not build it for this test, because it is in another package.
-fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built =
             Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "enfilade-privileged"]).status();
