@@ -76,7 +76,8 @@ fn a_folder_is_listed_in_order_and_a_hidden_entry_is_absent() {
     let zipped = bob.open("/console/zip/main/");
     assert!(zipped.status == 200 && !zipped.text().contains("secret") && !zipped.text().contains("veiled"));
     // A datastore in which bob has no role is absent, too.
-    server.cli(&["datastore", "create", "other", server.data().join("datastores/other").to_str().unwrap()]);
+    let other = server.data().join("datastores/other");
+    server.cli(&["datastore", "create", "other", "--path", other.to_str().unwrap()]);
     for area in ["files", "zip", "search", "review"] {
         let status = |name: &str| bob.open(&format!("/console/{area}/{name}/")).status;
         assert_eq!(status("other"), status("absent"), "{area}");

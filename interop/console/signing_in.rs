@@ -179,7 +179,9 @@ fn the_cookie_is_a_credential_for_the_console_alone_and_no_other_page_can_use_it
         (&[&format!("{own}0")], good.clone()),
         (&[own.as_str(), "Origin: https://evil.example"], good.clone()),
     ] {
-        assert_eq!(send(headers, &field), 403, "{headers:?} {field}");
+        // Two `Origin` are no request at all.
+        let expected = if headers.len() > 1 { 400 } else { 403 };
+        assert_eq!(send(headers, &field), expected, "{headers:?} {field}");
     }
     assert_eq!(browser.open("/console/").status, 200, "nothing ended the session");
     // A page of another site may open a page, but cannot load one.

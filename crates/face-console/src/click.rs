@@ -15,7 +15,7 @@ use maud::Markup;
 pub(crate) struct Click<'f> {
     pub(crate) faces: &'f Faces,
     pub(crate) connection: Connection,
-    /// The user, whom door 2 admitted.
+    /// The user that door 2 admitted.
     pub(crate) visit: Visit,
     /// The head of the request.
     pub(crate) head: Parts,

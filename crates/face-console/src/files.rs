@@ -11,6 +11,7 @@ pub(crate) mod folder;
 pub(crate) mod search;
 pub(crate) mod upload;
 pub(crate) mod zip;
+mod row;
 mod walk;
 mod zip_format;
 

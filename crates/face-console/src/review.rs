@@ -18,7 +18,7 @@ use maud::html;
 use std::ops::ControlFlow;
 use tokio::sync::mpsc;
 
-/// The most people whom the page asks about.
+/// The most people that the page lists.
 const PEOPLE_MAX: usize = 1_000;
 /// The size of a piece of the CSV, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -128,7 +128,7 @@ pub(crate) async fn sign_in(
     match issue(faces, connection, &pairs, trace).await {
         Ok(session) => {
             connection.anonymous.release();
-            // The browser had another session, which it forgets now: this session must not stay valid.
+            // The browser forgets the session that it had, so that session must not stay valid.
             end_other(faces, connection, &head.headers, trace).await;
             let stored = {
                 let session = session.clone();

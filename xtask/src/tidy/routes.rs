@@ -159,7 +159,7 @@ fn made_by_hand(makers: &Source) -> Vec<Finding> {
     let known: Vec<_> = functions(&makers.code)
         .into_iter()
         .filter(|f| {
-            ["guarded", "public", "own", "only", "of_datastore", "of_datastore_file", "says"]
+            ["guarded", "public", "own", "only", "for_browsers", "of_datastore", "of_datastore_file", "says"]
                 .contains(&f.name)
         })
         .collect();

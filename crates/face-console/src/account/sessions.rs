@@ -83,6 +83,6 @@ pub(super) async fn end(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     });
     match ended.await? {
         true => Ok(redirect("/console/account?done=session-ended")),
-        false => Err(said("this session has ended already")),
+        false => Err(said("the session has ended already")),
     }
 }

@@ -56,7 +56,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
             div.card { (empty(Icon::Store, "No datastore", &html! { "You may see the state of no datastore." })) }
         }
         @for row in &rows { (card(click, row)) }
-        (command(&["enfilade datastore list".to_owned(), "enfilade datastore create NAME PATH".to_owned()]))
+        (command(&["enfilade datastore list".to_owned(), "enfilade datastore create NAME --path PATH".to_owned()]))
     };
     Ok(click.page(Section::Datastores, "Datastores", &content))
 }

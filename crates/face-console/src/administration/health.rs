@@ -5,7 +5,7 @@ use crate::click::Click;
 use crate::icons::Icon;
 use crate::page::command;
 use crate::section::Section;
-use enfilade_faces::{Answer, Failure, blocking_failure};
+use enfilade_faces::{Answer, Faces, Failure, blocking_failure};
 use enfilade_facts::{MirrorHealth, Read as _};
 use maud::html;
 
@@ -16,81 +16,84 @@ struct Check {
     says: String,
 }
 
+/// What the process knows now.
+fn checks(faces: &Faces) -> Vec<Check> {
+    let (house, metrics) = (faces.house(), faces.metrics());
+    let facts = house.source().read(|view| view.head().map(|head| head.revision.0));
+    let facts = facts.map_err(|why| why.to_string()).and_then(|head| head.map_err(|why| why.to_string()));
+    let mirror = house.now().mirror;
+    let closed: Vec<String> = house
+        .datastores()
+        .into_iter()
+        .filter(|store| store.maintenance.is_some() || store.is_mounted == Some(false))
+        .map(|store| store.name.to_string())
+        .collect();
+    let (gate, penalties, not_shown) =
+        (house.gate().counts(), house.penalties().counts(), house.names_not_shown());
+    vec![
+        Check {
+            what: "Facts",
+            is_good: facts.is_ok(),
+            says: facts.map_or_else(|why| why, |revision| format!("revision {revision}")),
+        },
+        Check {
+            what: "Files that people edit",
+            is_good: mirror == MirrorHealth::Current,
+            says: match mirror {
+                MirrorHealth::Current => "read within the stale limit".to_owned(),
+                _ => "not read for too long: people of these files are refused".to_owned(),
+            },
+        },
+        Check {
+            what: "Requests",
+            is_good: !metrics.is_draining(),
+            says: if metrics.is_draining() {
+                "the server stops".to_owned()
+            } else {
+                "the server takes requests".to_owned()
+            },
+        },
+        Check {
+            what: "Datastores",
+            is_good: closed.is_empty(),
+            says: match closed.is_empty() {
+                true => "all are in use".to_owned(),
+                false => format!("not or not fully in use: {}", closed.join(", ")),
+            },
+        },
+        Check {
+            what: "Password hashes",
+            is_good: gate.turned_away == 0,
+            says: format!(
+                "{} computed, {} requests turned away since the start",
+                gate.computed, gate.turned_away
+            ),
+        },
+        Check {
+            what: "Failed logins",
+            is_good: penalties.barred == 0,
+            says: format!(
+                "{} since the start, {} from blocked addresses",
+                penalties.failed, penalties.barred
+            ),
+        },
+        Check {
+            what: "Names of files",
+            is_good: not_shown == 0,
+            says: match not_shown {
+                0 => "every name that was read can be shown".to_owned(),
+                some => {
+                    format!("{some} names cannot be in a URL, and are not shown; rename them on the server")
+                }
+            },
+        },
+    ]
+}
+
 pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     may_see(click, "/system/status")?;
     let faces = click.faces.clone();
-    let checks = blocking_failure(click.visit.share(), move || {
-        let (house, metrics) = (faces.house(), faces.metrics());
-        let facts = house.source().read(|view| view.head().map(|head| head.revision.0));
-        let facts = facts.map_err(|why| why.to_string()).and_then(|head| head.map_err(|why| why.to_string()));
-        let mirror = house.now().mirror;
-        let closed: Vec<String> = house
-            .datastores()
-            .into_iter()
-            .filter(|store| store.maintenance.is_some() || store.is_mounted == Some(false))
-            .map(|store| store.name.to_string())
-            .collect();
-        let (gate, penalties, not_shown) =
-            (house.gate().counts(), house.penalties().counts(), house.names_not_shown());
-        Ok(vec![
-            Check {
-                what: "Facts",
-                is_good: facts.is_ok(),
-                says: facts.map_or_else(|why| why, |revision| format!("revision {revision}")),
-            },
-            Check {
-                what: "Files that people edit",
-                is_good: mirror == MirrorHealth::Current,
-                says: match mirror {
-                    MirrorHealth::Current => "read within the stale limit".to_owned(),
-                    _ => "not read for too long: people of these files are refused".to_owned(),
-                },
-            },
-            Check {
-                what: "Requests",
-                is_good: !metrics.is_draining(),
-                says: if metrics.is_draining() {
-                    "the server stops".to_owned()
-                } else {
-                    "the server takes requests".to_owned()
-                },
-            },
-            Check {
-                what: "Datastores",
-                is_good: closed.is_empty(),
-                says: match closed.is_empty() {
-                    true => "all are in use".to_owned(),
-                    false => format!("not or not fully in use: {}", closed.join(", ")),
-                },
-            },
-            Check {
-                what: "Password hashes",
-                is_good: gate.turned_away == 0,
-                says: format!(
-                    "{} computed, {} requests turned away since the start",
-                    gate.computed, gate.turned_away
-                ),
-            },
-            Check {
-                what: "Failed logins",
-                is_good: penalties.barred == 0,
-                says: format!(
-                    "{} since the start, {} from blocked addresses",
-                    penalties.failed, penalties.barred
-                ),
-            },
-            Check {
-                what: "Names of files",
-                is_good: not_shown == 0,
-                says: match not_shown {
-                    0 => "every name that was read can be shown".to_owned(),
-                    some => format!(
-                        "{some} names cannot be in a URL, and are not shown; rename them on the server"
-                    ),
-                },
-            },
-        ])
-    });
+    let checks = blocking_failure(click.visit.share(), move || Ok(checks(&faces)));
     let checks = checks.await?;
     let content = html! {
         div.head { div { h1 { "Health" } p { "What this process knows about itself." } } }

@@ -106,7 +106,7 @@ pub(super) fn table(rows: &[AssignmentSummary], csrf: Option<&str>) -> Markup {
                                     input type="hidden" name="who" value=(row.who);
                                     input type="hidden" name="role" value=(row.role.name());
                                     input type="hidden" name="path" value=(row.path.as_str());
-                                    button.danger.slim { "Remove" span.hide-text { " " (row.role.name()) " from " (row.who) } }
+                                    button.danger.slim data-ask={ "Remove the role " (row.role.name()) " of " (row.who) "?" } { "Remove" span.hide-text { " " (row.role.name()) " from " (row.who) } }
                                 }
                             }
                         }

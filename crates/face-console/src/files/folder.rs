@@ -1,6 +1,7 @@
 //! The page of a folder. By default its entries are sorted by name: then only the names of the folder are read, and only the entries of the page are
 //! looked at. Sorted by size or time, all entries are looked at.
 
+use super::row::Row;
 use super::{crumbs, search};
 use crate::click::Click;
 use crate::icons::Icon;
@@ -10,8 +11,8 @@ use crate::section::Section;
 use enfilade_faces::browser::url;
 use enfilade_faces::percent::push_name;
 use enfilade_faces::{Answer, Failure, blocking};
-use enfilade_facts::vocabulary::{AccessMask, OperationKind, Word};
-use enfilade_passage::{Blocking, Entry, Listing, NodeKind, Rank, Refusal, Visit};
+use enfilade_facts::vocabulary::{AccessMask, OperationKind};
+use enfilade_passage::{Blocking, Listing, NodeKind, Rank, Refusal, Visit};
 use maud::{Markup, html};
 
 /// The number of entries on a page. A page of entries with long names is shorter than 100 kB.
@@ -62,21 +63,6 @@ impl Asked {
             _ => None,
         });
         Asked { order: Order::of(click.asked("sort")), after, page: click.asked("page").parse().unwrap_or(0) }
-    }
-}
-
-/// One line of the page.
-pub(super) struct Row {
-    pub(super) name: Word,
-    pub(super) is_folder: bool,
-    pub(super) bytes: u64,
-    pub(super) modified: i64,
-}
-
-impl Row {
-    pub(super) fn of(Entry { name, meta, .. }: &Entry) -> Self {
-        let is_folder = meta.kind == NodeKind::Directory;
-        Row { name: name.clone(), is_folder, bytes: meta.bytes, modified: meta.modified.0 }
     }
 }
 

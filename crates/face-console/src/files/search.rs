@@ -1,7 +1,8 @@
 //! Finds files and folders whose name contains a text. The search reads the folders that the user may list, the nearest first, and ends at a bound.
 
+use super::crumbs;
+use super::row::Row;
 use super::walk::Walk;
-use super::{crumbs, folder::Row};
 use crate::click::Click;
 use crate::icons::Icon;
 use crate::page::{bytes, command, empty, time};

@@ -98,9 +98,9 @@ impl Packing {
         let below = path.as_str().get(self.top.as_str().len()..).unwrap_or_default().trim_start_matches('/');
         let modified = entry.meta.modified.0;
         if entry.meta.kind == NodeKind::Directory {
-            let begin = self.archive.begin(Member { name: format!("{below}/"), bytes: 0, modified });
-            self.archive.end(0);
-            return self.put(begin).await;
+            let mut bytes = self.archive.begin(Member { name: format!("{below}/"), bytes: 0, modified });
+            bytes.extend(self.archive.end(0));
+            return self.put(bytes).await;
         }
         let (visit, datastore, at) = (self.visit.clone(), self.datastore.clone(), path.clone());
         let reading = blocking(self.visit.share(), move || {
