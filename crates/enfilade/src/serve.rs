@@ -235,15 +235,7 @@ async fn serve(
     }
     decide(decisions, &of_decisions, &may_ask, &current, &door);
     let passed_on = fleet::serve_members(home, members, peers.as_ref(), &of_members, &door)?;
-    for listener in http {
-        let directory = home.config.tls.acme_challenges.clone();
-        let answers = Arc::clone(&answers);
-        let challenge = Box::new(move |token: &str| {
-            answers.http(token).or_else(|| challenges::of_token(directory.as_deref()?, token))
-        });
-        let redirect = Redirect { port: bound.first_tls().port(), challenge };
-        tokio::spawn(listen::http(listener, redirect, door.clone()));
-    }
+    redirect(home, http, &answers, bound.first_tls().port(), &door);
     for listener in tls {
         let answers = acme::is_asked(home).then(|| Arc::clone(&answers));
         tokio::spawn(listen::tls(listener, (current.clone(), answers), router.clone(), door.clone()));
@@ -265,6 +257,18 @@ async fn serve(
     watching.abort_all();
     write_log(log).await;
     Ok(())
+}
+
+/// Starts the listeners that redirect to HTTPS, and answer challenges of certificate authorities.
+fn redirect(home: &Home, listeners: Vec<TcpListener>, answers: &Arc<Answers>, port: u16, door: &Door) {
+    for listener in listeners {
+        let directory = home.config.tls.acme_challenges.clone();
+        let answers = Arc::clone(answers);
+        let challenge = Box::new(move |token: &str| {
+            answers.http(token).or_else(|| challenges::of_token(directory.as_deref()?, token))
+        });
+        tokio::spawn(listen::http(listener, Redirect { port, challenge }, door.clone()));
+    }
 }
 
 /// Starts the listeners for proxies that ask for decisions.

@@ -106,12 +106,12 @@ pub(crate) fn send(
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
-    if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(Errno::INVAL);
     }
-    io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(message)], &mut beside, SendFlags::NOSIGNAL))
+    io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL))
         .map(drop)
 }
 
@@ -124,11 +124,11 @@ pub(crate) fn receive(
     buffer: &mut [u8],
 ) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let got = io::retry_on_intr(|| {
-        recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut beside, RecvFlags::CMSG_CLOEXEC)
+        recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
-    let rights = beside.drain().filter_map(|message| match message {
+    let rights = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });

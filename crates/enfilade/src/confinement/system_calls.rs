@@ -121,7 +121,7 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
         (libc::SYS_mprotect, vec![no_code(2)?]),
         (libc::SYS_socket, vec![family(libc::AF_UNIX)?, family(libc::AF_INET)?, family(libc::AF_INET6)?]),
         // The two requests that type into a terminal.
-        (libc::SYS_ioctl, vec![rule(vec![not(u64::from(libc::TIOCSTI))?, not(TIOCLINUX)?])?]),
+        (libc::SYS_ioctl, vec![rule(vec![not(libc::TIOCSTI)?, not(TIOCLINUX)?])?]),
     ]
     .into())
 }
