@@ -24,6 +24,8 @@ const FILES: &[(&str, &str)] = &[
     ("packaging/enfilade-privileged.service", "usr/lib/systemd/system/enfilade-privileged.service"),
     ("packaging/enfilade-privileged.socket", "usr/lib/systemd/system/enfilade-privileged.socket"),
     ("packaging/enfilade.sysusers", "usr/lib/sysusers.d/enfilade.conf"),
+    ("packaging/prometheus/enfilade.rules.yml", "usr/share/doc/enfilade/examples/enfilade.rules.yml"),
+    ("packaging/grafana/enfilade.json", "usr/share/doc/enfilade/examples/grafana.json"),
     ("README.md", "usr/share/doc/enfilade/README.md"),
     ("SECURITY.md", "usr/share/doc/enfilade/SECURITY.md"),
     ("GLOSSARY.md", "usr/share/doc/enfilade/GLOSSARY.md"),
