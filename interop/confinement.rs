@@ -128,6 +128,12 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
         ("socket 16", ENOSYS),
         // The family is netlink, then IPv4.
         ("socket 2", "ok"),
+        // Sockets of TCP are allowed, but none of MPTCP, SCTP and SMC, and no TCP Fast Open: Landlock does not check their ports.
+        ("stream 6", "ok"),
+        ("stream 262", ENOSYS),
+        ("stream 132", ENOSYS),
+        ("stream 256", ENOSYS),
+        ("fast-open 9", ENOSYS),
         // io_uring_setup and clone3.
         ("call 425", ENOSYS),
         ("call 435", ENOSYS),

@@ -14,7 +14,8 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_facts::{Door, Read as _};
 use enfilade_passage::{
-    ApplicationAsk, Blocking, DoorAnswer, Explanation, Lack, Lending, Method, OwnRights, Remedy, Site,
+    AdminAsk, ApplicationAsk, Blocking, DoorAnswer, Explanation, Lack, Lending, Method, OwnRights, Remedy,
+    Site, Visit,
 };
 use maud::{Markup, html};
 
@@ -38,9 +39,16 @@ fn words(right: AccessMask) -> String {
 
 /// The permits to ask what anybody may do in a datastore.
 pub(crate) fn may_ask_about_others(click: &mut Click<'_>, datastore: &DatastoreName) -> Result<(), Failure> {
-    click.permit("/access", Privileges::SYS_AUDIT, Lending::Reads, None)?;
-    let path = format!("/datastore/{datastore}");
-    click.permit(&path, Privileges::PERMISSIONS_MODIFY, Lending::Reads, None)?;
+    may_review(&mut click.visit, datastore)
+}
+
+/// As [`may_ask_about_others`], for an answer that is being sent. Door 2 is asked again, too.
+pub(crate) fn may_review(visit: &mut Visit, datastore: &DatastoreName) -> Result<(), Failure> {
+    let datastore = format!("/datastore/{datastore}");
+    for (path, needed) in [("/access", Privileges::SYS_AUDIT), (&datastore, Privileges::PERMISSIONS_MODIFY)] {
+        let path = path.parse().map_err(|_| RequestError::NoRoute)?;
+        visit.administer(&AdminAsk { path: &path, needed, lending: Lending::Reads, own: None })?;
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! Both need the permits of [`may_ask_about_others`].
 
 use crate::click::Click;
-use crate::explain::may_ask_about_others;
+use crate::explain::{may_ask_about_others, may_review};
 use crate::failure;
 use crate::files::content::head;
 use crate::icons::Icon;
@@ -12,16 +12,19 @@ use crate::section::Section;
 use bytes::Bytes;
 use enfilade_faces::browser::failure_of_change;
 use enfilade_faces::{Answer, Body, Cut, Faces, Failure, blocking_failure};
-use enfilade_facts::vocabulary::{AccessMask, Authid, shell_word};
-use enfilade_passage::{NodeKind, Reviewed};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, shell_word};
+use enfilade_passage::{NodeKind, Reviewed, Visit};
 use maud::html;
 use std::ops::ControlFlow;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// The most people that the page lists.
 const PEOPLE_MAX: usize = 1_000;
 /// The size of a piece of the CSV, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
+/// How often the doors are asked again while the client is slow.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Every user who can log in.
 fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
@@ -100,7 +103,7 @@ pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
         let work = blocking_failure(visit.share(), move || {
             let _turn = turn;
             let people = everybody(&faces)?;
-            let mut writing = Writing::begin(&people, &sender);
+            let mut writing = Writing::begin(&people, &sender, (visit, place.datastore.clone()));
             let reviewed = faces
                 .house()
                 .review(&people, &place.datastore, &place.path, &mut |object| writing.write(object));
@@ -121,12 +124,18 @@ struct Writing<'s> {
     names: Vec<String>,
     lines: String,
     sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
+    visit: Visit,
+    datastore: DatastoreName,
 }
 
 impl<'s> Writing<'s> {
-    fn begin(people: &[Authid], sender: &'s mpsc::Sender<Result<Bytes, Cut>>) -> Self {
+    fn begin(
+        people: &[Authid],
+        sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
+        (visit, datastore): (Visit, DatastoreName),
+    ) -> Self {
         let names = people.iter().map(|who| quoted(&who.to_string())).collect();
-        Writing { names, lines: "path,kind,who,rights\n".to_owned(), sender }
+        Writing { names, lines: "path,kind,who,rights\n".to_owned(), sender, visit, datastore }
     }
 
     /// Adds the lines of an object. Breaks if the client does not read any more.
@@ -140,10 +149,21 @@ impl<'s> Writing<'s> {
         if self.lines.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { self.send() }
     }
 
+    /// Sends the lines. While the client is slow, asks once a second whether the user may still review.
     fn send(&mut self) -> ControlFlow<()> {
-        match self.sender.blocking_send(Ok(std::mem::take(&mut self.lines).into())) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+        let runtime = tokio::runtime::Handle::current();
+        loop {
+            if may_review(&mut self.visit, &self.datastore).is_err() {
+                return ControlFlow::Break(());
+            }
+            match runtime.block_on(tokio::time::timeout(ASK_AGAIN, self.sender.reserve())) {
+                Ok(Ok(place)) => {
+                    place.send(Ok(std::mem::take(&mut self.lines).into()));
+                    return ControlFlow::Continue(());
+                }
+                Ok(Err(_)) => return ControlFlow::Break(()),
+                Err(_) => {}
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::icons::Icon;
 use crate::page::{bytes, command, empty};
 use crate::section::Section;
 use enfilade_faces::{Answer, Failure, blocking};
-use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind, shell_word};
 use enfilade_passage::{Blocking, Visit};
 use maud::{Markup, html};
 
@@ -68,7 +68,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
         } @else {
             ul.cards { @for tile in &tiles { (tile.show()) } }
         }
-        (command(&[format!("curl --user '{}!TOKEN' https://HOST/dav/", click.user())]))
+        (command(&[format!("curl --user {} https://HOST/dav/", shell_word(&format!("{}!TOKEN", click.user())))]))
     };
     Ok(click.page(Section::Files, "Files", &content))
 }

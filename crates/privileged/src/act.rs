@@ -99,12 +99,12 @@ impl Acting {
         }
     }
 
-    /// A server gives away only what it made itself, and nothing to root: who can become owner of other files can read them.
+    /// A server gives away only what it made itself, and nothing to the user or group `root`: an owner of other files could read them.
     fn give(&self, file: BorrowedFd<'_>, uid: u32, gid: u32) -> io::Result<()> {
         let found = self.file(file)?;
         let is_plain = found.st_mode & 0o7000 == 0 || kind(&found) == FileType::Directory;
         // -1 stands for no change.
-        let is_meant = ![0, u32::MAX].contains(&uid) && gid != u32::MAX;
+        let is_meant = ![uid, gid].iter().any(|id| [0, u32::MAX].contains(id));
         if found.st_uid != self.user || !is_plain || !is_meant {
             return Err(Errno::ACCESS);
         }

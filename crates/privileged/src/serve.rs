@@ -4,13 +4,19 @@ use crate::act::Acting;
 use crate::protocol::{MESSAGE_BYTES_MAX, Request, receive, send};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::io::{self, Errno};
-use rustix::net::{SocketFlags, accept_with, sockopt};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{SocketFlags, accept_with};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The most connections at the same time.
 const CONNECTIONS_MAX: usize = 256;
+/// How long a client may take to read an answer.
+const SEND_PATIENCE: Duration = Duration::from_secs(5);
+/// The pause when no connection can be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers connections for ever. Connections of other users than `user` are closed.
 ///
@@ -22,6 +28,11 @@ pub fn serve(listening: &OwnedFd, user: u32, ports: &BTreeSet<u16>) -> io::Resul
         let socket = match accept_with(listening, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
             Err(Errno::INTR | Errno::CONNABORTED) => continue,
+            // The limit of descriptors or memory is reached for a moment.
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                std::thread::park_timeout(PAUSE);
+                continue;
+            }
             Err(why) => return Err(why),
         };
         let is_ours = sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid.as_raw() == user);
@@ -31,6 +42,8 @@ pub fn serve(listening: &OwnedFd, user: u32, ports: &BTreeSet<u16>) -> io::Resul
             }
             continue;
         }
+        // A client that does not read its answers loses its connection.
+        let _ = sockopt::set_socket_timeout(&socket, Timeout::Send, Some(SEND_PATIENCE));
         let (acting, counted) = (Acting::new(user, ports.clone()), Arc::clone(&open));
         let started = std::thread::Builder::new().spawn(move || {
             // An error concerns only this connection.

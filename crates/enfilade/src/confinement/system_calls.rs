@@ -39,9 +39,9 @@ const ALLOWED: &[libc::c_long] = calls! {
     SYS_openat2 SYS_readlinkat SYS_removexattr SYS_renameat SYS_renameat2 SYS_setxattr SYS_statfs SYS_statx SYS_symlinkat SYS_sync
     SYS_sync_file_range SYS_syncfs SYS_truncate SYS_unlinkat SYS_utimensat
     SYS_fanotify_mark SYS_fanotify_init
-    // Sockets. `socket` itself is in `of_arguments`.
+    // Sockets. `socket` itself and the calls that send are in `of_arguments`.
     SYS_accept SYS_accept4 SYS_bind SYS_connect SYS_getpeername SYS_getsockname SYS_getsockopt SYS_listen SYS_recvfrom SYS_recvmmsg SYS_recvmsg
-    SYS_sendmmsg SYS_sendmsg SYS_sendto SYS_setsockopt SYS_shutdown SYS_socketpair
+    SYS_setsockopt SYS_shutdown SYS_socketpair
 };
 
 /// Calls to extended attributes and for futexes that have no name in `libc` yet. Their numbers are the same on every architecture except Alpha
@@ -102,8 +102,16 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
         condition(argument, SeccompCmpOp::MaskedEq(mask), value)
     };
     let rule = |conditions| SeccompRule::new(conditions);
-    let family =
-        |family: libc::c_int| rule(vec![condition(0, SeccompCmpOp::Eq, family.unsigned_abs().into())?]);
+    let equals =
+        |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Eq, value.unsigned_abs().into());
+    // Landlock checks the ports of TCP sockets only: not those of MPTCP, SCTP and SMC, and not a connection that `MSG_FASTOPEN` makes.
+    let mut sockets = vec![rule(vec![equals(0, libc::AF_UNIX)?])?];
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for protocol in [libc::IPPROTO_IP, libc::IPPROTO_TCP, libc::IPPROTO_UDP] {
+            sockets.push(rule(vec![equals(0, family)?, equals(2, protocol)?])?);
+        }
+    }
+    let slow_open = |flags| Ok(vec![rule(vec![has(flags, libc::MSG_FASTOPEN, 0)?])?]);
     let not = |request: u64| condition(1, SeccompCmpOp::Ne, request);
     // A new namespace is a new process: a thread stays in those of its process.
     let spaces = libc::CLONE_NEWCGROUP
@@ -116,10 +124,13 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
     let no_code = |protection| rule(vec![has(protection, libc::PROT_EXEC, 0)?]);
     Ok([
         (libc::SYS_clone, vec![rule(vec![has(0, libc::CLONE_THREAD | spaces, libc::CLONE_THREAD)?])?]),
-        // No memory is both writable and executable, now or later.
+        // No mapping of memory is both writable and executable, now or later.
         (libc::SYS_mmap, vec![no_code(2)?, rule(vec![has(2, libc::PROT_WRITE, 0)?])?]),
         (libc::SYS_mprotect, vec![no_code(2)?]),
-        (libc::SYS_socket, vec![family(libc::AF_UNIX)?, family(libc::AF_INET)?, family(libc::AF_INET6)?]),
+        (libc::SYS_socket, sockets),
+        (libc::SYS_sendto, slow_open(3)?),
+        (libc::SYS_sendmsg, slow_open(2)?),
+        (libc::SYS_sendmmsg, slow_open(3)?),
         // The two requests that type into a terminal.
         (libc::SYS_ioctl, vec![rule(vec![not(libc::TIOCSTI)?, not(TIOCLINUX)?])?]),
     ]

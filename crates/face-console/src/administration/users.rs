@@ -11,7 +11,7 @@ use enfilade_admin::{
 use enfilade_faces::browser::{failure_of_change, parameter, url};
 use enfilade_faces::{Answer, Failure, RequestError, blocking_failure};
 use enfilade_facts::tables::Revoked;
-use enfilade_facts::vocabulary::{Secret, Userid, shell_word};
+use enfilade_facts::vocabulary::{Privileges, Secret, Userid, shell_word};
 use maud::{Markup, html};
 
 const PATH: &str = "/access/users";
@@ -115,10 +115,16 @@ struct Belongings {
 
 async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failure> {
     let (faces, name) = (click.faces.clone(), user.userid.clone());
+    // Paths of roles have names of folders, so they need the privilege that the pages of roles and groups need.
+    let sees_roles = click.holds("/access/acl", Privileges::SYS_AUDIT);
     let belongings = blocking_failure(click.visit.share(), move || {
         let read = || {
             let source = faces.house().source();
             let userid = name.parse::<Userid>()?;
+            let tokens = enfilade_admin::list_tokens(source, Some(&userid))?;
+            if !sees_roles {
+                return Ok(Belongings { groups: Vec::new(), roles: Vec::new(), tokens });
+            }
             let mut groups = enfilade_admin::list_groups(source)?;
             groups.retain(|group| group.members.contains(&name));
             let token = format!("{name}!");
@@ -127,7 +133,7 @@ async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failur
                 let is_of_group = groups.iter().any(|group| group.group == role.who);
                 role.who == name || role.who.starts_with(&token) || is_of_group
             });
-            Ok(Belongings { groups, roles, tokens: enfilade_admin::list_tokens(source, Some(&userid))? })
+            Ok(Belongings { groups, roles, tokens })
         };
         read().map_err(failure_of_change)
     });

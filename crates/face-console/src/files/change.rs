@@ -9,8 +9,12 @@ use crate::session::has_ended;
 use enfilade_faces::browser::{parameter, redirect, url};
 use enfilade_faces::{Aim, Answer, CancelOnDrop, Failure, RequestError, blocking_failure};
 use enfilade_facts::vocabulary::{OperationKind, StorePath, shell_word};
-use enfilade_passage::{Blocking, FailedMember, Placing};
+use enfilade_passage::{Blocking, FailedMember, House, Placing};
 use maud::{Markup, html};
+use std::sync::Arc;
+
+/// The most entries that one form changes: as many as a page shows.
+const PICKED_MAX: usize = 100;
 
 /// The forms that rename, move and delete a file or folder.
 pub(crate) fn forms(click: &Click<'_>, place: &Place) -> Markup {
@@ -100,14 +104,22 @@ async fn rename(click: &mut Click<'_>, place: &Place) -> Done {
     Ok((after.url("files"), "moved"))
 }
 
+/// The time at which a form that changes several trees ends: the limit of one tree counts for all of them together.
+fn until(click: &Click<'_>) -> (Arc<House>, u64) {
+    let house = Arc::clone(click.faces.arc_house());
+    let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));
+    (house, end)
+}
+
 /// Moves files and folders of one datastore.
 async fn relocate(click: &Click<'_>, place: &Place, moves: &[(StorePath, StorePath)]) -> Result<(), Trouble> {
     let (visit, datastore, moves) = (click.visit.clone(), place.datastore.clone(), moves.to_vec());
     let cancel_on_drop = CancelOnDrop::default();
     let cancel = cancel_on_drop.token();
+    let (house, end) = until(click);
     let failed = blocking_failure(visit.share(), move || {
         let mut stay = visit.enter(&datastore, OperationKind::Write, Blocking)?;
-        let keep_going = move || !cancel.is_cancelled();
+        let keep_going = move || !cancel.is_cancelled() && house.now().tick_millis < end;
         let placing = Placing { overwrite: false, is_deep: true, tokens: &[], keep_going: &keep_going };
         let mut failed = Vec::new();
         for (from, to) in &moves {
@@ -128,9 +140,10 @@ async fn delete(click: &Click<'_>, place: &Place, paths: &[StorePath]) -> Result
     let (visit, datastore, paths) = (click.visit.clone(), place.datastore.clone(), paths.to_vec());
     let cancel_on_drop = CancelOnDrop::default();
     let cancel = cancel_on_drop.token();
+    let (house, end) = until(click);
     let failed = blocking_failure(visit.share(), move || {
         let mut stay = visit.enter(&datastore, OperationKind::Write, Blocking)?;
-        let keep_going = move || !cancel.is_cancelled();
+        let keep_going = move || !cancel.is_cancelled() && house.now().tick_millis < end;
         let mut failed = Vec::new();
         for path in &paths {
             failed.extend(stay.delete(path, &[], &keep_going)?);
@@ -149,7 +162,10 @@ fn all_done(failed: &[FailedMember]) -> Result<(), Trouble> {
     let names: Vec<String> =
         failed.iter().take(NAMED_MAX).map(|member| format!("`{}`", member.path)).collect();
     let more = if failed.len() > NAMED_MAX { " and others" } else { "" };
-    Err(said(format!("{}{more} could not be changed. Everything else was.", names.join(", "))))
+    Err(said(format!(
+        "{}{more} could not be changed. Look at the folder: other entries may have been changed.",
+        names.join(", ")
+    )))
 }
 
 /// The entries of the folder that are selected.
@@ -157,7 +173,11 @@ fn picked(click: &Click<'_>, place: &Place) -> Result<Vec<StorePath>, Trouble> {
     let names = click.form.iter().filter(|(name, _)| name == "pick").map(|(_, value)| value);
     let paths: Result<Vec<_>, _> = names.map(|name| place.path.join(name)).collect();
     let paths = paths.map_err(|why| Failure::from(RequestError::Path(why)))?;
-    if paths.is_empty() { Err(said("select at least one file or folder first")) } else { Ok(paths) }
+    match paths.len() {
+        0 => Err(said("select at least one file or folder first")),
+        1..=PICKED_MAX => Ok(paths),
+        _ => Err(said(format!("select at most {PICKED_MAX} files and folders"))),
+    }
 }
 
 async fn move_picked(click: &mut Click<'_>, place: &Place) -> Done {

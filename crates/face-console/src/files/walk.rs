@@ -5,14 +5,17 @@ use enfilade_passage::{Entry, Listing, NodeKind, Refusal};
 use std::collections::VecDeque;
 
 const BATCH_ENTRIES: usize = 512;
-/// The most folders that wait to be read.
-const FOLDERS_MAX: usize = 20_000;
+/// The most memory of the paths of folders that wait to be read, in bytes.
+const WAITING_BYTES_MAX: usize = 4 << 20;
 
 /// A walk below a folder.
 pub(super) struct Walk {
     listing: Listing,
     at: StorePath,
+    /// Whether the listing of a folder is under way.
+    is_open: bool,
     folders: VecDeque<StorePath>,
+    waiting_bytes: usize,
     /// Whether folders were left out, because too many waited to be read.
     pub(super) is_cut: bool,
 }
@@ -20,40 +23,45 @@ pub(super) struct Walk {
 impl Walk {
     /// Begins with the folder of a listing.
     pub(super) fn begin(listing: Listing, at: StorePath) -> Self {
-        Walk { listing, at, folders: VecDeque::new(), is_cut: false }
+        Walk { listing, at, is_open: true, folders: VecDeque::new(), waiting_bytes: 0, is_cut: false }
     }
 
-    /// The next entries with their paths; `None` at the end.
+    /// The next entries with their paths; `None` at the end. There may be none in a step, so that the caller can end the walk at a bound even if the user may
+    /// see no entry.
     ///
     /// # Errors
     /// When the user may no longer list the datastore.
     pub(super) fn next(&mut self) -> Result<Option<Vec<(StorePath, Entry)>>, Refusal> {
-        loop {
-            while let Some(batch) = self.listing.next_batch(BATCH_ENTRIES)? {
-                if batch.is_empty() {
-                    continue;
-                }
+        if self.is_open {
+            if let Some(batch) = self.listing.next_batch(BATCH_ENTRIES)? {
                 // A path that is too long cannot be opened.
                 let with_path = |entry: Entry| Some((self.at.join(&entry.name).ok()?, entry));
                 let members: Vec<_> = batch.into_iter().filter_map(with_path).collect();
-                for (path, entry) in &members {
-                    if entry.meta.kind == NodeKind::Directory {
-                        self.is_cut |= self.folders.len() >= FOLDERS_MAX;
-                        if self.folders.len() < FOLDERS_MAX {
-                            self.folders.push_back(path.clone());
-                        }
-                    }
+                for (path, _) in members.iter().filter(|(_, entry)| entry.meta.kind == NodeKind::Directory) {
+                    self.wait(path);
                 }
                 return Ok(Some(members));
             }
-            loop {
-                let Some(next) = self.folders.pop_front() else { return Ok(None) };
-                if self.listing.go_on_in(next.clone())? {
-                    self.at = next;
-                    break;
-                }
-            }
+            self.is_open = false;
         }
+        let Some(next) = self.folders.pop_front() else { return Ok(None) };
+        self.waiting_bytes -= next.as_str().len();
+        self.is_open = self.listing.go_on_in(next.clone())?;
+        if self.is_open {
+            self.at = next;
+        }
+        Ok(Some(Vec::new()))
+    }
+
+    /// Notes a folder that is read later.
+    fn wait(&mut self, folder: &StorePath) {
+        let bytes = self.waiting_bytes + folder.as_str().len();
+        if bytes > WAITING_BYTES_MAX {
+            self.is_cut = true;
+            return;
+        }
+        self.waiting_bytes = bytes;
+        self.folders.push_back(folder.clone());
     }
 
     /// The time, in milliseconds.

@@ -83,12 +83,16 @@ impl Packing {
             };
             walk = back;
             let Some(members) = members else { break };
+            if walk.is_cut {
+                return Err(self.too_large());
+            }
+            // The client may be gone while there is nothing to send.
+            if self.sender.is_closed() {
+                return Err(CutShort);
+            }
             for (path, entry) in members {
                 self.member(&path, &entry).await?;
             }
-        }
-        if walk.is_cut {
-            return Err(self.too_large());
         }
         let directory = std::mem::take(&mut self.archive).finish();
         self.put(directory).await
@@ -98,7 +102,7 @@ impl Packing {
         let below = path.as_str().get(self.top.as_str().len()..).unwrap_or_default().trim_start_matches('/');
         let modified = entry.meta.modified.0;
         if entry.meta.kind == NodeKind::Directory {
-            let mut bytes = self.archive.begin(Member { name: format!("{below}/"), bytes: 0, modified });
+            let mut bytes = self.begin(Member { name: format!("{below}/"), bytes: 0, modified })?;
             bytes.extend(self.archive.end(0));
             return self.put(bytes).await;
         }
@@ -116,10 +120,7 @@ impl Packing {
             }
         };
         let bytes = reading.meta().bytes;
-        let begin = self.archive.begin(Member { name: below.to_owned(), bytes, modified });
-        if self.archive.directory_bytes() > DIRECTORY_BYTES_MAX {
-            return Err(self.too_large());
-        }
+        let begin = self.begin(Member { name: below.to_owned(), bytes, modified })?;
         self.put(begin).await?;
         let mut hasher = crc32fast::Hasher::new();
         let Packing { sender, connection, trace, .. } = self;
@@ -127,6 +128,15 @@ impl Packing {
         sending.send(reading, 0..bytes, |piece| hasher.update(piece)).await.ok_or(CutShort)?;
         let end = self.archive.end(hasher.finalize());
         self.put(end).await
+    }
+
+    /// The bytes before the content of a member, unless the directory of the archive is too large.
+    fn begin(&mut self, member: Member) -> Result<Vec<u8>, CutShort> {
+        let begin = self.archive.begin(member);
+        match self.archive.directory_bytes() > DIRECTORY_BYTES_MAX {
+            true => Err(self.too_large()),
+            false => Ok(begin),
+        }
     }
 
     fn too_large(&mut self) -> CutShort {

@@ -60,18 +60,21 @@ fn tried(what: &str, on: &str) -> Option<libc::c_long> {
             "call" => libc::syscall(number.ok()?, 0, 0, 0, 0, 0, 0),
             "socket" => libc::socket(number.ok()?.try_into().ok()?, libc::SOCK_DGRAM, 0).into(),
             "connect" | "bind" => {
-                let place = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: u16::try_from(number.ok()?).ok()?.to_be(),
-                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
-                    sin_zero: [0; 8],
-                };
+                let place = loopback(number.ok()?)?;
                 let socket = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
                 let (address, length) = ((&raw const place).cast(), size_of_val(&place) as socklen_t);
                 match what {
                     "bind" => libc::bind(socket, address, length).into(),
                     _ => libc::connect(socket, address, length).into(),
                 }
+            }
+            "stream" => libc::socket(libc::AF_INET, libc::SOCK_STREAM, number.ok()?.try_into().ok()?).into(),
+            "fast-open" => {
+                let socket = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+                let place = loopback(number.ok()?)?;
+                let (address, length) = ((&raw const place).cast(), size_of_val(&place) as socklen_t);
+                libc::sendto(socket, c"x".as_ptr().cast(), 1, libc::MSG_FASTOPEN, address, length)
+                    as libc::c_long
             }
             "signal" => libc::kill(number.ok()?.try_into().ok()?, 0).into(),
             "fork" => match libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) {
@@ -90,6 +93,16 @@ fn tried(what: &str, on: &str) -> Option<libc::c_long> {
             "terminal" => libc::ioctl(2, libc::TIOCSTI, c"x".as_ptr()).into(),
             _ => return None,
         }
+    })
+}
+
+/// A port of the loopback interface.
+fn loopback(port: libc::c_long) -> Option<libc::sockaddr_in> {
+    Some(libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: u16::try_from(port).ok()?.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
     })
 }
 
