@@ -69,9 +69,6 @@ fn passes(data: &Path, arguments: &[&str]) -> Vec<u8> {
 pub(crate) fn init(data: &Path) -> Option<String> {
     let (_, etcd) = asked()?;
     let config = || std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
-    if config().contains("[fleet]") {
-        return None;
-    }
     let mut password = String::new();
     if !data.join("facts").exists() {
         let told: serde_json::Value = serde_json::from_slice(&passes(data, &["init"])).unwrap();
@@ -102,6 +99,11 @@ fn prefix(data: &Path) -> String {
 }
 
 fn configure(data: &Path, before: &str, etcd: &str, prefix: &str, name: &str) {
-    let config = format!("{before}\n[fleet]\nname = \"{name}\"\netcd = \"{etcd}\"\nprefix = \"{prefix}\"\n");
+    let keys = format!("[fleet]\nname = \"{name}\"\netcd = \"{etcd}\"\nprefix = \"{prefix}\"\n");
+    // The file of a new server has the heading of each table.
+    let config = match before.contains("\n[fleet]\n") {
+        true => before.replacen("[fleet]\n", &keys, 1),
+        false => format!("{before}\n{keys}"),
+    };
     std::fs::write(data.join("enfilade.toml"), config).unwrap();
 }
