@@ -50,7 +50,7 @@ impl Helper {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=54324", "--regid=54324", "--clear-groups", "--no-new-privs"]);
         for set in ["inh-caps", "ambient-caps", "bounding-set"] {
-            command.arg(format!("--{set}=-all,+sys_admin,+chown,+net_bind_service"));
+            command.arg(format!("--{set}=-all,+sys_admin,+chown,+net_bind_service,+dac_read_search"));
         }
         command.arg(program()).args(["--user", &user.to_string()]);
         for port in ports {
