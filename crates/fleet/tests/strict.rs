@@ -22,8 +22,8 @@ fn a_member_with_a_stopped_clock_proves_anew_before_it_shows_facts() {
     let server = Server::start();
     server.begin();
     ["a", "b"].iter().for_each(|name| server.admit("/house", STORE, name));
-    let relay = Relay::to(server.address());
-    let log = Log::new(Etcd::at(&[relay.address.clone()], None).unwrap(), "/house", STORE);
+    let relay = Relay::to(server.address().trim_start_matches("http://"));
+    let log = Log::new(Etcd::at(&[format!("http://{}", relay.address)], None).unwrap(), "/house", STORE);
     let about = About { version: "0".to_owned(), host: "test".to_owned(), pid: 1, reach: None };
     let paused = Member::start("b", about, Arc::new(Memory::new(STORE)), log, stopped_clock).unwrap();
     let first = process("a", Arc::new(Memory::new(STORE)), server.log("/house", STORE));
