@@ -32,7 +32,8 @@ fn member(server: &Server, store: Arc<dyn Source>) -> Member {
 /// A new member, which need not become current.
 fn member_of(server: &Server, prefix: &str, store: Arc<dyn Source>) -> Member {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let name = format!("m{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    // Names of equal length are listed in the order of their numbers.
+    let name = format!("m{:03}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let id = store.at().store;
     server.admit(prefix, id, &name);
     process(&name, store, server.log(prefix, id))
