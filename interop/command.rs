@@ -35,9 +35,15 @@ fn variables<'a>((fault, at, mark): Fault<'a>) -> [(&'static str, String); 4] {
 }
 
 pub(crate) fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> Output {
-    let mut command = Command::new(BINARY);
-    command.args(["--json", "--data"]).arg(data).args(arguments).envs(short_passwords(data));
+    let mut command = program_on(BINARY, data, arguments);
     command.envs(fault.into_iter().flat_map(variables)).output().unwrap()
+}
+
+/// A command of this program on a data directory.
+pub(crate) fn program_on(program: &str, data: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(["--json", "--data"]).arg(data).args(arguments).envs(short_passwords(data));
+    command
 }
 
 /// Like [`run`], under strace(1), which makes a system call fail or delays it each time: `NAME:error=EPERM`, `NAME:delay_enter=MICROSECONDS`.

@@ -8,6 +8,8 @@ mod nemesis;
 pub(crate) mod on_fleet;
 mod passing;
 mod reports;
+mod rolling;
+mod takeover;
 mod tls;
 mod upgrade;
 

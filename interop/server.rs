@@ -98,6 +98,16 @@ impl Server {
         Self::told(scratch, child, &told)
     }
 
+    /// Starts a server of another program, whose data directory is `data` in this directory.
+    pub(crate) fn start_program(program: &str, scratch: Scratch, environment: &[(&str, &str)]) -> Self {
+        let of_binary = serving(&scratch.path().join("data"), environment);
+        let mut command = Command::new(program);
+        command.args(of_binary.get_args());
+        command.envs(of_binary.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let (child, told) = answering(&mut command, &scratch.path().join("data"));
+        Self::told(scratch, child, &told)
+    }
+
     /// Starts a server with another standard error than the log file.
     pub(crate) fn start_logging_to(stderr: impl Into<Stdio>, environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
@@ -259,8 +269,13 @@ pub(crate) fn read_acl(path: &Path) -> Vec<u8> {
 }
 
 fn spawn(data: &Path, environment: &[(&str, &str)]) -> (Child, Value) {
+    answering(&mut serving(data, environment), data)
+}
+
+/// Starts a server with this command, and waits until it serves. Its log is next to its data directory.
+fn answering(command: &mut Command, data: &Path) -> (Child, Value) {
     let log = std::fs::File::options().create(true).append(true).open(data.with_extension("log")).unwrap();
-    let (child, line) = first_line(serving(data, environment).stderr(log));
+    let (child, line) = first_line(command.stderr(log));
     let log = || std::fs::read_to_string(data.with_extension("log")).unwrap_or_default();
     let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {}", log()));
     (child, told)

@@ -2,6 +2,7 @@
 
 mod planted;
 mod record;
+mod rolling;
 
 use record::{Ended, Results, Source};
 use std::io::{BufRead, BufReader};
@@ -43,6 +44,9 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     command.env("PROPTEST_CASES", (n / 10).max(256).to_string());
     if let Some(seed) = seed {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());
+    }
+    if name == rolling::NAME {
+        command.env("ENFILADE_OLDER", rolling::build()?);
     }
     let (source, began) = (Source::now(), Instant::now());
     let (passed, results) = match name {

@@ -75,6 +75,8 @@ pub const CAMPAIGNS: &[Campaign] = &[
         test: &["-p", "enfilade", "--test", "interop", "certificates::names_that_stay"],
         n: 1_000,
     },
+    // The test runs with an older program, which is built first.
+    Campaign { name: "rolling", test: &["-p", "enfilade", "--test", "interop", "fleet::rolling"], n: 100 },
     Campaign { name: "sessions", test: &["-p", "enfilade-testkit", "--test", "sessions"], n: 1_000_000 },
     Campaign {
         name: "squeeze",

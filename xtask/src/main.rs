@@ -77,6 +77,7 @@ cargo xtask COMMAND
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   page                  the page for browsers, driven in a real Chromium
+  rolling [--n N]       a fleet of an older program, which is built first, is updated member by member: all members obey each of N changes a step
   scoreboard            write docs/benchmarks.md, its pictures and docs/campaigns.md from the records in bench/runs
   site                  the documentation as web pages with a search, in target/site/book; needs mdBook, which it installs if there is none
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::object_acl::open_to_roles;
 use crate::roles::remove_roles_on;
 use enfilade_content::real_path;
-use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
+use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName, HomeMembers};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, RolePath, StorePath,
 };
@@ -111,6 +111,34 @@ pub fn edit_datastore(
         },
         _ => Ok(at),
     }
+}
+
+/// Lets a member of the fleet serve a datastore, because the members before it in `before` have no server.
+///
+/// # Errors
+/// When the datastore has another home than `before`, the member is not in `before`, a member before it has a server again, or the facts cannot be changed.
+pub fn take_over(
+    ctx: &ChangeContext<'_>,
+    name: &DatastoreName,
+    before: &HomeMembers,
+    member: &str,
+) -> Result<At, Error> {
+    let absent = before.before(member);
+    let absent = absent.ok_or_else(|| Error::Invalid(format!("`{member}` is not a home of {name}")))?;
+    let what = format!("datastore {name}: {member} takes over from {}", absent.join(", "));
+    let (_, at) = ctx.commit(&what, |view, change| {
+        let profile = view.get::<DatastoreProfile>(name)?;
+        let profile = profile.filter(|profile| profile.home.as_ref() == Some(before));
+        let profile = profile
+            .ok_or_else(|| Error::Invalid(format!("the home of {name} was changed at the same time")))?;
+        let home = Some(before.taken_over_by(member));
+        change.expect_same(name, &profile).put(name, &DatastoreProfile { home, ..profile });
+        for member in &absent {
+            change.expect_no_process_of(member);
+        }
+        Ok(())
+    })?;
+    Ok(at)
 }
 
 /// Changes the properties of a datastore that are not in its section.

@@ -58,7 +58,7 @@ pub use certificates::{
 pub use change_context::ChangeContext;
 pub use datastores::{
     DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, Exposed, datastore_warnings,
-    edit_datastore, edit_profile, exposed, list_datastores, roots, roots_in_file, show_datastore,
+    edit_datastore, edit_profile, exposed, list_datastores, roots, roots_in_file, show_datastore, take_over,
     writable_chunk_stores,
 };
 pub use enfilade_content::{Reserved, ReservedPaths, real_path};

@@ -1,5 +1,6 @@
 //! Which datastores a machine serves.
 
+use enfilade_facts::tables::HomeMembers;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -74,9 +75,9 @@ pub enum FleetPlace {
 
 impl FleetPlace {
     /// The member that serves a datastore with this home; `None` if this machine serves it.
-    pub fn elsewhere<'h>(&self, home: Option<&'h str>) -> Option<Cow<'h, str>> {
+    pub fn elsewhere<'h>(&self, home: Option<&'h HomeMembers>) -> Option<Cow<'h, str>> {
         let FleetPlace::Member { name, others_at } = self else { return None };
-        match home {
+        match home.map(HomeMembers::serves) {
             Some(home) => (home != name).then_some(home.into()),
             None => others_at.other().map(Cow::Owned),
         }
@@ -105,9 +106,12 @@ mod tests {
             (member("a", Some("a")), Some("b"), Some("b")),
             (member("b", Some("a")), Some("b"), None),
             (member("b", None), Some("b"), None),
+            (member("b", Some("a")), Some("c,b"), Some("c")),
+            (member("c", Some("a")), Some("c,b"), None),
             (member("b", None), None, Some("unknown")),
         ] {
-            assert_eq!(place.elsewhere(home).as_deref(), expected, "{place:?} {home:?}");
+            let home = home.map(|members| HomeMembers::new(&[members]));
+            assert_eq!(place.elsewhere(home.as_ref()).as_deref(), expected, "{place:?} {home:?}");
         }
         let files = FilesMember::known_to("a");
         let place = FleetPlace::Member { name: "a".to_owned(), others_at: files.clone() };

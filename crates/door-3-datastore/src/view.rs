@@ -1,7 +1,9 @@
 //! The stored facts that door 3 may read.
 
 use crate::fleet_place::FleetPlace;
-use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, MirroredFile};
+use enfilade_facts::tables::{
+    AccessRules, Datastore, DatastoreProfile, FileFault, FileName, HomeMembers, MirroredFile,
+};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
 use std::borrow::Cow;
@@ -22,8 +24,8 @@ pub struct Known {
     /// The mount point that must be mounted before the datastore is served.
     pub(crate) mount_point: Option<String>,
     pub(crate) access: AccessRules,
-    /// The member of the fleet that serves the datastore, if its settings name one.
-    pub(crate) home: Option<String>,
+    /// The members of the fleet that may serve the datastore, if its settings name them.
+    pub(crate) home: Option<HomeMembers>,
 }
 
 impl Known {
@@ -41,7 +43,7 @@ impl Known {
     pub(crate) fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         match place {
             FleetPlace::Alone => None,
-            FleetPlace::Member { .. } => place.elsewhere(self.home.as_deref()),
+            FleetPlace::Member { .. } => place.elsewhere(self.home.as_ref()),
         }
     }
 

@@ -275,7 +275,7 @@ impl Home {
     pub(crate) fn refuse_elsewhere(&self, name: &DatastoreName) -> anyhow::Result<()> {
         let profile = self.source().read(|view| view.get::<DatastoreProfile>(name))??;
         let home = profile.and_then(|profile| profile.home);
-        match self.facts.place.elsewhere(home.as_deref()).as_deref() {
+        match self.facts.place.elsewhere(home.as_ref()).as_deref() {
             Some(UNKNOWN) => bail!(
                 "it is not known which member of the fleet serves datastore `{name}`: etcd does not answer, or no member follows its edited files \
                  (`enfilade fleet status`)"

@@ -51,6 +51,7 @@ mod shared_keys;
 mod signals;
 mod start;
 mod sweeping;
+mod takeover;
 mod time_service;
 mod token_key;
 mod upkeep;

@@ -21,7 +21,7 @@ use crate::shared_certificates::Held;
 use crate::signals::Signals;
 use crate::{
     activities, audit_log, clock, control, disks, files, fleet_certificates, identity_endpoints, keys, notes,
-    notify, operations, output, reload, self_made, sweeping, token_key,
+    notify, operations, output, reload, self_made, sweeping, takeover, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -397,6 +397,7 @@ fn follow_everything(
     disks::follow(home, faces)?;
     schedule::follow(home, faces)?;
     self_made::follow(home)?;
+    takeover::follow(home, house)?;
     sweeping::follow(home, house)
 }
 

@@ -66,6 +66,8 @@ pub struct Change {
     marks: BTreeMap<Revoked, Ending>,
     horizon: Option<i64>,
     after: Option<Revision>,
+    /// The members of the fleet that must have no registered process. This is not part of [`Change::encode`].
+    absent_members: Vec<String>,
 }
 
 /// Values to put (`Some`) and records to delete (`None`), by table and key.
@@ -91,7 +93,16 @@ impl Change {
     /// An empty change of this requester.
     pub fn requested_by(requester: Requester, audit: AuditRecord) -> Self {
         let (expects, writes, marks) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Change { audit, requester, expects, writes, marks, horizon: None, after: None }
+        Change {
+            audit,
+            requester,
+            expects,
+            writes,
+            marks,
+            horizon: None,
+            after: None,
+            absent_members: Vec::new(),
+        }
     }
 
     /// The author and the description of the change.
@@ -301,6 +312,18 @@ impl Change {
     pub fn needs_format(&self) -> u32 {
         let needed = self.writes().filter_map(|(table, _, value)| Some(needed_for(table, value?)));
         needed.max().unwrap_or(FORMAT_IN_FLEET)
+    }
+
+    /// Commits only if this member of the fleet has no registered process. A process that registers later applies the change before it serves. A store
+    /// that is in no fleet does not look at this.
+    pub fn expect_no_process_of(&mut self, member: &str) -> &mut Self {
+        self.absent_members.push(member.to_owned());
+        self
+    }
+
+    /// The members of the fleet that must have no registered process.
+    pub fn absent_members(&self) -> &[String] {
+        &self.absent_members
     }
 
     /// The expectations.

@@ -177,7 +177,10 @@ mod tests {
         };
         let without = DatastoreProfile { quota: Some(7), ..DatastoreProfile::default() };
         assert_eq!(needed(&without), FORMAT_IN_FLEET);
-        assert_eq!(needed(&DatastoreProfile { home: Some("b".to_owned()), ..without }), 14);
+        assert_eq!(
+            needed(&DatastoreProfile { home: Some(crate::tables::HomeMembers::new(&["b"])), ..without }),
+            14
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use blobs::{Blob, BlobId, Ec2Key};
 pub use browser_sessions::{Audience, BrowserProof, BrowserSession, BrowserSessionId, CONSOLE, SecretDigest};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
-pub use datastores::{AccessRules, Datastore, DatastoreProfile};
+pub use datastores::{AccessRules, Datastore, DatastoreProfile, HomeMembers};
 pub use domain_configs::{ConfigOption, DomainConfig};
 pub use endings::{ENDINGS, Ends};
 pub use endpoint_filter_key::{EndpointFilterKey, Selected};

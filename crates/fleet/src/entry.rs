@@ -130,6 +130,8 @@ pub(crate) struct Encoded {
     count: usize,
     /// Whether a change comes from an edited file.
     pub(crate) is_from_file: bool,
+    /// The members that must have no registered process.
+    pub(crate) absent_members: Vec<String>,
     parts: Option<Parts>,
     parts_bytes: usize,
 }
@@ -139,7 +141,9 @@ impl Encoded {
         let mut to = Writer::default();
         to.list(changes, |to, change| change.encode(to));
         let is_from_file = changes.iter().any(|change| change.requester() == Requester::File);
-        Encoded { bytes: to.into_bytes(), count: changes.len(), is_from_file, parts: None, parts_bytes: 0 }
+        let absent_members = changes.iter().flat_map(Change::absent_members).cloned().collect();
+        let (bytes, count) = (to.into_bytes(), changes.len());
+        Encoded { bytes, count, is_from_file, absent_members, parts: None, parts_bytes: 0 }
     }
 
     /// The same changes, which are in etcd in these parts.

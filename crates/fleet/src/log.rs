@@ -171,6 +171,11 @@ pub enum LogError {
         /// The size of the changes, in bytes.
         bytes: usize,
     },
+    /// A member that must have no process has one.
+    #[error(
+        "the change was not made, because a server of another member runs again. `enfilade fleet status` shows the servers"
+    )]
+    ServerRuns,
     /// The parts of a large change were deleted before its entry was added.
     #[error(
         "the large change was not made: this machine or etcd did not answer for 60 s, so the parts of the change in etcd were deleted; make the change again"
@@ -377,6 +382,8 @@ impl Log {
         // Rule 11: a member whose files are not followed any more may have read an old version.
         conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
         conditions.extend(self.has_parts(changes));
+        let absent = self.no_processes_of(&changes.absent_members);
+        conditions.extend(absent.iter().cloned());
         let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
         for tried in 0..TRIES {
             let conditions = conditions.clone();
@@ -412,6 +419,7 @@ impl Log {
                         _ if self.etcd.transact(self.has_parts(changes), Vec::new()).await?.is_none() => {
                             LogError::PartsDeleted
                         }
+                        _ if self.etcd.transact(absent, Vec::new()).await?.is_none() => LogError::ServerRuns,
                         _ => LogError::Conflict,
                     });
                 }

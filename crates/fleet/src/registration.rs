@@ -12,11 +12,12 @@
 //! ```
 
 use crate::entry::{Entry, Stored};
-use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased, read};
+use crate::etcd::{delete, exists, has_value, is_absent, none_exist, put, put_leased, read};
 use crate::log::{ENTRIES_OF_PROOF, Head, Log, LogError};
-use crate::messages::KeyValue;
+use crate::messages::{Compare, KeyValue};
 use enfilade_facts::Revision;
 use enfilade_facts::codec::{Reader, Writer};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -329,6 +330,23 @@ impl Log {
             (id, number.map(Revision))
         };
         Ok(nodes.into_iter().map(of).collect())
+    }
+
+    /// The conditions that these members have no registered process. A process that registers later reads the head after this first, so it serves nothing
+    /// without the changes of the transaction.
+    pub(crate) fn no_processes_of(&self, members: &[String]) -> Vec<Compare> {
+        // `/` follows `.` in ASCII.
+        let node = |member: &str, end: char| self.key("node", &format!("{member}{end}"));
+        members.iter().map(|member| none_exist(node(member, '.'), node(member, '/'))).collect()
+    }
+
+    /// The members that have a registered process.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn registered_members(&self) -> Result<BTreeSet<String>, LogError> {
+        let [nodes] = self.read_all(["node"]).await?;
+        Ok(nodes.iter().filter_map(|(id, _)| Some(id.rsplit_once('.')?.0.to_owned())).collect())
     }
 
     /// The processes that are registered and have no beat.

@@ -31,9 +31,11 @@ enum Rule {
     NumberOfTheCopy,
     /// 11: the commit of a member that follows files expects that this member is still elected.
     ExpectTheElection,
+    /// 12: the commit of a member that takes a datastore over expects that the member before it has no registration.
+    ExpectNoProcess,
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule::ProveNotWatch,
     Rule::NoteTimeThenAsk,
     Rule::ApplyThenCount,
@@ -45,6 +47,7 @@ const RULES: [Rule; 11] = [
     Rule::NoGap,
     Rule::NumberOfTheCopy,
     Rule::ExpectTheElection,
+    Rule::ExpectNoProcess,
 ];
 
 /// The unit of time is Δ. Steps in one unit have any order.
@@ -114,6 +117,17 @@ struct Following {
     came_back: bool,
 }
 
+/// A datastore, which member B serves, and which member C may take over. At the start, the registration of member B was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Takeover {
+    home: char,
+    /// The home according to the facts that member B has.
+    known_to_b: char,
+    b_is_registered: bool,
+    c_saw_no_process: bool,
+    both_serve: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct World {
     now: u8,
@@ -126,6 +140,7 @@ struct World {
     b: Member,
     record: Registration,
     following: Following,
+    takeover: Takeover,
 }
 
 /// What the model is about. Each scenario has its own start, so that the number of states stays small.
@@ -137,9 +152,11 @@ enum Scenario {
     Joining,
     /// Two members can follow a file.
     Files,
+    /// Two members can serve a datastore.
+    Takeover,
 }
 
-const SCENARIOS: [Scenario; 3] = [Scenario::Serving, Scenario::Joining, Scenario::Files];
+const SCENARIOS: [Scenario; 4] = [Scenario::Serving, Scenario::Joining, Scenario::Files, Scenario::Takeover];
 
 impl World {
     fn start(scenario: Scenario) -> Self {
@@ -172,6 +189,13 @@ impl World {
                 deleted: false,
                 came_back: false,
             },
+            takeover: Takeover {
+                home: 'B',
+                known_to_b: 'B',
+                b_is_registered: false,
+                c_saw_no_process: false,
+                both_serve: false,
+            },
         }
     }
 
@@ -182,6 +206,7 @@ impl World {
                 Some("member B grants a request that began after the revocation was acknowledged")
             }
             () if self.following.came_back => Some("a deleted user is back"),
+            () if self.takeover.both_serve => Some("two members serve a datastore at the same time"),
             () => None,
         }
     }
@@ -208,9 +233,16 @@ impl Model {
                 next.push((what, then));
             }
         };
-        if self.scenario == Scenario::Files {
-            self.files(&mut go);
-            return next;
+        match self.scenario {
+            Scenario::Files => {
+                self.files(&mut go);
+                return next;
+            }
+            Scenario::Takeover => {
+                self.takeover(&mut go);
+                return next;
+            }
+            Scenario::Serving | Scenario::Joining => {}
         }
         go("the time Δ passes", &|world| {
             world.now += DELTA;
@@ -414,6 +446,30 @@ impl Model {
             following.came_back = following.deleted && has_user;
             following.deleted |= !has_user;
             true
+        });
+    }
+
+    /// A datastore, which another member takes over.
+    fn takeover(&self, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
+        go("member C sees that member B has no registration", &|world| {
+            let takeover = &mut world.takeover;
+            !takeover.b_is_registered && !std::mem::replace(&mut takeover.c_saw_no_process, true)
+        });
+        go("member B registers", &|world| {
+            let takeover = &mut world.takeover;
+            // Before its first proof, it applies what is in the log.
+            takeover.known_to_b = takeover.home;
+            !std::mem::replace(&mut takeover.b_is_registered, true)
+        });
+        go("member C commits that it serves the datastore", &|world| {
+            let takeover = &mut world.takeover;
+            let may = !takeover.b_is_registered || !self.keeps(Rule::ExpectNoProcess);
+            takeover.c_saw_no_process && may && std::mem::replace(&mut takeover.home, 'C') == 'B'
+        });
+        go("member B begins a request for the datastore", &|world| {
+            let takeover = &mut world.takeover;
+            takeover.both_serve = takeover.home == 'C';
+            takeover.b_is_registered && takeover.known_to_b == 'B'
         });
     }
 

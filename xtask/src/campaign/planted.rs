@@ -43,7 +43,7 @@ pub(super) fn run(n: u64, seed: Option<u64>) -> Result<(bool, Vec<String>), Stri
     let place = xtask::root().join("target/planted");
     let (mut all, mut lines) = (true, Vec::new());
     for fault in &FAULTS {
-        fresh(&place)?;
+        copy_of("HEAD", &place)?;
         plant(&place, fault)?;
         eprintln!("{}: building", fault.name);
         let test = ["test", "-p", "enfilade", "--test", "interop"];
@@ -72,8 +72,8 @@ pub(super) fn run(n: u64, seed: Option<u64>) -> Result<(bool, Vec<String>), Stri
     Ok((all, lines))
 }
 
-/// Makes a copy of the newest commit, or brings it up to date.
-fn fresh(place: &Path) -> Result<(), String> {
+/// Makes a copy of this commit, or brings it up to date.
+pub(super) fn copy_of(commit: &str, place: &Path) -> Result<(), String> {
     let git = |arguments: &[&str], at: &Path| {
         let status = Command::new("git").args(arguments).current_dir(at).status();
         let is_done = status.is_ok_and(|status| status.success());
@@ -84,7 +84,7 @@ fn fresh(place: &Path) -> Result<(), String> {
     if !place.join(".git").exists() {
         git(&["clone", "--quiet", &source, &place.to_string_lossy()], &root)?;
     }
-    git(&["fetch", "--quiet", &source, "HEAD"], place)?;
+    git(&["fetch", "--quiet", &source, commit], place)?;
     git(&["reset", "--quiet", "--hard", "FETCH_HEAD"], place)
 }
 
@@ -97,7 +97,7 @@ fn plant(place: &Path, fault: &Fault) -> Result<(), String> {
     fs::write(&path, text.replace(fault.from, fault.to)).map_err(|why| format!("`{}`: {why}", path.display()))
 }
 
-fn cargo(place: &Path) -> Command {
+pub(super) fn cargo(place: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(place).env("CARGO_TARGET_DIR", place.join("target"));
     command

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::keystone::full_name;
 use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage, real_path};
 use enfilade_datastore::FleetPlace;
-use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile};
+use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, HomeMembers};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
@@ -28,8 +28,8 @@ pub struct DatastoreSummary {
     pub fault: Option<String>,
     /// The comment.
     pub comment: Option<String>,
-    /// The member of the fleet that serves the datastore, if its settings name one.
-    pub home: Option<String>,
+    /// The members of the fleet that may serve the datastore, if its settings name them.
+    pub home: Option<HomeMembers>,
 }
 
 /// The details of a datastore.
@@ -142,7 +142,7 @@ pub fn datastore_warnings(
         .read(|view| Ok::<_, Error>((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?)))??;
     let mut profiles: HashMap<_, _> = profiles.into_iter().collect();
     rows.retain(|(name, _)| {
-        let home = profiles.get(name).and_then(|row| row.home.as_deref());
+        let home = profiles.get(name).and_then(|row| row.home.as_ref());
         place.elsewhere(home).is_none()
     });
     let mut roots: Vec<(String, &DatastoreName)> =

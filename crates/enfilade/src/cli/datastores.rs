@@ -71,8 +71,9 @@ pub(crate) enum Datastore {
         /// Whether a copy inherits from its directory, as on Windows, or keeps the ACL of its source
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         copies: Option<String>,
-        /// Let this member of the fleet serve the datastore, which must be in maintenance mode offline; `none` for the member with the edited files
-        #[arg(long, value_name = "MEMBER")]
+        /// Let this member of the fleet serve the datastore, which must be in maintenance mode offline; `none` for the member with the edited files. Further
+        /// members take it over, in this order, if the members before them have no server for 10 s
+        #[arg(long, value_name = "MEMBER,…")]
         home: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it
         #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]

@@ -9,11 +9,11 @@ use anyhow::{Context, ensure};
 use enfilade_admin::{
     DatastoreDetails, DatastoreEdit, Reserved, ReservedPaths, datastore_warnings, keystone, show_datastore,
 };
-use enfilade_facts::tables::{Datastore as DatastoreRow, DatastoreProfile};
+use enfilade_facts::tables::{Datastore as DatastoreRow, DatastoreProfile, HomeMembers};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
 };
-use enfilade_facts::{Read as _, Revision};
+use enfilade_facts::{Read as _, Revision, SourceError};
 use enfilade_passage::{Active, FleetPlace, UNKNOWN};
 use enfilade_sources::mounts;
 use serde_json::json;
@@ -31,8 +31,8 @@ struct Profile {
     checks_traverse: Option<bool>,
     moved_inherits: Option<bool>,
     copy_keeps: Option<bool>,
-    /// The member of the fleet that serves the datastore.
-    home: Option<Option<String>>,
+    /// The members of the fleet that may serve the datastore.
+    home: Option<Option<HomeMembers>>,
     /// The project that the datastore is bound to.
     project: Option<Option<ProjectId>>,
 }
@@ -95,7 +95,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 checks_traverse: check_traverse.as_deref().map(|word| word == "yes"),
                 moved_inherits: moves.as_deref().map(|word| word == "inherit"),
                 copy_keeps: copies.as_deref().map(|word| word == "keep"),
-                home: new_home.as_deref().map(|member| home_of(home, &name, member)).transpose()?,
+                home: new_home.as_deref().map(|members| home_of(home, &name, members)).transpose()?,
                 // The project is looked up before anything changes, so that a mistyped name changes nothing.
                 project: match project.as_deref() {
                     None => None,
@@ -161,26 +161,41 @@ fn removed(home: &Home, name: &DatastoreName) -> anyhow::Result<String> {
 
 /// The new home of a datastore; `None` for the member whose edited files are followed. Two members must never serve it at the same time: in the mode
 /// `offline` no operation begins on any member, and those that began before can be waited for.
-fn home_of(home: &Home, name: &DatastoreName, member: &str) -> anyhow::Result<Option<String>> {
-    let row = home.source().read(|view| view.get::<DatastoreRow>(name))??;
+fn home_of(home: &Home, name: &DatastoreName, members: &str) -> anyhow::Result<Option<HomeMembers>> {
+    let (row, profile) = home.source().read(|view| {
+        Ok::<_, SourceError>((view.get::<DatastoreRow>(name)?, view.get::<DatastoreProfile>(name)?))
+    })??;
     let row =
         row.with_context(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
+    let before = profile.and_then(|profile| profile.home);
+    let after = match members {
+        "none" => None,
+        members => Some(members_of(home, members)?),
+    };
     let is_offline = row.maintenance.is_some_and(|row| row.mode == MaintenanceMode::Offline);
+    let keeps = before.as_ref().map(HomeMembers::serves) == after.as_ref().map(HomeMembers::serves);
     ensure!(
-        is_offline,
+        is_offline || keeps,
         "`{name}` must be in maintenance mode offline while its home changes: run `enfilade datastore maintenance {name} offline` on the member with the \
          edited files, then `enfilade datastore operations {name} --wait` on the member that serves it now"
     );
-    if member == "none" {
-        return Ok(None);
+    Ok(after)
+}
+
+/// The home with these members of the fleet.
+fn members_of(home: &Home, names: &str) -> anyhow::Result<HomeMembers> {
+    let known = fleet::members(&home.config, home.source().at().store)?;
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    for (place, name) in names.iter().enumerate() {
+        ensure!(
+            known.iter().any(|known| known == name),
+            "the fleet has no member `{name}`; its members are {}",
+            known.join(", ")
+        );
+        let earlier = names.iter().take(place).any(|earlier| earlier == name);
+        ensure!(!earlier, "`{name}` is twice in `--home {}`: name each member once", names.join(","));
     }
-    let members = fleet::members(&home.config, home.source().at().store)?;
-    ensure!(
-        members.iter().any(|known| known == member),
-        "the fleet has no member `{member}`; its members are {}",
-        members.join(", ")
-    );
-    Ok(Some(member.to_owned()))
+    Ok(HomeMembers::new(&names))
 }
 
 /// The new maintenance mode of a datastore, or `None` for `none`. A change of the mode keeps the message, unless the command gives another one; an empty
@@ -400,13 +415,23 @@ fn operations(home: &Home, name: Option<&DatastoreName>, waits: bool, json: bool
     Ok(())
 }
 
+/// The member that serves a datastore with this home.
+fn served_by(home: Option<&HomeMembers>) -> Option<&str> {
+    home.map(HomeMembers::serves)
+}
+
+/// The members that take the datastore over if the members before them stop.
+fn may_take_over(home: Option<&HomeMembers>) -> Vec<&str> {
+    home.into_iter().flat_map(HomeMembers::members).skip(1).collect()
+}
+
 fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     let stores = enfilade_admin::list_datastores(home.source())?;
     if json {
         stores.iter().for_each(|store| {
             output::json_line(&json!({
                 "datastore": store.name.to_string(), "path": store.path, "maintenance": store.maintenance,
-                "fault": store.fault, "comment": store.comment, "home": store.home,
+                "fault": store.fault, "comment": store.comment, "home": served_by(store.home.as_ref()), "may_take_over": may_take_over(store.home.as_ref()),
             }));
         });
         return Ok(());
@@ -419,8 +444,9 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
         .into_iter()
         .map(|store| {
             let state = store.fault.or(store.maintenance).unwrap_or_else(|| "open".into());
-            let served_by =
-                others_at.as_ref().map(|others_at| store.home.unwrap_or_else(|| others_at.clone()));
+            let served_by = others_at
+                .as_deref()
+                .map(|others_at| served_by(store.home.as_ref()).unwrap_or(others_at).to_owned());
             [
                 Some(store.name.to_string()),
                 Some(state),
@@ -469,7 +495,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
             .collect();
         let maintenance = row.maintenance.as_ref();
         output::json_line(&json!({
-            "datastore": name.to_string(), "path": root, "comment": row.comment, "project": project, "home": profile.home,
+            "datastore": name.to_string(), "path": root, "comment": row.comment, "project": project, "home": served_by(profile.home.as_ref()), "may_take_over": may_take_over(profile.home.as_ref()),
             "maintenance": maintenance.map(|row| row.mode.name()), "message": maintenance.and_then(|row| row.message.as_deref()),
             "fault": row.fault.map(|fault| fault.to_string()), "mounted": mounted, "mount_point": mount_point, "quota": profile.quota, "used": used, "total": total,
             "available": available, "usage_of": usage_of, "usage_error": unknown, "properties": row.other.iter().cloned().collect::<BTreeMap<_, _>>(),
@@ -486,7 +512,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
     let mut rows = vec![
         ["state".to_owned(), state.unwrap_or_else(|| "open".to_owned())],
         ["path".to_owned(), root],
-        ["home".to_owned(), or_dash(profile.home)],
+        ["home".to_owned(), or_dash(profile.home.map(|home| home.to_string()))],
         ["comment".to_owned(), or_dash(row.comment)],
         ["project".to_owned(), or_dash(project)],
         [of("used"), bytes(used)],

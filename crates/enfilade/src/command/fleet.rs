@@ -393,7 +393,9 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
 /// The datastores whose home is this member.
 fn served_by(lmdb: &Lmdb, member: &str) -> anyhow::Result<Vec<String>> {
     let profiles = lmdb.read(|view| view.list::<DatastoreProfile>(&[]))??;
-    let served = profiles.into_iter().filter(|(_, profile)| profile.home.as_deref() == Some(member));
+    let is_served =
+        |profile: &DatastoreProfile| profile.home.as_ref().is_some_and(|home| home.serves() == member);
+    let served = profiles.into_iter().filter(|(_, profile)| is_served(profile));
     Ok(served.map(|(name, _)| name.to_string()).collect())
 }
 

@@ -104,6 +104,7 @@ impl Change {
             marks: in_order(marks)?,
             horizon,
             after: None,
+            absent_members: Vec::new(),
         })
     }
 }

@@ -94,9 +94,50 @@ pub struct DatastoreProfile {
     /// The rules for access to the datastore's files.
     #[serde(default)]
     pub access: AccessRules,
-    /// The member of the fleet that serves the datastore; `None` for the one whose edited files are followed.
+    /// The members of the fleet that may serve the datastore; `None` for the one whose edited files are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub home: Option<String>,
+    pub home: Option<HomeMembers>,
+}
+
+/// The members of a fleet that may serve a datastore: their names, separated by commas. The first one serves it. The others take it over in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HomeMembers(String);
+
+impl HomeMembers {
+    /// The home with these members, whose names have no commas.
+    pub fn new(members: &[&str]) -> Self {
+        HomeMembers(members.join(","))
+    }
+
+    /// The members. The first one serves the datastore.
+    pub fn members(&self) -> impl Iterator<Item = &str> {
+        self.0.split(',')
+    }
+
+    /// The member that serves the datastore.
+    pub fn serves(&self) -> &str {
+        self.members().next().unwrap_or_default()
+    }
+
+    /// The members before this one; `None` if this one is not among the members.
+    pub fn before(&self, member: &str) -> Option<Vec<&str>> {
+        let place = self.members().position(|known| known == member)?;
+        Some(self.members().take(place).collect())
+    }
+
+    /// The home after this member took the datastore over: it is the first, and the others keep their order.
+    #[must_use]
+    pub fn taken_over_by(&self, member: &str) -> Self {
+        let others = self.members().filter(|other| *other != member);
+        HomeMembers::new(&std::iter::once(member).chain(others).collect::<Vec<_>>())
+    }
+}
+
+impl std::fmt::Display for HomeMembers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// The rules for access to the files of a datastore.
@@ -158,8 +199,8 @@ impl Row for DatastoreProfile {
         });
         let AccessRules { acls, visible, checks_traverse, moved_inherits, copy_keeps } = self.access;
         to.text(acls.name()).u32(visible.0).flag(checks_traverse).flag(moved_inherits).flag(copy_keeps);
-        to.tail(self.home.as_deref(), |to, home| {
-            to.text(home);
+        to.tail(self.home.as_ref(), |to, home| {
+            to.text(&home.0);
         });
     }
 
@@ -174,7 +215,23 @@ impl Row for DatastoreProfile {
                 moved_inherits: from.flag()?,
                 copy_keeps: from.flag()?,
             },
-            home: from.tail(Reader::text)?,
+            home: from.tail(|from| from.text().map(HomeMembers))?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HomeMembers;
+
+    #[test]
+    fn the_members_of_a_home_have_an_order() {
+        let home = HomeMembers::new(&["b", "c", "a"]);
+        assert_eq!((home.serves(), home.to_string().as_str()), ("b", "b,c,a"));
+        assert_eq!(home.before("b"), Some(vec![]));
+        assert_eq!(home.before("a"), Some(vec!["b", "c"]));
+        assert_eq!(home.before("d"), None);
+        assert_eq!(home.taken_over_by("a"), HomeMembers::new(&["a", "b", "c"]));
+        assert_eq!(home.taken_over_by("b"), home);
     }
 }

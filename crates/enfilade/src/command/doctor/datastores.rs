@@ -35,7 +35,7 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let data = real_path(&installation.data);
     for (name, row) in rows {
         let what = format!("datastore {name}");
-        let of_it = profiles.get(&name).and_then(|profile| profile.home.as_deref());
+        let of_it = profiles.get(&name).and_then(|profile| profile.home.as_ref());
         if let Some(member) = place.elsewhere(of_it) {
             findings.push(well(&what, format!("served by member `{member}`")));
             continue;

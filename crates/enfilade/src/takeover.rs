@@ -1,0 +1,160 @@
+//! Takes over the datastores of members of the fleet that have no server any more (rule 12 of docs/fleet-protocol.md).
+
+use crate::fleet_log::{log, name, wait_for};
+use crate::home::{Home, server_change_context};
+use crate::output;
+use enfilade_facts::tables::{Datastore, DatastoreProfile, HomeMembers};
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::{At, Read as _, Source, SourceError};
+use enfilade_passage::House;
+use enfilade_sources::mounts;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the thread looks for members without a server.
+const EVERY: Duration = Duration::from_secs(1);
+/// How many times in a row the members before this one must have no server. So a server that is restarted keeps its datastores, and so do servers that
+/// start at the same time.
+const LOOKS: u32 = 10;
+
+/// Starts the thread. A server that is in no fleet needs none.
+pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
+    if home.facts.server.is_none() {
+        return Ok(());
+    }
+    let (config, store) = (home.config.clone(), home.store.at().store);
+    let (source, files, house) = (Arc::clone(&home.facts.source), home.files.clone(), Arc::clone(house));
+    let mut standby = Standby::new(name(&config)?);
+    std::thread::Builder::new().name("takeover".into()).spawn(move || {
+        let mut told = None;
+        loop {
+            std::thread::park_timeout(EVERY);
+            // Without a proof, this member takes nothing over.
+            if standby.read(&*source).is_err() || standby.may_serve.is_empty() {
+                continue;
+            }
+            // Each call has a runtime of its own, and a connection belongs to one runtime.
+            let registered =
+                log(&config, store).and_then(|log| wait_for(async { log.registered_members().await }));
+            let Ok(registered) = registered else { continue };
+            for (name, home) in standby.look(&registered) {
+                let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
+                let done = can_serve(&*source, &name).and_then(|()| {
+                    enfilade_admin::take_over(&ctx, &name, &home, &standby.own).map_err(|why| why.to_string())
+                });
+                let says = match done {
+                    Ok(_) => format!(
+                        "this member serves datastore {name} from now on, because {} had no server for {} s",
+                        home.before(&standby.own).unwrap_or_default().join(", "),
+                        u64::from(LOOKS) * EVERY.as_secs()
+                    ),
+                    Err(why) => format!("warning: this member does not take over datastore {name}: {why}"),
+                };
+                if told.as_ref() != Some(&says) {
+                    output::note(&says);
+                    told = Some(says);
+                }
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// What this member may take over.
+struct Standby {
+    /// The name of this member.
+    own: String,
+    /// The facts that were read last.
+    at: Option<At>,
+    /// The datastores that another member serves, and that this member may take over.
+    may_serve: Vec<(DatastoreName, HomeMembers)>,
+    /// How many times in a row the members before this one had no server.
+    looks: HashMap<DatastoreName, u32>,
+}
+
+impl Standby {
+    fn new(own: &str) -> Self {
+        Standby { own: own.to_owned(), at: None, may_serve: Vec::new(), looks: HashMap::new() }
+    }
+
+    /// Reads the facts, if they changed.
+    fn read(&mut self, source: &dyn Source) -> Result<(), SourceError> {
+        if self.at == Some(source.at()) {
+            return Ok(());
+        }
+        let (at, rows) =
+            source.read(|view| Ok::<_, SourceError>((view.at(), view.list::<DatastoreProfile>(&[])?)))??;
+        let waits = |home: &HomeMembers| home.before(&self.own).is_some_and(|before| !before.is_empty());
+        self.may_serve = rows
+            .into_iter()
+            .filter_map(|(name, row)| Some((name, row.home.filter(|home| waits(home))?)))
+            .collect();
+        self.at = Some(at);
+        Ok(())
+    }
+
+    /// Looks at the members that have a server. Returns the datastores to take over now.
+    fn look(&mut self, registered: &BTreeSet<String>) -> Vec<(DatastoreName, HomeMembers)> {
+        let have_none = |home: &HomeMembers| {
+            home.before(&self.own).unwrap_or_default().into_iter().all(|member| !registered.contains(member))
+        };
+        let (absent, present): (Vec<_>, Vec<_>) =
+            self.may_serve.iter().partition(|(_, home)| have_none(home));
+        for (name, _) in present {
+            self.looks.remove(name);
+        }
+        let mut due = Vec::new();
+        for (name, home) in absent {
+            let looks = self.looks.entry(name.clone()).or_default();
+            *looks += 1;
+            if *looks >= LOOKS {
+                due.push((name.clone(), home.clone()));
+            }
+        }
+        due
+    }
+}
+
+/// Whether the content of a datastore is on this machine, too.
+fn can_serve(source: &dyn Source, name: &DatastoreName) -> Result<(), String> {
+    let read = |why: SourceError| why.to_string();
+    let found = source
+        .read(|view| Ok((view.get::<Datastore>(name)?, view.get::<DatastoreProfile>(name)?)))
+        .and_then(|found| found);
+    let (row, profile) = found.map_err(read)?;
+    let row = row.ok_or_else(|| "it was removed".to_owned())?;
+    let point = row.mount_point(name).or(profile.and_then(|profile| profile.mounted_at));
+    let mounts = mounts::now().unwrap_or_default();
+    if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
+        return Err(format!("nothing is mounted at `{point}` on this machine"));
+    }
+    match Path::new(&row.root(name)).is_dir() {
+        true => Ok(()),
+        false => Err(format!("this machine has no directory `{}`", row.root(name))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_waits_for_a_server_that_is_restarted() {
+        let name: DatastoreName = "photos".parse().unwrap();
+        let home = HomeMembers::new(&["b", "c", "d"]);
+        let mut standby = Standby::new("d");
+        standby.may_serve = vec![(name.clone(), home.clone())];
+        let members = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let nobody: BTreeSet<String> = members(&["a", "d"]);
+        for _ in 1..LOOKS {
+            assert_eq!(standby.look(&nobody), vec![]);
+        }
+        assert_eq!(standby.look(&members(&["a", "c", "d"])), vec![], "c is before d");
+        for _ in 1..LOOKS {
+            assert_eq!(standby.look(&nobody), vec![]);
+        }
+        assert_eq!(standby.look(&nobody), [(name, home)]);
+    }
+}
