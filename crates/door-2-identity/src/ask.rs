@@ -35,7 +35,7 @@ pub struct SessionAsk {
 /// The cookie of a browser's session.
 #[derive(Clone, Debug)]
 pub struct BrowserAsk {
-    /// The text of the cookie.
+    /// The audience for which the request needs a session. A session with another audience is refused.
     pub cookie: Secret,
     /// What the request is for. A session with another audience is refused.
     pub audience: Audience,

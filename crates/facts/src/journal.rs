@@ -183,7 +183,7 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
-    // The longest names fit, so they are not shortened.
+    // The limit is greater than the length of the longest names, so no name is shortened.
     let short = |text: &str| shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
     let keys =
         |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };
