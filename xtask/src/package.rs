@@ -18,7 +18,7 @@ const HELPER: &str = "enfilade-privileged";
 
 const MAINTAINER: &str = "Enfilade maintainers <maintainers@enfilade.invalid>";
 
-/// Where a file of the repository goes in the package.
+/// The files of the repository that are in the package, each with its path in the package.
 const FILES: &[(&str, &str)] = &[
     ("packaging/enfilade.service", "usr/lib/systemd/system/enfilade.service"),
     ("packaging/enfilade-privileged.service", "usr/lib/systemd/system/enfilade-privileged.service"),
@@ -283,7 +283,7 @@ impl Package {
         Ok(package)
     }
 
-    /// The changelog in the form of Debian, which names the one of the project.
+    /// The changelog in Debian's form. It refers to the changelog of the project.
     fn changelog(&self) -> Result<String, String> {
         let printed = run_one(Command::new("date").args([
             "--utc",
@@ -409,7 +409,7 @@ fn sha256(path: &Path) -> Result<String, String> {
     text.split(' ').next().map(str::to_owned).ok_or_else(|| "sha256sum printed nothing".to_owned())
 }
 
-/// Compresses as Debian's policy wants it: without name and time, so that two builds are the same.
+/// Compresses as Debian's policy demands: without name and time, so that two builds are the same.
 fn zipped(text: &[u8], level: &str) -> Result<Vec<u8>, String> {
     use std::io::Write as _;
     let failed = |why: std::io::Error| format!("gzip cannot be run: {why}");

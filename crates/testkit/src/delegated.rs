@@ -61,7 +61,7 @@ pub fn cloud_trust(trustor: UserId, trustee: UserId, project: ProjectId, roles: 
     }
 }
 
-/// An application credential in another cloud, as [`new_application_credential`], without its secret.
+/// An application credential like that of [`new_application_credential`], as a record of another cloud, without its secret.
 pub fn cloud_credential(
     owner: UserId,
     name: &str,

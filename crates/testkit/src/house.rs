@@ -24,7 +24,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// The hash of `pw`: cheap, because tests log in often.
+/// The hash of `pw`. It is cheap to compute, because tests log in often.
 pub const CHEAP_HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 
 /// The size of the memos of the doors. The answers of the doors must not depend on this size.

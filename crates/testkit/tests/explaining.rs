@@ -417,7 +417,7 @@ impl World {
             AccessMask::WRITE_DATA if is_file => put(stay, at),
             AccessMask::ADD_FILE if is_directory => put(stay, below),
             AccessMask::ADD_SUBDIRECTORY if is_directory => stay.make_collection(&below, &[]),
-            // A PUT or a MKCOL is not sent to a name at which an object exists that is not served, because it would create an entry.
+            // No file and no directory has this name, so a PUT or a MKCOL would create one with this name.
             _ if is_new && right.covers(AccessMask::WRITE_DATA) => put(stay, at),
             AccessMask::ADD_SUBDIRECTORY if is_new => stay.make_collection(&at, &[]),
             AccessMask::DELETE => stay.delete(&at, &[], &|| true).map(drop),

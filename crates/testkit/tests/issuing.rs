@@ -126,7 +126,7 @@ impl World {
         (made.id, SecretAsk { authid, secret: Secret::new(secret.unwrap().as_bytes()).unwrap() })
     }
 
-    /// What door 2 says to a token.
+    /// The code of door 2's answer to a token.
     fn code(&self, token: &str) -> &'static str {
         self.house.come_in_by(token.as_bytes()).map_or_else(|why| why.code(), |_| "permit")
     }
@@ -216,7 +216,7 @@ fn an_application_credential_made_by_another_does_not_outlive_it() {
         let ctx = world.house.change_context();
         enfilade_admin::set_token(&ctx, &world.ann.0, &"first".parse().unwrap(), &edit).unwrap();
         world.house.clock.advance_seconds(60);
-        // This session is issued after the removal, so no mark of the removal ends it.
+        // This token is issued after the removal, so the mark of the removal does not end it.
         let (scope, lent) = (Scope::Project(world.project), Some(Lent::Credential(second)));
         let token = world.token(world.ann.1, scope, Methods::APPLICATION_CREDENTIAL, lent);
         assert_eq!(world.code(&token), expected, "{edit:?}");

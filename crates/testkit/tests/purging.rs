@@ -86,7 +86,7 @@ fn a_mark_that_is_set_again_stays_as_long_as_the_later_one_says() {
     world.purge(1);
     world.revoke(0..10, 1_000);
     world.revoke(0..5, 5_000);
-    // The mark that is set last ends first.
+    // The second mark of a token has an earlier end than its first mark.
     world.revoke(5..6, 500);
     assert_eq!((world.left(), world.ends()), (10, 10));
     assert_eq!((world.purge(1_001).0, world.left(), world.ends()), (5, 5, 5));

@@ -54,7 +54,7 @@ fn used(metadata: &Value) -> BTreeSet<&str> {
         }
         let node = nodes.iter().find(|node| text(node, "id") == id);
         for dependency in node.map_or(&[][..], |node| list(node, "deps")) {
-            // A dependency only of tests has no kind but `dev`.
+            // A dependency that only tests need has only the kind `dev`.
             if list(dependency, "dep_kinds").iter().any(|kind| text(kind, "kind") != "dev") {
                 left.push(text(dependency, "pkg"));
             }

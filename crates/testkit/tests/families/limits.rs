@@ -163,7 +163,7 @@ async fn limits_of_two_levels() {
         ("admin", "GET", "/v3/limits?domain_id=<elsewhere>", none(), 200, &["\"limits\":[]"]),
         ("admin", "POST", collection, limits(&[("domain_id", "<elsewhere>", 20), ("project_id", "<far>", 15)]), 201, &[]),
         ("admin", "POST", "/v3/projects -> inner", project("inner", "<a>"), 201, &[]),
-        // A limit of a project in the same request counts for the projects in it, too.
+        // The limits of a project and of a project in it are compared, too.
         ("admin", "POST", "/v3/limits -> in-project", limits(&[("project_id", "<inner>", 50)]), 201, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(101), 403, &["larger than that of the parent"]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(-1), 403, &["parent"]),
