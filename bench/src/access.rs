@@ -291,8 +291,8 @@ impl Bench<'_> {
         Ok([firsts, agains])
     }
 
-    /// Empties the kernel's caches and lists the tree once, so that they contain what a listing needs, and not what the creation of the trees left in
-    /// them.
+    /// Empties the kernel's caches, and lists the tree once. Afterwards the caches contain the data that a listing needs, and no data from the
+    /// creation of the trees.
     fn warm(&self, acls: Acls, tree: &str) -> Result<(), Failure> {
         crate::certs::drop_caches();
         self.listed(acls, tree, 0, true).map(drop)

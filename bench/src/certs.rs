@@ -147,7 +147,7 @@ fn memory_of(count: usize) -> String {
     )
 }
 
-/// The certificates of a run, and what is measured with them.
+/// The certificates of a run, and the properties of the run.
 struct Case<'c> {
     directory: &'c Path,
     scratch: &'c Scratch,

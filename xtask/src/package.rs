@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the package needs at run time besides libraries: kill(1), which the unit runs for a reload, and systemd-sysusers(8), which makes the user.
+/// The dependencies of the package at run time, without libraries: kill(1), which the unit runs for a reload, and systemd-sysusers(8), which makes
+/// the user.
 const DEPENDS: &str = "procps, systemd | systemd-standalone-sysusers";
 
 /// The helper process, which is built next to the program.
@@ -312,7 +313,7 @@ impl Package {
         run_one(Command::new("strip").args(strip).arg(to).arg(program)).map(drop)
     }
 
-    /// What the program itself prints: manual pages, completions and a configuration with every key.
+    /// The texts that the program itself prints: manual pages, completions and a configuration with every key.
     fn put_texts_of_program(&self) -> Result<(), String> {
         let printed = |words: &[&str]| run_one(Command::new(&self.binary).args(words));
         for (shell, path) in COMPLETIONS {

@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// The data directory of a server, and what was measured.
+/// The data directory of a server, and the costs of its starts.
 struct Case {
     data: PathBuf,
     tokens: u64,
@@ -91,7 +91,7 @@ struct Starts {
     until: [Samples; 3],
     /// The CPU until the server has admitted a token, in milliseconds.
     cpu: Samples,
-    /// What the server read from the disk, in MiB.
+    /// The data that the server read from the disk, in MiB.
     read: Samples,
 }
 

@@ -10,7 +10,7 @@ const SYNCED: &str = "Apache with syncs";
 
 /// A cost of a turn.
 struct Cost {
-    /// What is measured.
+    /// The name of the cost.
     what: String,
     unit: &'static str,
     of: fn(&Spent) -> f64,

@@ -1,4 +1,4 @@
-//! What a client presents. The faces parse each credential, so this door receives a credential in one form only.
+//! The credential that a client presents. The faces parse each credential, so this door receives a credential in one form only.
 
 use enfilade_facts::tables::Audience;
 use enfilade_facts::vocabulary::{Authid, Secret};
@@ -35,9 +35,9 @@ pub struct SessionAsk {
 /// The cookie of a browser's session.
 #[derive(Clone, Debug)]
 pub struct BrowserAsk {
-    /// The audience for which the request needs a session. A session with another audience is refused.
+    /// The text of the cookie.
     pub cookie: Secret,
-    /// What the request is for. A session with another audience is refused.
+    /// The audience for which the request needs a session. A session with another audience is refused.
     pub audience: Audience,
 }
 

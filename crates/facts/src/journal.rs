@@ -1,4 +1,4 @@
-//! What a commit writes in addition to its records, so that damaged data is never used.
+//! The data that a commit writes in addition to its records, so that damaged data is never used.
 //!
 //! A checksum proves that a record was written with this content at some time. The checksum does not prove that the record is the newest version. A
 //! page pointer with one flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of

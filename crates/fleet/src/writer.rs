@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// A source that reads the store of this machine as it is, and changes it through the log.
+/// A source that reads the store of this machine directly, and changes it through the log.
 pub struct Writer {
     store: Arc<dyn Source>,
     replica: Replica,

@@ -42,7 +42,7 @@ impl Acting {
         Acting { user, ports, mounts: BTreeSet::new(), watch: None }
     }
 
-    /// Does what a request asks for. Returns the descriptor that it asks for.
+    /// Carries out a request. If the request asks for a descriptor, returns the descriptor.
     ///
     /// # Errors
     /// The error of the kernel. `EINVAL` if the request has the wrong descriptors or values, `EXDEV` if the file is not in the mount of a root,

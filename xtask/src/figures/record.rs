@@ -67,7 +67,7 @@ pub(crate) fn read_all(root: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// What a record of the first format lacks.
+/// The data that a record of the first format lacks.
 const LACKS: [(&str, &str); 10] = [
     ("/date", "date"),
     ("/command", "options"),
@@ -216,7 +216,7 @@ impl Record {
         })
     }
 
-    /// What could not be measured: the name, and the reason if there is one.
+    /// The measurements that were not possible: the name, and the reason if there is one.
     pub(crate) fn not_measured(&self) -> impl Iterator<Item = (&str, &str)> {
         self.list("not_measured").filter_map(|of| {
             let what = of.get("goal").or_else(|| of.get("what"))?.as_str()?;

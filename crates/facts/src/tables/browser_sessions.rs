@@ -140,7 +140,7 @@ impl TryFrom<String> for SecretDigest {
     }
 }
 
-/// What the browser has to present.
+/// The proof that the browser has to present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BrowserProof {
@@ -173,7 +173,7 @@ pub struct BrowserSession {
     pub audit: [u8; 16],
     /// The requests for which the browser can use the session.
     pub audience: Audience,
-    /// What the browser has to present.
+    /// The proof that the browser has to present.
     pub proof: BrowserProof,
 }
 

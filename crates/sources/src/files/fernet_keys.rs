@@ -296,7 +296,7 @@ impl FernetKeys {
         Ok([(STAGED, new_key()?)].into_iter().chain(others).collect())
     }
 
-    /// A staged key and a primary key that nothing was signed with.
+    /// A staged key and a primary key, with which no token was signed.
     ///
     /// # Errors
     /// When there are no random bytes.
