@@ -41,7 +41,7 @@ const SMALL: &str = "largedir_1000";
 /// The number of times that a tree is listed again after its first listing, to measure the mean cost of one listing.
 const AGAIN: u32 = 10;
 const CLIENTS: usize = 8;
-/// The number of starts of the server with which a first listing is measured.
+/// The number of times that the server is started to measure a first listing.
 const STARTS: usize = 3;
 /// The ids and limits of the goals for instructions, for the second and the third of [`GROUPS`].
 const INSTRUCTIONS: [(&str, f64); 2] = [("groups-400", 1.05), ("groups-4000", 1.10)];
@@ -291,8 +291,8 @@ impl Bench<'_> {
         Ok([firsts, agains])
     }
 
-    /// Empties the kernel's caches and lists the tree once, so that they contain what a listing needs, and not what the creation of the trees left in
-    /// them.
+    /// Empties the kernel's caches, and lists the tree once. Afterwards the caches contain the data that a listing needs, and no data from the
+    /// creation of the trees.
     fn warm(&self, acls: Acls, tree: &str) -> Result<(), Failure> {
         crate::certs::drop_caches();
         self.listed(acls, tree, 0, true).map(drop)

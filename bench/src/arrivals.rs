@@ -1,5 +1,5 @@
-//! Open-loop arrival: each request has a planned time, and its latency counts from this time. In a closed loop a stall of the server delays the next
-//! requests, and is seen in one sample; here each request that was planned during the stall is late.
+//! Open-loop arrival: each request has a planned time, and its latency counts from this time. In a closed loop, a stall of the server delays the next
+//! requests, so the stall is seen in only one sample. With planned times, each request that was planned during the stall is late.
 
 use crate::samples::Samples;
 use crate::stopwatch::now;
@@ -21,7 +21,8 @@ impl Schedule {
         Schedule { began: now(), every, count, next: AtomicU64::new(0) }
     }
 
-    /// Waits for the planned time of the next request. Returns its number and that time; at the end `None`. If the time is over, it returns at once.
+    /// Waits for the planned time of the next request. Returns its number and that time; at the end `None`. Returns at once if the planned time has
+    /// passed already.
     pub(crate) fn next(&self) -> Option<(u64, Instant)> {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         if n >= self.count {

@@ -147,7 +147,7 @@ fn memory_of(count: usize) -> String {
     )
 }
 
-/// The certificates of a run, and what is measured with them.
+/// The certificates of a run, and the properties of the run.
 struct Case<'c> {
     directory: &'c Path,
     scratch: &'c Scratch,
@@ -186,7 +186,7 @@ impl Case<'_> {
         Ok(place)
     }
 
-    /// Adds the samples of both servers to the report; only those of Enfilade if HAProxy has none.
+    /// Adds the samples of both servers to the report. If HAProxy has no samples, adds only those of Enfilade.
     fn tell(
         &self,
         report: &mut Report,
@@ -218,7 +218,7 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
             "the page cache can be dropped only by root of the machine",
         );
     }
-    // The goals belong to one number of certificates.
+    // Each goal is for one number of certificates.
     report.keep_goals(|id| id.starts_with("million") == (count == MILLION));
     let case = Case {
         directory: &directory,
@@ -269,7 +269,7 @@ fn started(report: &mut Report, case: &Case<'_>) -> Result<(), Failure> {
     saturated::run(report, case, &programs)
 }
 
-/// Tells the memory of idle servers, and judges the goals of it.
+/// Reports the memory of idle servers, and judges the goals for it.
 fn tell_memory(report: &mut Report, case: &Case<'_>, [ours, theirs]: [&Starts; 2]) {
     let what = ("memory of each certificate while idle", "KiB");
     case.tell(report, None, what, [&ours.idle_kib, &theirs.idle_kib]);
@@ -283,7 +283,7 @@ fn tell_memory(report: &mut Report, case: &Case<'_>, [ours, theirs]: [&Starts; 2
     }
 }
 
-/// Gives each one a turn. Which one is first alternates.
+/// Gives each element one turn. In every second round the order is reversed.
 fn in_turns<T>(
     all: &mut [T],
     round: usize,

@@ -1,4 +1,4 @@
-//! What the limits of the process (`[privileges] landlock` and `seccomp`) cost a request.
+//! Measures how much CPU the limits of the process (`[privileges] landlock` and `seccomp`) cost a request.
 
 use crate::Failure;
 use crate::goals::Goal;
@@ -20,7 +20,7 @@ const FILE_BYTES: usize = 4_096;
 const OFF: [(&str, &str); 2] =
     [("ENFILADE_PRIVILEGES__LANDLOCK", "false"), ("ENFILADE_PRIVILEGES__SECCOMP", "false")];
 
-/// What is asked for: the goal, its limit, the name of the rows, and the path.
+/// The measured requests: the goal, its limit, the name of the rows, and the path.
 const REQUESTS: [(&str, f64, &str, &str); 2] = [
     ("confined-request", 1.05, "a request that opens no file", "/whoami"),
     ("confined-file", 1.10, "a download of a small file", "/dav/main/file"),
@@ -64,13 +64,13 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             server.https.load_own(&requests, each)?;
             Ok((server.cpu_nanos()? - before) / (each * CONNECTIONS) as f64 / 1e3)
         };
-        // Each token is used once, so that the servers know all of them.
+        // Each token is used once before the measurement, so that the servers remember all tokens.
         for server in [&confined, &free] {
             turn(server)?;
         }
         let (mut of_confined, mut of_free) = (Samples::default(), Samples::default());
         for pair in 0..PAIRS {
-            // The order of the two alternates.
+            // The order of the two servers alternates.
             let (first, second) = match pair % 2 {
                 0 => (turn(&confined)?, turn(&free)?),
                 _ => {

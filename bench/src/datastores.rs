@@ -1,5 +1,5 @@
-//! Lookups of datastores, each with its end (the drop of the lookup's guard): as in Proxmox Backup Server up to 4.1 ("before"), as in later versions
-//! ("after"), and in Enfilade ("ours").
+//! Measures lookups of datastores, each with its end (the drop of the lookup's guard). Three servers are compared: Proxmox Backup Server up to 4.1
+//! ("before"), later versions of it ("after"), and Enfilade ("ours").
 
 mod http;
 mod rounds;

@@ -79,7 +79,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let batches = if small { 3 } else { BATCHES };
     let (mut with_few, mut with_many) = (Samples::default(), Samples::default());
     for pair in 0..PAIRS {
-        // The order of the two alternates.
+        // The order of the two sides alternates.
         let (first, second) = if pair % 2 == 0 { (few_side, many_side) } else { (many_side, few_side) };
         let (one, other) = (first.batches(batches)?, second.batches(batches)?);
         let (of_few, of_many) = if pair % 2 == 0 { (one, other) } else { (other, one) };

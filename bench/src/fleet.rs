@@ -30,7 +30,7 @@ use std::time::Duration;
 const MEMBERS: usize = 3;
 const MACHINES: usize = 3;
 const CHANGES: usize = 10_000;
-/// The number of changes that a member misses, and of members that miss them.
+/// The number of changes that a member misses, and the number of members that miss changes.
 const MISSED: usize = 10_000;
 const LATE: usize = 3;
 /// How long the members may take to connect to each other.

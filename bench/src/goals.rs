@@ -11,7 +11,7 @@ pub(crate) struct Goal {
     pub(crate) unit: &'static str,
     /// The measured value.
     pub(crate) what: String,
-    /// The work that is measured: amounts, connections, turns. It is made of the constants of the benchmark.
+    /// The work that is measured: amounts, connections, turns. The text is composed from the constants of the benchmark.
     pub(crate) workload: String,
 }
 

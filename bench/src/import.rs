@@ -1,5 +1,5 @@
-//! The import of a large cloud: time and memory, and those of the same import again. The cloud is served by Enfilade, whose Identity API is Keystone's;
-//! the passwords come from a dump of Keystone's tables.
+//! The import of a large cloud: its time and memory, and the time and memory of a second import of the same cloud. The cloud is served by Enfilade,
+//! whose Identity API is Keystone's; the passwords come from a dump of Keystone's tables.
 
 use crate::Failure;
 use crate::fernet::cloud::{self, Cloud, committed};
@@ -30,7 +30,7 @@ const ASSIGNMENTS_EACH: u64 = 2;
 const MEMORY_GOAL: f64 = 512.0;
 /// The password of the administrator of the cloud.
 const PASSWORD: &str = "a benchmark's own";
-/// A bcrypt hash, of which every user has the same. It is not computed anew by an import.
+/// A bcrypt hash. All users have the same hash, because an import does not compute hashes.
 const HASH: &str = "$2b$04$abcdefghijklmnopqrstuuzhC/M8aT3lFNlRSgWrnQYETvrF83G8W";
 
 pub(crate) fn goals() -> Vec<Goal> {

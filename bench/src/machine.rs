@@ -32,7 +32,7 @@ fn file_system(mounts: &str, path: &Path) -> Option<String> {
         path.starts_with(&place)
             .then(|| (place.len(), format!("{} {options}", after.split(' ').next().unwrap_or(""))))
     };
-    // Of several mounts at one place the last one is visible.
+    // If several file systems are mounted at one place, only the last one is visible.
     mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, found)| found)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn build() -> Value {
     })
 }
 
-/// What is written from measurements.
+/// The files that are written from measurements.
 const NOT_SOURCE: [&str; 4] = [
     ":(exclude)bench/runs",
     ":(exclude)docs/benchmarks",
@@ -76,14 +76,14 @@ impl Tree {
         Tree { commit: hash("HEAD"), tree: hash("HEAD^{tree}"), is_clean }
     }
 
-    /// The source of a run that began at this one. If it changed meanwhile, it is not clean.
+    /// Returns the source of a run that began with this source. If the source changed during the run, the result is not clean.
     pub(crate) fn unless_changed(self, end: &Tree) -> Self {
         let is_clean = self == *end && self.is_clean;
         Tree { is_clean, ..self }
     }
 }
 
-/// The first line of what a command says; an empty text if it says nothing. `None` if it fails.
+/// The first line of a command's output; empty if the command prints nothing. `None` if the command fails.
 pub(crate) fn said(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     let text =

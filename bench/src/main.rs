@@ -116,7 +116,7 @@ struct Options {
     install: bool,
     /// The number of certificates or revocations.
     count: Option<usize>,
-    /// The directory of records. A small run has none unless one is given, because its figures are not those of the workload.
+    /// The directory of records. If no directory is given, a small run writes no record, because its figures are not figures of the workload.
     runs: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Programs with which Enfilade is compared. Those that were rebuilt from descriptions are the crate in `bench/peers`.
+//! Programs with which Enfilade is compared. The programs that were rebuilt from descriptions are in the crate `bench/peers`.
 
 pub(crate) mod keystone;
 pub(crate) mod libxcrypt;
@@ -8,12 +8,12 @@ use crate::report::Report;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Tells the report a program that was rebuilt from descriptions.
+/// Adds a program that was rebuilt from descriptions to the report.
 pub(crate) fn tell_rebuilt(report: &mut Report, what: &str, versions: &str) {
     report.peer(what, versions, "rebuilt in `bench/peers`");
 }
 
-/// Tells the report the library that computes the hashes of a rebuilt program.
+/// Adds the library that computes the hashes of a rebuilt program to the report.
 pub(crate) fn tell_libxcrypt(report: &mut Report) {
     report.peer(
         "libxcrypt",
@@ -22,7 +22,7 @@ pub(crate) fn tell_libxcrypt(report: &mut Report) {
     );
 }
 
-/// Tells the report the versions of libraries that Enfilade is compared with.
+/// Adds the versions of libraries with which Enfilade is compared to the report.
 pub(crate) fn tell_libraries(report: &mut Report, names: &[&str]) {
     for name in names {
         let after = include_str!("../../Cargo.lock").split_once(&format!("name = \"{name}\"\nversion = \""));

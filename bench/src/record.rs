@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The format of records. Records without a number are older; they lack what the reader in `xtask` says.
+/// The format of records. Records without a number have an older format. The reader in `xtask` lists the data that they lack.
 const FORMAT: u64 = 2;
 
 /// A run of a benchmark.
@@ -47,7 +47,7 @@ impl Run {
     }
 }
 
-/// The options without those that change only what is done with the results.
+/// The options that affect the measurement, without those that only determine what happens to the results.
 fn measuring(options: &[&str]) -> Vec<String> {
     let (mut kept, mut options) = (Vec::new(), options.iter());
     while let Some(option) = options.next() {

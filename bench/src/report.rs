@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) unit: &'static str,
     /// Half of the interquartile range, relative to the value. A single measurement has none.
     pub(crate) spread: Option<f64>,
-    /// The largest sample; of a rate the smallest.
+    /// The worst sample: the largest one, or the smallest one if the value is a rate.
     pub(crate) worst: f64,
 }
 
@@ -104,7 +104,7 @@ impl Report {
         value
     }
 
-    /// Adds the percentiles of latencies and the largest one. Of few samples no percentile is told.
+    /// Adds the percentiles of latencies and the largest one. If there are too few samples, no percentile is added.
     pub(crate) fn tail(&mut self, name: &str, n: u64, samples: &Samples, unit: &'static str) {
         let (count, worst) = (samples.len(), samples.most());
         let of = |value| Estimate { value, low: value, high: value, samples: count };
@@ -151,7 +151,7 @@ impl Report {
         self.goal_at(id, n, Estimate { value, low: value, high: worse, samples: ratio.samples });
     }
 
-    /// Says that something could not be measured, which makes the run fail.
+    /// Records that something could not be measured, which makes the run fail.
     pub(crate) fn missing(&mut self, what: impl Into<String>, why: impl Into<String>) {
         self.missing.push((what.into(), why.into()));
     }
@@ -247,7 +247,7 @@ impl Report {
     }
 }
 
-/// Of a rate, a larger value is better.
+/// Whether a value with this unit is a rate, for which a larger value is better.
 fn is_rate(unit: &str) -> bool {
     unit.ends_with("/s") || unit.ends_with("/CPU s")
 }

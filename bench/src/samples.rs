@@ -74,7 +74,7 @@ impl Percentile {
     }
 }
 
-/// The smallest number of samples of which a percentile is told.
+/// The smallest number of samples from which a percentile is computed.
 pub(crate) const SAMPLES_MIN: usize = 1_000;
 
 /// There are too few samples for a percentile.
@@ -140,7 +140,7 @@ impl Samples {
         Ok(Estimate { value: nearest_rank(&sorted, which.thousandths()), low, high, samples })
     }
 
-    /// The median, with the interval by order statistics. Of fewer than six samples the interval has all samples.
+    /// The median, with the interval by order statistics. If there are fewer than six samples, the interval contains all of them.
     pub(crate) fn middle(&self) -> Estimate {
         let sorted = self.sorted();
         let count = sorted.len();
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     fn to(count: usize) -> Samples {
-        // In an order that is not sorted: 11 has no divisor in common with any of the numbers here.
+        // The numbers are not sorted. Each number occurs once, because 11 has no common divisor with any count in these tests.
         (0..count).map(|n| ((n * 11 + 3) % count + 1) as f64).collect()
     }
 
@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn the_interval_of_the_median_has_the_ranks_of_the_binomial_distribution() {
-        // From tables: of 5 samples all, of 6 the 1st to the 6th, of 15 the 4th to the 12th, of 21 the 6th to the 16th.
+        // The expected intervals are from tables: all of 5 samples, the 1st to the 6th of 6, the 4th to the 12th of 15, and the 6th to the 16th of
+        // 21.
         for (count, low, high) in
             [(5, 1.0, 5.0), (6, 1.0, 6.0), (9, 2.0, 8.0), (15, 4.0, 12.0), (21, 6.0, 16.0)]
         {

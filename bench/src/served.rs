@@ -114,8 +114,8 @@ impl Https {
         Ok(Https { address, trust, acknowledges_at_once: false })
     }
 
-    /// For a server that sends a response in parts and waits for the acknowledgement of each (Nagle's algorithm, RFC 896): the kernel of a client delays
-    /// it by up to 40 ms, so that the server would be idle most of the time.
+    /// For a server that sends a response in parts, and waits for the acknowledgement of each part (Nagle's algorithm, RFC 896). By default, the
+    /// kernel of a client delays an acknowledgement by up to 40 ms, so the server would be idle most of the time.
     pub(crate) fn acknowledging_at_once(self) -> Self {
         Https { acknowledges_at_once: true, ..self }
     }
@@ -183,7 +183,7 @@ pub(crate) struct Socket {
 
 impl Read for Socket {
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        // The kernel takes the option back after some segments.
+        // The kernel switches the option off after some segments, so it is set again.
         if self.acknowledges_at_once {
             rustix::net::sockopt::set_tcp_quickack(&self.stream, true)?;
         }

@@ -22,7 +22,7 @@ pub(crate) fn pause(at_least: Duration) {
 /// The largest number of a process on Linux.
 const PROCESS_MAX: i32 = 1 << 22;
 
-/// The CPU that a process has used so far, in nanoseconds: the process clock, which has also the CPU of threads that ended.
+/// The CPU that a process has used so far, in nanoseconds. The clock of the process includes the CPU of threads that have ended.
 pub(crate) fn cpu_nanos(process: u32) -> Result<f64, Failure> {
     // The clock id is computed as clock_getcpuclockid(3) does. If there is no such process, the kernel refuses the id. If the process id is out of range,
     // the computed id would be that of another kind of clock.
@@ -33,7 +33,7 @@ pub(crate) fn cpu_nanos(process: u32) -> Result<f64, Failure> {
     Ok(spent.tv_sec() as f64 * 1e9 + spent.tv_nsec() as f64)
 }
 
-/// The CPU that the ended and reaped children of a process have used, in nanoseconds. The kernel tells it in hundredths of a second.
+/// The CPU that the ended and reaped children of a process have used, in nanoseconds. The kernel reports this time in hundredths of a second.
 pub(crate) fn cpu_nanos_of_ended_children(process: u32) -> Result<f64, Failure> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The process name in the line may contain any bytes, and ends with the last `)`. User and system time are fields 16 and 17 of the line.
@@ -50,7 +50,7 @@ pub(crate) fn children(parent: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
-/// The CPU that the living threads of a process with this name have used so far, in nanoseconds. A thread that ended is not in it.
+/// The CPU that the living threads of a process with this name have used so far, in nanoseconds. The CPU of threads that have ended is not included.
 pub(crate) fn cpu_nanos_of_threads(process: u32, name: &str) -> Result<f64, Failure> {
     let mut spent = 0.0;
     for task in std::fs::read_dir(format!("/proc/{process}/task"))?.flatten() {

@@ -41,8 +41,8 @@ pub(crate) fn of_kinds(
     Ok(kinds.iter().map(|kind| (of(&many, kind) - of(&few, kind)) / more as f64).collect())
 }
 
-/// Whether a line of strace is a call of this kind. A line begins with the number of the thread. If another thread makes a call meanwhile, a call has a
-/// second line, which does not count.
+/// Whether a line of strace is a call of this kind. A line begins with the number of the thread. If another thread makes a call before this call
+/// returns, strace writes a second line for this call. The second line does not count.
 fn is_of(kind: &Kind, line: &str) -> bool {
     let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
     !call.starts_with("<...") && call.starts_with(kind.name) && call.contains(kind.with)

@@ -21,7 +21,7 @@ use enfilade_peers::token_cache::TokenCache;
 use enfilade_peers::token_shadow::{Shadow, Tokenid};
 use std::path::Path;
 
-/// The number of pairs of rounds: in each pair one round of ours, then one of the compared program.
+/// The number of pairs of rounds. Each pair has a round of Enfilade and then a round of the compared program.
 const PAIRS: usize = 15;
 /// The number of tokens that are verified again and again.
 const HOT: u64 = 100;
@@ -176,7 +176,7 @@ fn compare(report: &mut Report, goal: &'static str, what: &str, n: u64, ours: &S
     report.compare(Some(goal), paired);
 }
 
-/// Measures random tokens of all, and random ones of the hundred that are used again and again.
+/// Measures random tokens out of all tokens, and random tokens out of the hundred that are used again and again.
 fn random(report: &mut Report, store: &Store, house: &House, tokens: u64) {
     // The time to build a request is measured separately and subtracted.
     let (mut missed, mut asked) = (0_u64, 0_u64);

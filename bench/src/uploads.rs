@@ -1,5 +1,6 @@
-//! Uploads of many small files, and of one large file. Enfilade answers when a file is on the disk, Apache does not wait for that. So a loop without a
-//! server measures what the syncs cost, and Apache is shown as it is, with this cost, and with a directory in which each change is synchronous.
+//! Uploads of many small files, and of one large file. Enfilade answers when a file is on the disk, but Apache does not wait for the disk. So a loop
+//! without a server measures the cost of the syncs. Apache is measured in three ways: as it is, with this cost added, and with a directory in which
+//! each change is synchronous.
 
 mod floor;
 mod large;
@@ -129,7 +130,7 @@ struct Bench<'b> {
     named: AtomicUsize,
 }
 
-/// What the files of a turn cost.
+/// The cost of the files of a turn.
 #[derive(Clone, Copy)]
 struct Spent {
     seconds: f64,

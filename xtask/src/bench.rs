@@ -4,7 +4,7 @@ use crate::packages;
 use std::process::Command;
 use std::time::Instant;
 
-/// Runs a benchmark: the first word is its name, the others are its options. `all` runs those that this source has no record of.
+/// Runs a benchmark: the first word is its name, the others are its options. `all` runs the benchmarks for which there is no record of this source.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     match words {
         ["all"] => all(false),
@@ -38,13 +38,14 @@ fn one(words: &[&str]) -> Result<(), String> {
 /// The program of the benchmarks.
 fn program() -> Command {
     let mut command = Command::new(xtask::root().join("target/release/enfilade-bench"));
-    // The settings of the packaged unit: huge pages, because reads of a memo of a million tokens are random.
+    // These are the settings of the packaged unit. Huge pages are used because a memo of a million tokens is read at random places.
     command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4194304");
     command.current_dir(xtask::root());
     command
 }
 
-/// Runs each benchmark of which there is no clean record of this source. So a run that was stopped goes on where it was.
+/// Runs each benchmark of which there is no clean record of this source. If a run is interrupted, the next run continues with the remaining
+/// benchmarks.
 #[expect(clippy::disallowed_methods, reason = "a runner says how long each benchmark took")]
 fn all(install: bool) -> Result<(), String> {
     if install {

@@ -15,7 +15,8 @@ pub(crate) fn knows(name: &str) -> bool {
     CAMPAIGNS.iter().any(|campaign| campaign.name == name)
 }
 
-/// Runs a campaign: `--n N` for its size (`--minutes N` for those of the fleet), `--seed N` for its random numbers, `--no-record` to write no record.
+/// Runs a campaign: `--n N` for its size (`--minutes N` for campaigns of the fleet), `--seed N` for its random numbers, `--no-record` to write no
+/// record.
 #[expect(clippy::disallowed_methods, reason = "the record says how long the campaign took")]
 pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == name).ok_or("no such campaign")?;

@@ -23,7 +23,7 @@ const GOALS: &str = "bench/GOALS.md";
 pub fn write(root: &Path) -> Result<(), String> {
     let pictures = root.join(scoreboard::PICTURES);
     let wanted = written(root)?;
-    // A picture of a benchmark without a record any more is removed.
+    // A picture is removed if its benchmark has no record any more.
     for entry in std::fs::read_dir(&pictures).into_iter().flatten().flatten() {
         let path = format!("{}/{}", scoreboard::PICTURES, entry.file_name().to_string_lossy());
         if wanted.iter().all(|(wanted, _)| *wanted != path) {
@@ -44,7 +44,7 @@ pub(crate) fn written(root: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(files)
 }
 
-/// What is written from measurements, and is no source.
+/// Files that are written from measurements, and do not count as source.
 pub const NOT_SOURCE: [&str; 4] = [
     ":(exclude)bench/runs",
     ":(exclude)docs/benchmarks",
@@ -52,7 +52,7 @@ pub const NOT_SOURCE: [&str; 4] = [
     ":(exclude)docs/campaigns.md",
 ];
 
-/// Those of the benchmarks, each a name with options, that have no record of a full run of the source as it is.
+/// The benchmarks, each with its options, for which there is no record of a full run of the present source.
 ///
 /// # Errors
 /// If a record cannot be read.

@@ -1,4 +1,4 @@
-//! `cargo xtask judges`: tests and conformance testers of other projects, each is installed into a directory of its own and run against our server.
+//! `cargo xtask judges`: runs tests and conformance testers of other projects against the server. Each of them is installed into its own directory.
 //! Their results are stored in `bench/runs`.
 
 use std::io::{BufRead, BufReader};
@@ -30,8 +30,7 @@ const GROUPS: [Group; 2] = [
     },
     Group {
         name: "identity",
-        // Many cases send a wrong password from the one address of all cases, which would be blocked. The rules of passwords and locks are those of
-        // the tests.
+        // Many cases send a wrong password from the same address, which would be blocked. The tests expect these rules for passwords and locks.
         settings: &[
             ("ENFILADE_IDENTITY__PENALTIES", "false"),
             ("ENFILADE_IDENTITY__LOCKOUT_FAILURES", "3"),
@@ -47,7 +46,7 @@ pub(crate) fn knows(name: &str) -> bool {
     GROUPS.iter().any(|group| group.name == name)
 }
 
-/// Runs all judges, or the named ones; with `--binary PATH` they judge that program, and none is built.
+/// Runs all judges, or the named ones; with `--binary PATH` they judge that program, and no program is built.
 pub(crate) fn run(group: &str, words: &[&str]) -> Result<(), String> {
     let group = GROUPS.iter().find(|one| one.name == group).ok_or("no such judges")?;
     let (mut binary, mut wanted) = (None, Vec::new());
@@ -63,7 +62,7 @@ pub(crate) fn run(group: &str, words: &[&str]) -> Result<(), String> {
         }
     }
     let binary = binary.map_or_else(build, Ok)?;
-    // A judge has another working directory.
+    // The path is made absolute, because a judge runs in another working directory.
     let binary = std::path::absolute(&binary).map_err(|why| format!("`{}`: {why}", binary.display()))?;
     let scratch = std::env::temp_dir().join(format!("enfilade-judges-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).map_err(|why| format!("`{}`: {why}", scratch.display()))?;

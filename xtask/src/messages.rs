@@ -44,7 +44,7 @@ pub fn list(root: &std::path::Path, as_json: bool) -> Result<String, String> {
 }
 
 fn literals(source: &Source) -> Result<Vec<Literal>, String> {
-    // Tokens, not the syntax tree: the arguments of a macro have no other form, and most texts are in them.
+    // The tokens are searched, not the syntax tree, because most texts are in arguments of macros, which have no syntax tree.
     let tokens = syn::parse_str(&source.text).map_err(|why| format!("`{}`: {why}", source.path))?;
     let mut found = Vec::new();
     collect(tokens, "", &mut found);
@@ -119,7 +119,7 @@ fn text_of(token: &TokenTree) -> Option<String> {
     }
 }
 
-/// An argument of `concat!`: a literal, or in braces what stands for one.
+/// An argument of `concat!`: a literal, or a placeholder in braces for another argument.
 fn part_of_text(part: &TokenTree) -> Option<String> {
     let is_sign = matches!(part, TokenTree::Punct(_));
     text_of(part).or_else(|| (!is_sign).then(|| format!("{{{part}}}")))

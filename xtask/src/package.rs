@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the package needs at run time besides libraries: kill(1), which the unit runs for a reload, and systemd-sysusers(8), which makes the user.
+/// The dependencies of the package at run time, without libraries: kill(1), which the unit runs for a reload, and systemd-sysusers(8), which makes
+/// the user.
 const DEPENDS: &str = "procps, systemd | systemd-standalone-sysusers";
 
 /// The helper process, which is built next to the program.
@@ -18,7 +19,7 @@ const HELPER: &str = "enfilade-privileged";
 
 const MAINTAINER: &str = "Enfilade maintainers <maintainers@enfilade.invalid>";
 
-/// Where a file of the repository goes in the package.
+/// The files of the repository that are in the package, each with its path in the package.
 const FILES: &[(&str, &str)] = &[
     ("packaging/enfilade.service", "usr/lib/systemd/system/enfilade.service"),
     ("packaging/enfilade-privileged.service", "usr/lib/systemd/system/enfilade-privileged.service"),
@@ -283,7 +284,7 @@ impl Package {
         Ok(package)
     }
 
-    /// The changelog in the form of Debian, which names the one of the project.
+    /// The changelog in Debian's form. It refers to the changelog of the project.
     fn changelog(&self) -> Result<String, String> {
         let printed = run_one(Command::new("date").args([
             "--utc",
@@ -312,7 +313,7 @@ impl Package {
         run_one(Command::new("strip").args(strip).arg(to).arg(program)).map(drop)
     }
 
-    /// What the program itself prints: manual pages, completions and a configuration with every key.
+    /// The texts that the program itself prints: manual pages, completions and a configuration with every key.
     fn put_texts_of_program(&self) -> Result<(), String> {
         let printed = |words: &[&str]| run_one(Command::new(&self.binary).args(words));
         for (shell, path) in COMPLETIONS {
@@ -409,7 +410,7 @@ fn sha256(path: &Path) -> Result<String, String> {
     text.split(' ').next().map(str::to_owned).ok_or_else(|| "sha256sum printed nothing".to_owned())
 }
 
-/// Compresses as Debian's policy wants it: without name and time, so that two builds are the same.
+/// Compresses as Debian's policy demands: without name and time, so that two builds are the same.
 fn zipped(text: &[u8], level: &str) -> Result<Vec<u8>, String> {
     use std::io::Write as _;
     let failed = |why: std::io::Error| format!("gzip cannot be run: {why}");

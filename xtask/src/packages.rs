@@ -40,7 +40,7 @@ pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("runc", "runc"),
 ];
 
-/// The packages with what Enfilade is compared with. Keystone is not a package: `cargo xtask bench keystone --install` installs it.
+/// The packages of the programs with which Enfilade is compared. Keystone is not a package: `cargo xtask bench keystone --install` installs it.
 pub(crate) const OF_BENCHMARKS: &[(&str, &str)] = &[
     ("haproxy", "haproxy"),
     ("samba", "smbd"),

@@ -54,7 +54,7 @@ fn summary(root: &Path, contents: &str) -> Result<String, String> {
         if let Some(part) = line.strip_prefix("## ") {
             let _ = write!(summary, "\n# {part}\n\n");
         }
-        // Only rows of tables: sentences link to pages that have rows, too.
+        // Only rows of tables are read, because the pages to which sentences link have rows, too.
         for link in line.split("](").skip(1).filter(|_| line.starts_with('|')) {
             let target = link.split([')', '#']).next().unwrap_or_default();
             if target.ends_with(".md") {
@@ -86,7 +86,7 @@ fn title(root: &Path, page: &Path) -> Result<String, String> {
     heading.map(str::to_owned).ok_or_else(|| format!("`{}` has no heading", page.display()))
 }
 
-/// The program: the one in the search path, or one that is installed into `target`.
+/// The path of mdBook: of the program in the search path, or of a program that is installed into `target`.
 fn mdbook() -> Result<PathBuf, String> {
     if Command::new("mdbook").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return Ok("mdbook".into());

@@ -1,5 +1,5 @@
-//! Listings by Enfilade and by Samba in the same state: the first listing of both includes the login, and the second listing of both is the second
-//! one on its connection.
+//! Compares listings by Enfilade and by Samba in the same state: the first listing of each server includes the login, and the second listing is the
+//! second one on the same connection.
 
 use super::client::{self, PASSWORD};
 use super::session::Session;
@@ -87,7 +87,7 @@ struct Alike {
 impl Bench<'_> {
     /// Compares Enfilade with Samba in the same state.
     pub(super) fn compare_alike(&self, report: &mut Report, samba: Option<&Samba>) -> Result<(), Failure> {
-        // The facts are others than those of the older comparisons, in which no user has a password.
+        // This comparison has its own facts, because in the facts of the older comparisons no user has a password.
         let scratch = Scratch::new("access-alike")?;
         let bench = Bench { scratch: &scratch, ..*self };
         bench.give_passwords()?;
@@ -176,7 +176,7 @@ fn add(listed: &mut Listed, side: &mut impl Side) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Adds a comparison, or only our figures if the peer is not installed.
+/// Adds a comparison to the report, or only the figures of Enfilade if the other server is not installed.
 pub(super) fn tell(report: &mut Report, goal: Option<&'static str>, paired: Paired<'_>) {
     if paired.theirs.len() == 0 {
         report.middle(&format!("{}, Enfilade", paired.what), paired.n, paired.ours, paired.unit);

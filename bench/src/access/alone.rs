@@ -1,4 +1,5 @@
-//! Listings of Enfilade compared with each other: of the visible entries and of all entries, by one client and by many.
+//! Compares listings of Enfilade with each other: listings of the visible entries with listings of all entries, and listings by many clients with
+//! listings by one client.
 
 use super::client::{BODY, Client};
 use super::trees::{self, Acls};
@@ -24,7 +25,7 @@ struct Way {
 }
 
 const WAYS: [Way; 4] = [
-    // TLS is the default of a server, and rclone sends no body, which requests all properties.
+    // A server uses TLS by default. rclone sends no body, which means that it requests all properties.
     Way { is_tls: true, body: "", goal: "tax-heard-tls-all" },
     Way { is_tls: true, body: BODY, goal: "tax-heard-tls" },
     Way { is_tls: false, body: "", goal: "tax-heard-all" },

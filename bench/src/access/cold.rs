@@ -47,7 +47,7 @@ struct Cold {
 }
 
 impl Bench<'_> {
-    /// Compares listings right after the caches were dropped. The login is not in them.
+    /// Compares listings right after the caches were dropped. The cost of the login is not included.
     pub(super) fn cold(&self, report: &mut Report, samba: Option<&Samba>) -> Result<(), Failure> {
         if !drop_caches() {
             let why = "the kernel's caches cannot be dropped: writing `/proc/sys/vm/drop_caches` takes root";
@@ -72,9 +72,10 @@ impl Bench<'_> {
         samba: Option<&Samba>,
         place: (Acls, &str),
     ) -> Result<(), Failure> {
-        // A long sync while the caches are dropped would exceed the idle limit of the connection, so that most is written before.
+        // Most data is written to the disk here. Otherwise the sync while the caches are dropped could take longer than the idle limit of the
+        // connection.
         rustix::fs::sync();
-        // A new server each time, because a server remembers the names and the ACLs of directories that it listed.
+        // Each turn starts a new server, because a server remembers the names and the ACLs of directories that it listed.
         let mut ours = Ours::connect(self.server(How::Heard)?, place, by_token(USER))?;
         ours.log_in()?;
         all.ours.push(&after_drop(&mut ours)?);

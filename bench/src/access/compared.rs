@@ -9,7 +9,7 @@ use crate::samples::Samples;
 use enfilade_testkit::Samba;
 use std::path::Path;
 
-/// What is listed: the ACLs, whether it is the whole tree or only its first directory, and the number of the user's groups.
+/// A measured listing: the ACLs, whether the whole tree or only its first directory is listed, and the number of the user's groups.
 type Case = (Acls, bool, u64);
 
 /// The goals for the largest tree: the case, and the ids for the first listing and for the listing again.

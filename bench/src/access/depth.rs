@@ -1,4 +1,4 @@
-//! Requests at the lowest place that a path can reach, and COPY and DELETE of a tree that is as deep.
+//! Measures requests for the lowest place that a path can reach, and COPY and DELETE of a tree of the same depth.
 
 use super::client::{Client, by_token};
 use super::trees::{self, Acls};

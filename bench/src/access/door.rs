@@ -1,5 +1,6 @@
-//! Door 4 without the rest of the server: the cost to judge an entry for users in few and in many groups. It is compared with two simple methods: for
-//! each entry of an ACL they search all SIDs of the user, one in an unsorted list, the other in a sorted list.
+//! Measures door 4 without the rest of the server: the cost to judge an entry for users in few groups and for users in many groups. The cost is
+//! compared with that of two simple methods. For each entry of an ACL, these methods search all SIDs of the user, one method in an unsorted list and
+//! the other in a sorted list.
 
 use super::trees::{self, Acls};
 use super::{User, facts, users};
@@ -124,7 +125,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<Estimate, Failu
                     };
                     let mut seen = 0;
                     for (asked, full) in asked.chunks(BATCH).zip(subjects.chunks(BATCH)) {
-                        // The subjects are copied just before they are judged: a listing, too, makes its subjects just before it judges them.
+                        // The subjects are copied just before they are judged, because a listing also makes its subjects just before it judges them.
                         let first = sights(asked.to_vec());
                         // Entries that the memo has forgotten are judged again with their ACL.
                         let unread = first.iter().zip(full).filter(|(sight, _)| **sight == Sight::Unread);
@@ -207,7 +208,7 @@ pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) ->
     Ok([first, again])
 }
 
-/// Is called before and after each listing: callgrind writes its count before each call.
+/// Called before and after each listing, because callgrind writes its count before each call of this function.
 #[inline(never)]
 fn a_listing_begins(n: u32) {
     black_box(n);

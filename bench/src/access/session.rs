@@ -1,5 +1,6 @@
-//! A session of Samba's client that stays open between two commands. Samba has a process for each session, whose CPU is read while it lives. So the
-//! cost of each command is known, and it is known more exactly than that of ended processes, which the kernel tells in hundredths of a second.
+//! A session of Samba's client that stays open between two commands. Samba has a process for each session, and the CPU time of this process is read
+//! while it runs. So the cost of each command is known. It is more exact than the CPU time of ended processes, which the kernel reports in hundredths
+//! of a second.
 
 use super::User;
 use super::samba::TIMEOUT_SECONDS;
@@ -37,7 +38,7 @@ impl Session {
         let (known, before) = (children(first), cpu_nanos(first)?);
         let mut command = samba.client(&user.name);
         command.arg(format!("//127.0.0.1/{share}")).args(["-t", TIMEOUT_SECONDS, "-D", directory]);
-        // Without these variables the client shows a prompt only on a terminal. The prompt tells that the answer is complete.
+        // Without these variables the client shows a prompt only on a terminal. The prompt shows that the answer is complete.
         command.env("CLI_FORCE_INTERACTIVE", "1").env("CLI_NO_READLINE", "1");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let client = Child::start(&mut command)?;

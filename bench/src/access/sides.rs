@@ -24,7 +24,7 @@ pub(super) struct Cost {
     pub(super) time: f64,
 }
 
-/// The time in which a server ends the work that it does after an answer.
+/// The time that a server gets to finish the work after an answer.
 const AFTER: Duration = Duration::from_millis(20);
 
 /// Lists once. The CPU counts from the moment at which the server had used `before` milliseconds.
@@ -48,8 +48,8 @@ pub(super) struct Ours<'o> {
 }
 
 impl<'o> Ours<'o> {
-    /// Connects a client with this header `Authorization` to a server. The server first ends the work of its start, because a wait could be longer
-    /// than the idle limit of a connection.
+    /// Connects a client with this header `Authorization` to a server. Before the client connects, the server finishes the work of its start. A later
+    /// wait could be longer than the idle limit of a connection.
     pub(super) fn connect(
         server: Server,
         place: (Acls, &'o str),

@@ -1,4 +1,5 @@
-//! Restarts with an index and reloads of ten changed files, in this process. One of each is measured in a round, between the starts of the servers.
+//! Measures restarts with an index, and reloads of ten changed files, in this process. Each round has one restart and one reload, between the starts
+//! of the servers.
 
 use super::inside::{files_of, is_answered};
 use super::{CHANGED, COLD_ROUNDS, Case, ROUNDS, drop_caches};
@@ -16,12 +17,12 @@ use std::time::Duration;
 pub(super) struct Restarts<'c> {
     case: &'c Case<'c>,
     index: PathBuf,
-    /// The milliseconds if every file is asked, warm.
+    /// The milliseconds of restarts that check every file, with a warm page cache.
     checked: Samples,
 }
 
 impl<'c> Restarts<'c> {
-    /// Writes the index of verified certificates. From now on the files must not change, and a link to a file is a change of it.
+    /// Writes the index of verified certificates. From now on the files must not change. A new hard link to a file counts as a change of the file.
     pub(super) fn new(case: &'c Case<'c>, certificates: &Certificates) -> Result<Self, Failure> {
         let index = case.scratch.path().join("index");
         let written = LeafIndex::write(&index, case.directory, &MemoSeed([9; 16]), certificates)?;
@@ -43,7 +44,7 @@ impl<'c> Restarts<'c> {
         Ok(())
     }
 
-    /// Measures the restarts that are not compared: cold, and without asking the files.
+    /// Measures the restarts that are not compared: with a cold page cache, and without a check of the files.
     pub(super) fn others(&self, report: &mut Report) -> Result<(), Failure> {
         let mut warm = Samples::default();
         for _ in 0..ROUNDS {
@@ -90,7 +91,7 @@ pub(super) struct Reloads<'c> {
     place: PathBuf,
     shelf: CertificateFiles,
     certificates: Certificates,
-    /// The milliseconds.
+    /// The milliseconds of each reload.
     samples: Samples,
 }
 

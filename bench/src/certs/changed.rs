@@ -23,7 +23,8 @@ const ROUNDS: usize = 10;
 const ASK_EVERY: Duration = Duration::from_millis(2);
 /// How long a server may take to serve the new certificate.
 const MOST: Duration = Duration::from_secs(60);
-/// How long the CPU of a renewal is counted: the watch of the directory notices the file after the reload, too, and reads it again.
+/// How long the CPU of a renewal is counted. The time is long enough for the watch of the directory, which notices the file after the reload, too,
+/// and reads it again.
 const COUNTED: Duration = Duration::from_secs(1);
 /// The number of certificates that are renewed in a round: for the time and for the CPU, at a signal and without one.
 const EACH: usize = 4;
@@ -57,7 +58,7 @@ enum Way {
     Api,
 }
 
-/// A way to renew certificates of a server, and what the renewals took, in milliseconds.
+/// A way to renew certificates of a server, and the costs of the renewals, in milliseconds.
 struct Turns<'r> {
     way: Way,
     server: &'r Running,
@@ -73,7 +74,7 @@ impl<'r> Turns<'r> {
 
 pub(super) fn run(report: &mut Report, case: &Case<'_>, programs: &[Program]) -> Result<(), Failure> {
     let renewed = case.scratch.path().join("renewed");
-    // Certificates of the same numbers have the same names. Their keys are made anew.
+    // The new certificates have the same numbers as the old ones, and so the same names. Their keys are different.
     make::make(&renewed, EACH * ROUNDS)?;
     let (place, client) = (case.copy("changed", EACH * ROUNDS)?, client(false)?);
     let [ours, theirs] = [false, true]
@@ -113,7 +114,7 @@ impl Turns<'_> {
     fn once(&mut self, renewals: &[Renewal]) -> Result<(), Failure> {
         let first = if self.way == Way::Watch { 2 } else { 0 };
         for (of, renewal) in renewals.iter().skip(first).take(2).enumerate() {
-            // The work of the last renewal ends, and the server parses the key of the old certificate.
+            // During this pause the server finishes the work of the last renewal, and parses the key of the old certificate.
             pause(COUNTED);
             if renewal.is_served(self.server)? {
                 return Err(format!("`{}` was renewed before", renewal.name).into());

@@ -1,4 +1,4 @@
-//! What is measured in this process, without a server: reading all certificates, and verifying their keys.
+//! Measurements in this process, without a server: reading all certificates, and verifying their keys.
 
 use super::{COLD_ROUNDS, Case, ROUNDS, drop_caches, make};
 use crate::Failure;
@@ -34,7 +34,7 @@ pub(super) fn run(report: &mut Report, case: &Case<'_>) -> Result<(Samples, Cert
     Ok((Samples::from_iter([verifying]), certificates))
 }
 
-/// Reads all certificates. Returns the milliseconds until every name can be answered, too.
+/// Reads all certificates. Also returns the milliseconds until every name can be answered.
 fn look(shelf: &CertificateFiles, case: &Case<'_>) -> Result<(f64, Certificates), Failure> {
     let began = now();
     let looked = shelf.look(Rules::default(), None, crate::clock::nanos())?;

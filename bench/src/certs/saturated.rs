@@ -1,5 +1,5 @@
-//! Handshakes with many clients at once, so that all cores are busy: the server's CPU for each. HAProxy and Enfilade have the same certificates and the
-//! same clients, with one certificate and with many.
+//! Measures the server's CPU for a handshake when many clients connect at the same time, so that all cores are busy. HAProxy and Enfilade have the
+//! same certificates and the same clients, with one certificate and with many.
 
 use super::handshakes::{client, shake, shaken};
 use super::running::Running;
@@ -120,7 +120,8 @@ struct Turns<'s> {
 }
 
 impl<'s> Turns<'s> {
-    /// Before the first turn each name was used. Clients that resume sessions have each made a handshake.
+    /// Before the first turn, each client that resumes sessions makes a handshake for its own name. If the clients do not resume, each name is used
+    /// once.
     fn new(server: &'s Running, names: &'s [String], each: usize, resumes: bool) -> Result<Self, Failure> {
         let own = names.iter().step_by(names.len().div_ceil(CLIENTS)).cycle().take(CLIENTS);
         let new = |own: &'s String| Ok(Client { config: client(resumes)?, own });
@@ -144,7 +145,7 @@ impl<'s> Turns<'s> {
         let (server, clients, began) = (self.server.cpu_millis()?, cpu_nanos(itself)?, now());
         let resumed = self.shake_all(self.each)?;
         let (seconds, clients) = (began.elapsed().as_secs_f64(), cpu_nanos(itself)? - clients);
-        // The server ends its work on the last connections.
+        // During this pause the server finishes its work on the last connections.
         pause(IDLE);
         let server = (self.server.cpu_millis()? - server) / 1e3;
         let is_expected = if self.resumes { resumed * 100 >= self.each * 99 } else { resumed == 0 };
@@ -182,7 +183,7 @@ impl<'s> Turns<'s> {
         Ok(resumed.into_inner())
     }
 
-    /// The name of the next handshake: that of the client, which has tickets for it, or the next one of all names.
+    /// The name of the next handshake: the client's own name if the client has tickets for it, otherwise the next one of all names.
     fn name<'a>(&'a self, client: &'a Client<'_>) -> &'a str {
         if self.resumes {
             return client.own;

@@ -88,7 +88,7 @@ pub(super) fn run(
                             warm_asked.fetch_add(1, Ordering::Relaxed);
                             name(n as usize % WARM)
                         };
-                        // Failures here are ignored; those of the probing clients are counted.
+                        // A failed handshake of a spraying client is ignored. Failures of the probing clients are counted.
                         let _ = shake(address, &config, &name);
                     }
                 });

@@ -6,7 +6,7 @@ use super::{COLD_ROUNDS, Case, FULL, ROUNDS, drop_caches, in_turns};
 use crate::Failure;
 use crate::samples::Samples;
 
-/// What the starts of one server took.
+/// The costs of the starts of one server.
 #[derive(Default)]
 pub(super) struct Starts {
     /// The milliseconds from a start to the first connection.
@@ -45,7 +45,7 @@ pub(super) fn run(
     Ok(starts)
 }
 
-/// With very many certificates a start of HAProxy takes a minute or more, and no goal is judged. Then HAProxy is started once.
+/// With very many certificates a start of HAProxy takes a minute or more, and no goal is judged. In this case HAProxy is started only once.
 fn is_left_out(case: &Case<'_>, program: &Program, round: usize) -> bool {
     program.is_haproxy() && case.count > FULL && round > 0
 }

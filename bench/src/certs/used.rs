@@ -56,7 +56,7 @@ impl Memory<'_> {
     }
 }
 
-/// Makes a full handshake for a name of each certificate. One that fails is an error.
+/// Makes a full handshake for a name of each certificate. Returns an error if a handshake fails.
 fn shake_with_each(address: SocketAddr, count: usize) -> Result<(), Failure> {
     let (config, next) = (client(false)?, AtomicUsize::new(0));
     std::thread::scope(|scope| {

@@ -4,14 +4,14 @@ use super::exchange::Exchange;
 use crate::content::client::request;
 use crate::content::peer::Peer;
 
-/// The requests of one connection, and the response under way.
+/// The requests of one connection, and the response that is being received.
 pub(super) struct Http1 {
     request: Vec<u8>,
     /// The length that the body of each response must have.
     bytes: usize,
-    /// The part of a head that has come.
+    /// The part of a response head that was received.
     head: Vec<u8>,
-    /// The bytes of the body that are missing, once the head is complete.
+    /// The number of missing bytes of the body; `None` while the head is not complete.
     left: Option<usize>,
 }
 

@@ -23,7 +23,7 @@ const WINDOW: u32 = 1 << 30;
 /// `:status: 200` in the static table.
 const OK: u8 = 0x88;
 
-/// The requests of one connection, and the response under way.
+/// The requests of one connection, and the response that is being received.
 pub(super) struct Http2 {
     /// The encoded header fields, the same in each request.
     fields: Vec<u8>,
@@ -31,14 +31,14 @@ pub(super) struct Http2 {
     stream: u32,
     /// Received bytes that are not yet a whole frame.
     pending: Vec<u8>,
-    /// The length that the body of each response must have, and how many bytes have come.
+    /// The length that the body of each response must have, and the number of bytes that were received.
     bytes: usize,
     came: usize,
 }
 
 impl Http2 {
     pub(super) fn new(peer: &Peer, path: &str, bytes: usize) -> Self {
-        // `:method: GET` and `:scheme: https` are in the static table, and the names of the next two.
+        // The static table contains `:method: GET` and `:scheme: https`, and the names of the next two fields.
         let mut fields = vec![0x82, 0x87];
         fields.push(0x04);
         write_text(&mut fields, &format!("{}{path}", peer.base));

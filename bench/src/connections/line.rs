@@ -23,7 +23,7 @@ use std::time::Instant;
 const ADDRESSES: usize = 64;
 const PATH: &str = "/one";
 
-/// How the clients speak with the servers.
+/// The protocol between the clients and the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// HTTP/1.1 without TLS.
@@ -49,11 +49,11 @@ impl Protocol {
     }
 }
 
-/// An open connection. It has at most one request under way; others wait for its response.
+/// An open connection. It has at most one unanswered request. Further requests wait until the response has arrived.
 pub(super) struct Line {
     wire: Wire,
     exchange: Box<dyn Exchange>,
-    /// The planned times of the request under way and of those that wait.
+    /// The planned times of the unanswered request and of the requests that wait.
     due: VecDeque<Instant>,
 }
 
@@ -114,7 +114,7 @@ impl Line {
         }
     }
 
-    /// Sends a request that was planned for this time, as soon as no other one is under way.
+    /// Plans a request for this time, and sends it as soon as no other request is unanswered.
     pub(super) fn plan(&mut self, due: Instant) -> Result<(), Failure> {
         self.due.push_back(due);
         if self.due.len() == 1 { self.send() } else { Ok(()) }
@@ -140,7 +140,7 @@ impl Line {
         Ok(is_complete)
     }
 
-    /// Reads what has come. Adds the milliseconds from the planned time of a request to its response.
+    /// Reads the received bytes. Adds the milliseconds from the planned time of a request to its response.
     pub(super) fn receive(&mut self, buffer: &mut [u8], samples: &mut Samples) -> Result<(), Failure> {
         loop {
             let count = match self.wire.read(buffer) {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// How long a response may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The number in events of the timer; those of the connections are below it.
+/// The number of the timer in events. The numbers of connections are smaller.
 const TIMER: u64 = u64::MAX;
 const EVENTS: usize = 1_024;
 
@@ -81,7 +81,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the last request should have got its response this long ago.
+    /// Whether more than this time has passed since the last request was planned.
     fn is_over(&self, since: Duration) -> bool {
         self.due(self.count) + since < now()
     }

@@ -11,7 +11,7 @@ use crate::stopwatch::pause;
 use std::path::Path;
 use std::time::Duration;
 
-/// A server has so much time to close the connections of its turn.
+/// The time in which a server must close the connections of its turn.
 const AFTER: Duration = Duration::from_secs(1);
 
 /// The turns of one server.
@@ -82,7 +82,7 @@ fn turns(
 }
 
 impl<'s> Series<'s> {
-    /// One connection warms the server up: it reads the file, and remembers the token.
+    /// Warms the server up with one connection: the server reads the file, and remembers the token.
     fn begin(server: &'s Measured, protocol: Protocol) -> Result<Self, Failure> {
         drop(line::open(server, protocol, 1)?);
         pause(AFTER);
@@ -144,7 +144,7 @@ struct Figure {
 }
 
 impl Figure {
-    /// Compares Enfilade with the first of the others, and shows the rest with it.
+    /// Compares Enfilade with the first of the other servers, and adds the figures of the remaining servers.
     fn tell(&self, report: &mut Report, n: u64, ours: &Series<'_>, others: &[&Series<'_>]) {
         let (ours, unit) = ((self.of)(ours), self.unit);
         let Some((first, rest)) = others.split_first() else {

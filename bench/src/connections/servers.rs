@@ -63,8 +63,8 @@ fn enfilade(data: &Path) -> Result<Server, Failure> {
     )
 }
 
-/// Apache's configuration for many connections. With the default one it has too few of them, and it ends idle connections while all threads of a process
-/// are busy.
+/// Apache's configuration for many connections. With its default configuration, Apache accepts too few connections, and ends idle connections while
+/// all threads of a process are busy.
 fn many_connections() -> String {
     format!(
         "LoadModule http2_module {MODULES}/mod_http2.so\nProtocols h2 http/1.1\nServerLimit 4\nStartServers 4\nThreadLimit 256\n\

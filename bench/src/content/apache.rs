@@ -79,7 +79,7 @@ impl Drop for Apache {
     }
 }
 
-/// Ends a server with its workers: on SIGTERM its first process also ends them, on SIGKILL it would not.
+/// Ends a server with its workers. On SIGTERM, the first process of the server also ends the workers. On SIGKILL, it could not end them.
 pub(crate) fn end_with_workers(child: &mut Child) {
     let _ = Command::new("kill").arg(child.0.id().to_string()).status();
     for _ in 0..TURNS {
@@ -109,7 +109,7 @@ pub(crate) fn processes(pid: u32) -> Vec<u32> {
     children(pid).into_iter().chain([pid]).collect()
 }
 
-/// The CPU of all processes of a server so far, in seconds. That of ended workers is counted by the first process.
+/// The CPU of all processes of a server so far, in seconds. The first process counts the CPU of workers that have ended.
 pub(crate) fn cpu_of_all(pid: u32) -> Result<f64, Failure> {
     let mut nanos = cpu_nanos_of_ended_children(pid)?;
     for process in processes(pid) {

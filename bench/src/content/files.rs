@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes files and directories that each user may read and write: their ACL says so to Enfilade.
+/// Makes files and directories that each user may read and write. For Enfilade, they have an ACL that grants this.
 pub(crate) struct Maker {
     acl: Vec<u8>,
 }
@@ -41,7 +41,7 @@ impl Maker {
         self.give(path)
     }
 
-    /// Makes a file of this many bytes, which is not in memory as a whole.
+    /// Makes a file of this many bytes, without having the whole content in memory.
     pub(crate) fn large(&self, path: &Path, bytes: u64) -> Result<(), Failure> {
         let large = std::fs::File::create(path)?;
         let piece = content(FILE_BYTES).repeat(40);

@@ -78,7 +78,7 @@ pub(super) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         *token = prepare(&scratch.path().join(format!("data-{name}")), &files.join(name))?;
     }
     let theirs = NAMES.map(|name| {
-        // If Apache is not installed, the report says so already.
+        // If Apache is not installed, this is already in the report.
         let peer = apache.as_ref().and_then(|apache| peer::compared(report, Some(apache), &files));
         peer.map(|peer| Peer { base: format!("/files/{name}"), ..peer })
     });
@@ -140,7 +140,7 @@ impl Bench<'_> {
         for round in 0..self.size.rounds {
             eprintln!("first listings, round {} of {}", round + 1, self.size.rounds);
             self.make_anew()?;
-            // The servers learn what changed, which is not measured.
+            // The servers first process the changes of the files, which is not measured.
             [&small, &large].into_iter().try_for_each(|peer| propfind(peer, "/", FOUR).map(drop))?;
             self.round([&small, &large], theirs, round, &mut first)?;
         }
@@ -193,7 +193,7 @@ impl Bench<'_> {
         let of_round = self.size.of_round(round);
         let measured = of_round.start..of_round.start + self.size.listed;
         let ranges = [0..self.size.listed, measured.clone()];
-        // The datastores take turns to be the first one.
+        // In every second round, the other datastore is first.
         let order = if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
         for at in order {
             let range = ranges.get(at).cloned().ok_or("no such datastore")?;

@@ -139,7 +139,7 @@ struct Judge {
     address: SocketAddr,
     path: String,
     body: String,
-    /// How a permitted question looks in the answer.
+    /// The text in the answer that means that a question is permitted.
     permitted: &'static str,
 }
 
@@ -204,7 +204,7 @@ impl Judge {
         command.args(["--max-checks-per-batch-check", &BATCH.to_string()]);
         let child = start(command.current_dir(scratch), address)?;
         let json = "application/json";
-        // The HTTP side listens a moment before the other one does.
+        // The program opens its HTTP port a moment before its other port.
         pause(Duration::from_secs(1));
         let text = |value: &Value, field: &str| -> Result<String, Failure> {
             Ok(value[field].as_str().ok_or_else(|| format!("no {field}: {value}"))?.to_owned())

@@ -24,7 +24,7 @@ pub(super) fn run(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, 
         if threads == 1 {
             alone = rate;
         }
-        // Half of what the threads can do: they are not the reason that a commit begins late.
+        // The planned rate is half of what the threads can reach, so the threads are not the reason if a commit begins late.
         let every = every(rate / 2.0);
         let clients = (0..threads).map(|_| ()).collect();
         let samples = latencies(every, planned, clients, |(), n| {
@@ -36,7 +36,7 @@ pub(super) fn run(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, 
     Ok(alone)
 }
 
-/// The time between two changes, if there are so many in a second.
+/// The time between two changes at this rate per second.
 pub(super) fn every(rate: f64) -> Duration {
     Duration::from_secs_f64(1.0 / rate)
 }

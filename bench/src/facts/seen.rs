@@ -57,7 +57,7 @@ pub(super) fn run(report: &mut Report, lmdb: &Lmdb, place: &Path, rate: f64) -> 
     lines.next().ok_or("the watcher did not start")??;
     let reader = std::thread::spawn(move || lines_of(lines));
     let made = commit(lmdb, every(rate / 2.0));
-    // The last change was seen when the watcher ends, because the watcher looks all the time.
+    // After this pause the watcher has seen the last change, because it reads the revision all the time.
     std::thread::park_timeout(Duration::from_millis(200));
     drop(watcher);
     let seen = reader.join().map_err(|_| "the thread that reads the watcher's output ended")?;
@@ -72,7 +72,7 @@ fn commit(lmdb: &Lmdb, every: Duration) -> Result<Vec<Made>, Failure> {
     let schedule = Schedule::new(every, SEEN);
     let mut made = Vec::new();
     while let Some((n, due)) = schedule.next() {
-        // The planned time may be over, so the distance to it is measured.
+        // The planned time may have passed already, so the delay is measured.
         let late = now().saturating_duration_since(due);
         let planned = shared_nanos() - i128::try_from(late.as_nanos())?;
         let revision = lmdb.commit(&change_of(n))?.revision.0;

@@ -77,21 +77,21 @@ impl State {
     }
 }
 
-/// The data directory of a server, and what was measured.
+/// The data directory of a server, and the costs of its starts.
 struct Case {
     data: PathBuf,
     tokens: u64,
     starts: Starts,
 }
 
-/// What starts took.
+/// The costs of starts.
 #[derive(Default)]
 struct Starts {
     /// Milliseconds until the server listens, until its first answer, and until it has admitted a token.
     until: [Samples; 3],
     /// The CPU until the server has admitted a token, in milliseconds.
     cpu: Samples,
-    /// What the server read from the disk, in MiB.
+    /// The data that the server read from the disk, in MiB.
     read: Samples,
 }
 
@@ -157,7 +157,7 @@ fn forget(store: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells the starts in a state, and forgets them.
+/// Reports the starts in a state, and removes their samples.
 fn tell(report: &mut Report, state: State, cases: &mut [Case]) {
     let of = |what: &str| format!("start of the server, {}, {what}", state.name());
     let all: Vec<(u64, Starts)> =
@@ -184,7 +184,7 @@ fn tell(report: &mut Report, state: State, cases: &mut [Case]) {
     }
 }
 
-/// Tells what a server read from the disk in cold starts. If it was nothing, the starts were warm.
+/// Reports the number of bytes that a server read from the disk in cold starts. If the number is 0, the page cache was warm.
 fn tell_read(report: &mut Report, what: &str, tokens: u64, read: &Samples) {
     let read = report.middle(what, tokens, read, "MiB");
     if read.value <= 0.0 {

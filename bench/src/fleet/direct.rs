@@ -1,4 +1,5 @@
-//! Connections between the members of this process, over TLS on loopback, as between servers. Members report over them which changes they have applied.
+//! Connections between the members of this process, over TLS on loopback, as between servers. Over these connections, the members report which
+//! changes they have applied.
 
 use crate::Failure;
 use enfilade_fleet::{Connect, Connection, Head, Member as Status, Reach, Server as Member};
@@ -74,7 +75,7 @@ fn connects(tls: Arc<MemberTls>) -> Connect {
     })
 }
 
-/// A runtime for the connections, as a server has one: apart from the threads of the members.
+/// A separate runtime for the connections, which does not use the threads of the members, as in a server.
 pub(super) fn runtime() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }

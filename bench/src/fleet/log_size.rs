@@ -17,10 +17,11 @@ pub(super) const CHANGES: usize = 1_000_000;
 pub(super) const AT_ONCE: usize = 100;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How long after the last change the size counts. By then etcd has deleted the old versions of its keys.
+/// How long after the last change the size is measured. By then etcd has deleted the old versions of its keys.
 pub(super) const REST: Duration = Duration::from_secs(150);
 
-/// Adds entries to a log, which a member applies and trims. The space that the data of etcd needs afterwards, in MiB, and the most that they needed meanwhile.
+/// Adds entries to a log, which a member applies and trims. Reports the space that the data of etcd needs afterwards, and the greatest space that
+/// they needed meanwhile, in MiB.
 pub(super) fn run(report: &mut Report, place: &Path, small: bool) -> Result<(), Failure> {
     let machine = Machine::start_compacting();
     let addresses = [machine.address.clone()];
@@ -28,7 +29,7 @@ pub(super) fn run(report: &mut Report, place: &Path, small: bool) -> Result<(), 
     super::begin(&addresses, "/size", (at, state), 2)?;
     let member = super::member(place, &addresses, ("/size", at), (1, None))?;
     super::wait_until(|| member.is_current());
-    // Its own entries come from a store that no other process changes.
+    // The entries are made with a store that no other process changes.
     let author = Lmdb::open(&place.join("0"))?;
     let log = Log::new(Etcd::at(&addresses, None)?, "/size", at.store).of_member("m0");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -64,7 +65,7 @@ pub(super) fn run(report: &mut Report, place: &Path, small: bool) -> Result<(), 
         return Err(why.into());
     }
     most = most.max(in_use(&machine)?);
-    // At rest, so that etcd has time for its work.
+    // During this pause etcd finishes its work.
     #[expect(clippy::disallowed_methods, reason = "it waits for another process")]
     std::thread::sleep(if small { Duration::ZERO } else { REST });
     let after = in_use(&machine)?;

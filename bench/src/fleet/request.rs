@@ -1,4 +1,4 @@
-//! What a request costs on a member of a fleet, compared with a server that works alone.
+//! Measures the CPU of a request on a member of a fleet, compared with a server that is in no fleet.
 
 use crate::Failure;
 use crate::goals::Goal;
@@ -54,14 +54,14 @@ pub(super) fn run(
         server.https.load_own(&requests, each)?;
         Ok((server.cpu_nanos()? - before) / (each * CONNECTIONS) as f64 / 1e3)
     };
-    // Each token is used once, so that the servers know all of them.
+    // Each token is used once before the measurement, so that the servers remember all tokens.
     for server in [&alone, &member] {
         server.settle()?;
         turn(server)?;
     }
     let (mut of_alone, mut of_member) = (Samples::default(), Samples::default());
     for pair in 0..PAIRS {
-        // The order of the two alternates.
+        // The order of the two servers alternates.
         let (first, second) = match pair % 2 {
             0 => (turn(&alone)?, turn(&member)?),
             _ => {

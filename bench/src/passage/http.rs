@@ -80,7 +80,7 @@ fn pairs(
             load(door)?;
             Ok((server.cpu_nanos()? - before) / (each * CONNECTIONS) as f64 / 1e3)
         };
-        // The order of the two alternates.
+        // The order of the two measurements alternates.
         let (open, guarded) = match pair % 2 {
             0 => (turn(false)?, turn(true)?),
             _ => {

@@ -45,7 +45,7 @@ pub(super) fn goal() -> Goal {
     Goal::new(GOAL, 2.0, "times", what, workload)
 }
 
-/// What runs at the same time as the reader.
+/// The work that runs at the same time as the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
     Nothing,
@@ -65,7 +65,7 @@ impl Load {
     }
 }
 
-/// What was measured with the same work at the same time.
+/// The samples that were measured with one kind of work.
 #[derive(Default)]
 struct Turns {
     latencies: Samples,
@@ -133,7 +133,7 @@ impl Walk<'_> {
         walk(self.house, self.ask, self.datastore, self.path)
     }
 
-    /// Commits until it is over. Returns the commits in a second.
+    /// Commits changes until `is_over` is set. Returns the commits in a second.
     fn commit(&self, is_over: &AtomicBool) -> Result<f64, String> {
         let (began, mut count) = (now(), 0);
         while !is_over.load(Ordering::Relaxed) {
@@ -187,7 +187,7 @@ impl Walk<'_> {
     }
 }
 
-/// Writes and syncs a large file until it is over.
+/// Writes and syncs a large file until `is_over` is set.
 fn keep_busy(path: &Path, is_over: &AtomicBool) -> Result<(), std::io::Error> {
     let piece = vec![7; 1 << 20];
     let mut file = File::create(path)?;

@@ -180,7 +180,7 @@ impl Keystone {
         Ok(Https::new(self.address, &self.certificate)?.acknowledging_at_once())
     }
 
-    /// Tells the report the versions and the configuration.
+    /// Adds the versions and the configuration to the report.
     pub(crate) fn tell(&self, report: &mut Report) {
         let pinned = std::fs::read_to_string(here().join("keystone.txt")).unwrap_or_default();
         let line = pinned.lines().find(|line| line.starts_with("keystone=="));

@@ -1,4 +1,4 @@
-//! What is measured of libxcrypt: the time and the CPU of its hashes. `bench/peers` makes the hashes of the rebuilt programs.
+//! Measures libxcrypt: the time and the CPU of its hashes. `bench/peers` makes the hashes of the rebuilt programs.
 
 use crate::Failure;
 use crate::machine::said;

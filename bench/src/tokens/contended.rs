@@ -1,4 +1,4 @@
-//! Two threads verify a token each while another token is created or deleted ten times a second: the workload of which the original was measured.
+//! Two threads each verify a token, while another token is created or deleted ten times a second. The original was measured with the same workload.
 
 use super::contention::{all_at_once, cache_of, change};
 use crate::Failure;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The time between two changes of tokens, as in the measurement of the original.
 const EVERY: Duration = Duration::from_millis(100);
-/// The number of pairs of turns, and the number of changes in a turn: each second one deletes the token that the one before has created.
+/// The number of pairs of turns, and the number of changes in a turn. Every second change deletes the token that the previous change created.
 const TURNS: usize = 5;
 const CHANGES: u64 = 10;
 /// The time between two verifications at planned times.
@@ -34,7 +34,7 @@ struct Contender<'c> {
     cpu: &'c dyn Fn() -> Result<f64, Failure>,
 }
 
-/// What was measured in the turns of a server.
+/// The samples of the turns of a server.
 #[derive(Default)]
 struct Sums {
     /// The time of a turn, divided by its verifications, in microseconds.
@@ -46,8 +46,8 @@ struct Sums {
     latencies: Samples,
 }
 
-/// Where the re-created server changes tokens. The API of the original changes them in a privileged process, and most requests are verified in another
-/// one. So most changes are made by another process, which empties the cache; a change by the same process does not.
+/// Where the re-created server changes tokens. The API of the original changes tokens in a privileged process, and another process verifies most
+/// requests. So most changes are made by another process, and such a change empties the cache. A change by the same process does not empty it.
 #[derive(Clone, Copy)]
 enum Changer {
     SameProcess,
@@ -161,7 +161,7 @@ fn changes(contender: &Contender<'_>) -> bool {
     all_made
 }
 
-/// Verifies until it is over. Returns whether all secrets were right, and their number.
+/// Verifies until `is_over` is set. Returns whether all secrets were right, and their number.
 fn until(is_over: &AtomicBool, verify: impl Fn() -> bool) -> (bool, usize) {
     let (mut right, mut n) = (true, 0);
     while !is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Slow hashes of parallel verifications: after a change of another token, and of a token that nobody knows yet.
+//! Counts the slow hashes of parallel verifications: after a change of another token, and for a token that was not verified yet.
 
 use crate::Failure;
 use crate::goals::Goal;

@@ -24,9 +24,9 @@ const BYTES: f64 = 11_400.0;
 const FILE_CALLS: f64 = 5.0;
 /// The verifications of a case.
 const TIMES: u64 = 10;
-/// The slow hashes of verifications with the cache, in the measurement of the original: 0.146 µs for a known token, too short for any hash; a wrong
-/// secret 16.36 ms every time; after a change by another process exactly 16 hashes of 16 threads (80 after 5 changes), and 2 of 2 (10 after 5).
-/// A change by the same process sets or removes only its own entry of the cache.
+/// The slow hashes of verifications with the cache, in the measurement of the original. A known token took 0.146 µs, which is too short for any hash.
+/// A wrong secret took 16.36 ms every time. After a change by another process, 16 threads computed exactly 16 hashes (80 after 5 changes), and 2
+/// threads computed 2 (10 after 5). A change by the same process sets or removes only its own entry of the cache.
 const AFTER: [(&str, f64); 5] = [
     ("1,000 of a known token", 0.0),
     ("10 with a wrong secret", 10.0),
@@ -121,7 +121,7 @@ fn differs(report: &mut Report, what: &str, ours: f64, original: f64, unit: &'st
     (ours - original).abs()
 }
 
-/// Ids of the length that they had where the original was measured.
+/// Ids of the same length as in the measurement of the original.
 fn tokens() -> Vec<Tokenid> {
     let token = |n| Tokenid::new(&format!("customer-{n:04}"), "pbs", &format!("backup-client-{n:03}"));
     (0..HOT).map(token).collect()

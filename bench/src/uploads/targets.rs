@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// The directory in which each change is on the disk before a system call returns.
 pub(super) const SYNCHRONOUS: &str = "up-synchronous";
-/// Apache as it is.
+/// The name of the measurements of Apache without additional syncs.
 pub(super) const APACHE: &str = "Apache";
 
 /// A measured server, and what a client needs for TLS to it.

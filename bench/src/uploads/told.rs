@@ -10,14 +10,14 @@ const SYNCED: &str = "Apache with syncs";
 
 /// A cost of a turn.
 struct Cost {
-    /// What is measured.
+    /// The name of the cost.
     what: String,
     unit: &'static str,
     of: fn(&Spent) -> f64,
     goal: Option<&'static str>,
 }
 
-/// Tells the time, the rate and the CPU of all servers. The loops are the one with syncs and the one without.
+/// Reports the time, the rate and the CPU of all servers. `loops` contains the loop with syncs and the loop without syncs.
 pub(super) fn tell(report: &mut Report, case: &Case, n: u64, all: &[Series], loops: [&Series; 2]) {
     let name = case.name();
     let time =
@@ -73,7 +73,7 @@ impl Cost {
     }
 }
 
-/// A server may work while it waits for a sync. If it could do all of its work then, the longer one of both would be the time.
+/// A server may work while it waits for a sync. If it could do all of its work during the syncs, its time would be the longer one of the two times.
 fn overlapping(report: &mut Report, time: &Cost, n: u64, all: &[Series], [synced, _]: [&Series; 2]) {
     let apache = all.iter().find(|series| series.name == APACHE);
     let (Some(ours), Some(apache)) = (all.first(), apache) else { return };

@@ -224,7 +224,7 @@ fn given_by(
     };
     let has = |role: &RoleId| held.iter().any(|held| held.id == *role);
     let (kept, lost): (Vec<RoleId>, Vec<RoleId>) = delegation.roles.iter().copied().partition(has);
-    // If the owner lost a role, the text lists all roles that are left, because the owner may still have a role that the lost role implies.
+    // If the owner lost a role, the text lists all roles that the owner still has on the project, because the lost role may imply some of them.
     let kept = if lost.is_empty() { kept } else { held.iter().map(|held| held.id).collect() };
     let mut gives = match kept.is_empty() {
         true => format!("no role on {}", name_of_scope(view, &GrantScope::Project(delegation.project))?),
@@ -244,7 +244,8 @@ fn given_by(
     Ok(gives + &created_with(view, delegation.by)?)
 }
 
-/// The end of a text: the application credential with which a record was created. Empty if the user created the record in person.
+/// The end of the text about a record. It names the application credential with which the record was created, and is empty if the user created the
+/// record in person.
 fn created_with(view: &View<'_>, by: Option<CredentialId>) -> Result<String, Error> {
     Ok(maker_of(view, by)?.map(|maker| format!("; created with {maker}")).unwrap_or_default())
 }

@@ -1,8 +1,8 @@
 //! When users last logged in, and locks after failed logins.
 //!
-//! The second from which a user is inactive is stored, so that the doors need no configuration. At its start and every hour, a server brings the
-//! records in line with its configuration ([`settle_activities`]). If a user has no record at that time, the server adds a record as if the
-//! user had logged in on that day. A login is recorded at most once a day for each user.
+//! The store contains the time from which a user counts as inactive, so the doors do not read the configuration. At its start and every hour, a
+//! server brings the records in line with its configuration ([`settle_activities`]). If a user has no record at that time, the server adds a record
+//! as if the user had logged in on that day. A login is recorded at most once a day for each user.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -92,7 +92,7 @@ fn is_ahead(record: Activity, today: i64) -> bool {
     today.saturating_add(1) < record.active_on
 }
 
-/// The record in line with the configuration.
+/// Returns the record, adapted to the configuration.
 fn settled(ctx: &ChangeContext<'_>, before: Activity, profile: &Profile) -> Activity {
     let (rules, now) = (ctx.passwords, ctx.now.unix_seconds);
     let is_locked = rules.lockout_failures != 0 && before.is_locked(now) && !profile.is_never_locked;
@@ -107,8 +107,8 @@ fn settled(ctx: &ChangeContext<'_>, before: Activity, profile: &Profile) -> Acti
     }
 }
 
-/// Adds the activity record of a user to a change of the user. `is_let_in` means that an administrator lets the user in again: that ends a lock, and
-/// counts as a login. Otherwise the existing record is adapted to the new options of the user.
+/// Adds the activity record of a user to a change of the user. If `is_let_in` is set, an administrator lets the user in again: the new record has no
+/// lock, and counts as a login. Otherwise the existing record is adapted to the new options of the user.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -121,7 +121,7 @@ pub(crate) fn put_activity(
 ) -> Result<(), Error> {
     let before = view.get::<Activity>(id)?;
     let base = if is_let_in { Some(Activity::default()) } else { before };
-    // For a user without a record there is nothing to adapt.
+    // If the user has no record, there is no record to adapt.
     if let Some(base) = base {
         put(change, id, before, settled(ctx, base, profile));
     }

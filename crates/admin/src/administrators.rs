@@ -34,7 +34,7 @@ impl Administers {
     /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Server, Self::Cloud];
 
-    /// The role of these administrators.
+    /// The role that makes a user an administrator of this kind.
     pub fn role(self) -> &'static str {
         match self {
             Self::Server => "the role Admin on / and /access",
@@ -42,7 +42,7 @@ impl Administers {
         }
     }
 
-    /// The commands that make an administrator.
+    /// The commands that make a user an administrator of this kind.
     pub fn new_one(self) -> &'static str {
         match self {
             Self::Server => {
@@ -192,7 +192,7 @@ fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The clocks for a search. The files that people edit count as current, because `enfilade doctor` reports stale files separately.
+/// The clocks for a search. The files that people edit count as up to date in a search, because `enfilade doctor` reports stale files separately.
 fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }
@@ -210,7 +210,7 @@ pub(crate) fn refused(
     };
     match checked {
         Err(Refusal::Facts(why)) => Err(why.into()),
-        // A lock does not count, because it ends without an administrator.
+        // A locked user counts as able to log in, because the lock ends by itself after some time.
         Err(Refusal::Locked(_)) => Ok(None),
         checked => Ok(checked.err()),
     }

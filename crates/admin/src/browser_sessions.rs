@@ -20,10 +20,11 @@ use std::ops::ControlFlow;
 /// How long a one-time code can be exchanged, in seconds.
 const CODE_SECONDS: i64 = 60;
 
-/// The most records of ended sessions and codes that one change deletes. A sign-in or a code adds one record, so ended ones do not accumulate.
+/// The most records of ended sessions and codes that one change deletes. Each such change adds only one record, so the records of ended sessions do
+/// not accumulate.
 const DELETED_AT_ONCE: usize = 16;
 
-/// How long the record of an ended session or code is kept, in seconds. The clock of another server may be behind.
+/// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be behind.
 const KEPT_SECONDS: i64 = 60;
 
 /// A browser, and the host that it visits.
@@ -187,13 +188,13 @@ pub fn sign_out(ctx: &ChangeContext<'_>, session: &Session) -> Result<At, Error>
 /// A sign-in of a user that has not ended.
 #[derive(Clone, Debug)]
 pub struct SignInSummary {
-    /// The audit id of all its sessions.
+    /// The audit id of all sessions of the sign-in.
     pub audit: [u8; 16],
     /// When the user signed in, in seconds since the epoch.
     pub issued_at: i64,
-    /// When the last of its sessions ends, in seconds since the epoch.
+    /// When the last session of the sign-in ends, in seconds since the epoch.
     pub expires_at: i64,
-    /// What its sessions are good for.
+    /// The audiences of the sessions of the sign-in.
     pub audiences: Vec<Audience>,
 }
 

@@ -273,7 +273,7 @@ impl CertificateFiles {
             let _ = place.set(said.map_err(|why| BadCertificate { file: text.clone(), why }));
         };
         if self.engine.read(base, names, &each).is_err() {
-            // If the fast engine fails, threads read the files. The results of files that were already read stay.
+            // If the fast engine fails, threads read the files. The results for files that were already read are kept.
             Threads::default().read(base, names, &each)?;
         }
         let missing = |name: &OsString| BadCertificate {
@@ -456,7 +456,7 @@ impl CertificateFiles {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
             match self.whole(&path, now) {
-                // The file was read again only because it had changed recently: its content is the same.
+                // The file was read again only because it had changed recently, but its content is the same.
                 Ok((leaf, identity, _))
                     if before
                         .at_path(&text, |_| true)
@@ -572,7 +572,7 @@ pub struct Verified {
     pub out: Vec<FileChange>,
 }
 
-/// The path of a file as text. Most names are simply appended to `base`, because it takes a second to join a million paths.
+/// The path of a file as text. Most names are simply appended to `base`, because joining a million paths with `Path::join` takes a second.
 fn path_of(base: &Path, name: &OsStr) -> String {
     match (base.to_str(), name.to_str()) {
         (Some(base), Some(name)) if !base.is_empty() && !base.ends_with('/') && !name.starts_with('/') => {

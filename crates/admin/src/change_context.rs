@@ -65,7 +65,8 @@ impl ChangeContext<'_> {
         Err(conflict.map_or_else(|| Error::Invalid("the change was not attempted".into()), Error::Commit))
     }
 
-    /// Builds a change and checks it, but does not commit it. It is called before a file is changed, if the facts are changed after the file.
+    /// Builds a change and checks it, but does not commit it. If a change is first written to a file and then to the facts, this function is called
+    /// before the file is changed.
     pub(crate) fn check<R>(
         &self,
         what: &str,

@@ -103,7 +103,7 @@ pub fn edit_datastore(
         made.iter().rev().for_each(|path| drop(std::fs::remove_dir(path)));
     }
     let at = at?;
-    // An unmounted network file system leaves an empty directory. The mount point is recorded, so that this directory is not served.
+    // An unmounted network file system leaves an empty directory. The mount point is recorded, so that the empty directory is not served.
     match edit {
         DatastoreEdit::Create { path, .. } => match network_mount_over(path).unwrap_or_default() {
             Some(point) => edit_profile(ctx, name, |profile| profile.mounted_at = Some(point.clone())),
@@ -211,7 +211,8 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
         .map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
-/// The reason why a datastore may not be created at this path: the change is limited to some root directories, and the path is below none of them.
+/// Why a datastore may not be created at this path: the path is below none of the directories in which this caller may create datastores. `None` if
+/// the datastore may be created there.
 fn outside(ctx: &ChangeContext<'_>, said: &Path, real: &Path) -> Option<String> {
     let roots = ctx.roots?;
     let is_beneath = |root: &PathBuf| {

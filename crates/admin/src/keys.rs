@@ -279,7 +279,7 @@ pub fn new_keys(keys: &FernetKeys) -> Result<KeyList, Error> {
     FernetKeys::new_keys().map_err(|why| unchanged(keys, why.into()))
 }
 
-/// Puts these keys in the place of those in the directory.
+/// Replaces the keys in the directory by these keys.
 ///
 /// # Errors
 /// When a file cannot be written.

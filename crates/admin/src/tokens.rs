@@ -454,8 +454,8 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
             Ok(())
         })?;
     }
-    // Usually the token's record is deleted now, because its section is gone. If `user.cfg` has errors elsewhere, the record was only marked as
-    // stale, and is deleted below.
+    // Usually the token's record is deleted now, because its section was removed from `user.cfg`. If other sections of the file have errors, the
+    // record was only marked as stale, and is deleted below.
     if is_mirrored && find(ctx, owner, name).is_err() {
         return Ok(at);
     }

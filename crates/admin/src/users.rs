@@ -452,8 +452,8 @@ pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error
             Ok(())
         })?;
     }
-    // Usually the user's record is deleted now, because its section is gone. If `user.cfg` has errors elsewhere, the record was only marked as stale,
-    // and is deleted below.
+    // Usually the user's record is deleted now, because its section was removed from `user.cfg`. If other sections of the file have errors, the
+    // record was only marked as stale, and is deleted below.
     if is_mirrored && find(ctx, userid).is_err() {
         return Ok(at);
     }

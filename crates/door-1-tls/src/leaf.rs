@@ -353,7 +353,7 @@ fn walk(der: &[u8]) -> Option<(Leaf, bool)> {
     while !rest.0.is_empty() {
         match rest.next()? {
             (tag::EXTENSIONS, inside) => alternative_names(inside, &mut names)?,
-            // Unique ids of issuer and subject, which are not used.
+            // These are unique ids of the issuer and the subject, which are not used.
             (0x81 | 0x82, _) => {}
             _ => return None,
         }

@@ -1,5 +1,6 @@
-//! TLS between the members of a fleet. Each process makes a key and a certificate when it starts, and tells the fleet the fingerprint of the certificate.
-//! Nobody signs these certificates: a peer is the process whose fingerprint the fleet has. The handshake proves that the peer has the key.
+//! TLS between the members of a fleet. Each process makes a key and a certificate when it starts, and registers the fingerprint of the certificate in
+//! the fleet. No authority signs these certificates. Instead, a process compares the fingerprint of the other certificate with the registered
+//! fingerprint. The handshake proves that the other process has the key.
 
 use crate::fingerprint::of as fingerprint_of;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// The fingerprint of a certificate: the SHA-256 of its DER.
 pub type Fingerprint = [u8; 32];
 
-/// What a connection between members is for.
+/// The purpose of a connection between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberProtocol {
     /// Requests of clients, as HTTP/1.1.
@@ -61,7 +62,8 @@ impl MemberTls {
         fingerprint_of(&self.certificate)
     }
 
-    /// The terms of a listener for members. It takes any certificate: compare the fingerprint after the handshake, with [`fingerprint_of`].
+    /// The TLS configuration of a listener for members. It accepts any certificate. After the handshake, the caller must compare the fingerprint with
+    /// [`fingerprint_of`].
     ///
     /// # Errors
     /// When the TLS library refuses the key.
@@ -73,7 +75,7 @@ impl MemberTls {
             .with_client_cert_verifier(Arc::new(Peer { algorithms, fingerprint: None }))
             .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())
             .map_err(|why| why.to_string())?;
-        // A new connection needs a full handshake, because the peer may be no member any more.
+        // Every new connection needs a full handshake, because the other process may not be a member any more.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let protocols = [MemberProtocol::Requests, MemberProtocol::Reports];
@@ -81,7 +83,7 @@ impl MemberTls {
         Ok(Arc::new(config))
     }
 
-    /// The terms of a connection to the process with this fingerprint. Any other process is refused.
+    /// The TLS configuration of a connection to the process with this fingerprint. Any other process is refused.
     ///
     /// # Errors
     /// When the TLS library refuses the key.
@@ -99,7 +101,7 @@ impl MemberTls {
     }
 }
 
-/// Takes a peer that has the key of its certificate; a server only if its certificate has the fingerprint.
+/// Verifies that the other process has the key of its certificate and, if `fingerprint` is given, that the certificate has this fingerprint.
 #[derive(Debug)]
 struct Peer {
     algorithms: WebPkiSupportedAlgorithms,
@@ -112,7 +114,7 @@ impl Peer {
     }
 }
 
-/// Only TLS 1.3 is offered, so no peer signs as in TLS 1.2.
+/// Only TLS 1.3 is offered, so no signature of TLS 1.2 is ever verified.
 fn no_tls12() -> Error {
     Error::General("members use TLS 1.3".to_owned())
 }
@@ -203,7 +205,8 @@ mod tests {
         MemberTls::new(made.cert.der().to_vec(), made.signing_key.serialize_der()).unwrap()
     }
 
-    /// The fingerprint that the server sees of the client, or the error of the side that refuses. `shown` signs with the key of the client.
+    /// The fingerprint of the client as the server sees it, or the error of the side that refuses the connection. `shown` signs with the key of the
+    /// client.
     fn check(server: &MemberTls, client: &MemberTls, expected: Fingerprint) -> Result<Fingerprint, String> {
         let name = ServerName::try_from("member").unwrap();
         let config = client.client(expected, MemberProtocol::Reports).unwrap();
@@ -229,7 +232,7 @@ mod tests {
         let (server, client) = (made(), made());
         assert_eq!(check(&server, &client, server.fingerprint()), Ok(client.fingerprint()));
         assert!(check(&server, &client, client.fingerprint()).is_err(), "another server");
-        // The certificate of another process, without its key.
+        // This process presents the certificate of another process, without having its key.
         let thief = MemberTls {
             provider: Arc::clone(&client.provider),
             certificate: client.certificate.clone(),

@@ -27,7 +27,7 @@ pub enum PieceError {
     /// The file is encrypted with another passphrase, or is damaged.
     #[error("the passphrase is wrong, or `{0}` is damaged")]
     WrongPassphrase(String),
-    /// The file cannot be read. The text says why, and what to do.
+    /// The file cannot be read. The text contains the reason and the next step.
     #[error("{0}")]
     Unusable(String),
 }
@@ -174,7 +174,8 @@ impl Pieces {
     /// certificate of its issuer. `now` is in seconds since the epoch.
     ///
     /// # Errors
-    /// When the files cannot be joined, for example because the key is missing or belongs to another certificate. The text says why, and what to do.
+    /// When the files cannot be joined, for example because the key is missing or belongs to another certificate. The text contains the reason and
+    /// the next step.
     pub fn join(self, now: i64) -> Result<Joined, String> {
         let Pieces { files, certificates, keys } = self;
         if certificates.is_empty() {
@@ -187,7 +188,7 @@ impl Pieces {
             let public = public
                 .ok_or_else(|| format!("the private key in `{file}` is of a kind that cannot be used; expected RSA, ECDSA or Ed25519"))?;
             match certificates.iter().position(|(der, _)| public_key(der) == Some(&*public)) {
-                // The same key may be in two of the files.
+                // Two of the files may contain the same key.
                 Some(leaf) if fitting.iter().all(|(known, _)| *known != leaf) => fitting.push((leaf, key)),
                 Some(_) => {}
                 None => other.push(file),
@@ -336,7 +337,7 @@ mod tests {
             let files: Vec<&str> = order.iter().map(|at| all[*at].as_str()).collect();
             assert_eq!(*joined(&files).unwrap().pem, expected, "{order:?}");
             assert_eq!(*joined(&[&files.concat()]).unwrap().pem, expected, "{order:?}");
-            // A certificate or key that is in two of the files is written once.
+            // If two files contain the same certificate or key, the bundle contains it once.
             assert_eq!(*joined(&[&files.concat(), &key, &leaf]).unwrap().pem, expected, "{order:?}");
         }
         let one = joined(&[&root, &leaf, &key, &middle]).unwrap();

@@ -46,7 +46,7 @@ impl RevocationList {
         fields() == Some(tag::VERSION)
     }
 
-    /// What is wrong with the list at the time `now`, in seconds since the epoch.
+    /// The problem of the list at the time `now`, in seconds since the epoch; `None` if there is no problem.
     pub(crate) fn fault(&self, now: i64) -> Option<&'static str> {
         match self {
             RevocationList { is_foreign: true, .. } => Some(

@@ -19,7 +19,7 @@ impl Ready {
     /// [`Refusal::Unusable`], if the file cannot be served, or its certificate no longer contains the name.
     pub fn config(&self, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let unusable = |why: String| Refusal::Unusable { file: permit.certificate().to_owned(), why };
-        // If a line of a crt-list lists the names of the file, the certificate need not contain them.
+        // If a line of a crt-list lists the names of the file, the certificate need not contain these names.
         let name = permit.name().filter(|_| !permit.is_default && !permit.file.is_named());
         match (self, name) {
             (Ready::Unusable(why), _) => Err(unusable(why.to_string())),

@@ -329,8 +329,8 @@ impl CertificateFile {
         CertificateFile { path, version, identity, not_before, not_after, algorithm, policy, names, listed }
     }
 
-    /// The fields of the file's leaf. If a crt-list lists the names of the file, `names` is empty, because the names in the certificate are then not
-    /// stored.
+    /// The fields of the file's leaf. If a crt-list lists the names of the file, the result has no names, because the names in the certificate are
+    /// then not stored.
     pub fn leaf(&self) -> DigestedLeaf {
         let CertificateFile { not_before, not_after, algorithm, .. } = *self;
         let names = if self.is_named() { Box::default() } else { self.names.clone() };

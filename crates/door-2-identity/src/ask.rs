@@ -1,4 +1,4 @@
-//! What a client presents. The faces parse each credential, so this door receives a credential in one form only.
+//! The credential that a client presents. The faces parse each credential, so this door receives a credential in one form only.
 
 use enfilade_facts::tables::Audience;
 use enfilade_facts::vocabulary::{Authid, Secret};
@@ -37,7 +37,7 @@ pub struct SessionAsk {
 pub struct BrowserAsk {
     /// The text of the cookie.
     pub cookie: Secret,
-    /// What the request is for. A session with another audience is refused.
+    /// The audience for which the request needs a session. A session with another audience is refused.
     pub audience: Audience,
 }
 

@@ -88,8 +88,8 @@ impl KeyRing {
         }
     }
 
-    /// The keys of receipts. Each is derived from a key of tokens and differs from it, so a receipt is never accepted as a token, nor a token as a
-    /// receipt.
+    /// The keys of receipts. Each of them is derived from a key of tokens, and differs from this key. So a receipt is never accepted as a token, and
+    /// a token is never accepted as a receipt.
     pub fn receipts(&self) -> Option<&KeyRing> {
         self.receipts.as_deref()
     }
@@ -140,7 +140,7 @@ mod tests {
         let halves = |key: [u8; KEY_BYTES]| <[[u8; KEY_BYTES / 2]; 2]>::try_from(key.as_chunks().0).unwrap();
         let all: Vec<_> = [keys[0], keys[1], one, other].into_iter().flat_map(halves).collect();
         let different: std::collections::BTreeSet<_> = all.iter().collect();
-        // Both halves of each plain key are alike.
+        // The two halves of each plain key are equal.
         assert_eq!(different.len(), 6, "{all:?}");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
             (&[&["password"], &["password", "totp"]], password, true),
             (&[&["totp"]], totp, true),
             (&[&["totp"]], password, false),
-            // Words that are no method here do not count.
+            // Words that are no method of this server do not count.
             (&[&["password", "u2f"]], password, true),
             (&[&["u2f"]], password, true),
             (&[&["u2f"], &["password", "totp"]], password, false),

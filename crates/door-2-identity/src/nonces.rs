@@ -27,7 +27,7 @@ struct Accepted {
     /// The number of nonces of each consumer, and of all.
     of: HashMap<ConsumerId, usize>,
     count: usize,
-    /// The first second whose nonces were not forgotten. Requests with an earlier time are refused, even if the clock is set back.
+    /// The first second from which all nonces are kept. Requests with an earlier time are refused, even if the clock is set back.
     known_from: i64,
 }
 
@@ -123,7 +123,7 @@ mod tests {
             (1_000, 1_300, 3, Ok(())),
             (1_000, 1_301, 3, Err(Unfit::Time)),
             (1_600, 1_300, 3, Err(Unfit::Again)),
-            // The clock is set back: the nonces of these seconds are forgotten.
+            // The clock is set back to a time whose nonces are not kept any more.
             (1_000, 1_000, 1, Err(Unfit::Time)),
             (1_000, 1_002, 1, Ok(())),
             (i64::MIN, i64::MAX, 3, Err(Unfit::Time)),
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(accept(0, 1, u64::MAX), Err(Unfit::Full));
         assert_eq!(accept(0, 1, 0), Err(Unfit::Again));
         assert_eq!(accept(0, 2, 0), Ok(()));
-        // Five minutes later there is room again.
+        // Five minutes later, old nonces are not kept any more, so a new one is accepted.
         assert_eq!(accept(301, 1, u64::MAX), Ok(()));
         assert_eq!(nonces.0.lock().unwrap().of.len(), 1);
     }

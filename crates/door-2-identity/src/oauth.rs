@@ -53,7 +53,7 @@ impl std::fmt::Debug for Verifier {
     }
 }
 
-/// The proof that a consumer signed a request, and that the request is new. Only [`prove`] makes it.
+/// The proof that a consumer signed a request, and that the request is new. Only [`prove`] makes such a proof.
 #[derive(Debug)]
 pub struct OAuthProof {
     consumer: ConsumerId,

@@ -16,7 +16,7 @@ const STEP_SECONDS: i64 = 30;
 /// The number of possible passcodes, which have six digits.
 const PASSCODES: u32 = 1_000_000;
 
-/// A passcode that was right and that nobody had used before. It counts only after its use was committed.
+/// A passcode that is right and was not used before. It counts only after its use was committed.
 #[derive(Clone, Debug)]
 pub struct Passcode {
     pub(crate) authid: Authid,

@@ -5,8 +5,8 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Identifies the data of a principal that ACL entries and mode bits are compared with: the SIDs of the user and of the groups, the uid and the gids.
-/// Principals with the same id get the same result from every ACL. A process never uses the same id for different data.
+/// Identifies the data of a principal with which ACL entries and mode bits are compared: the SIDs of the user and of the groups, the uid and the
+/// gids. Principals with the same id get the same result from every ACL. A process never uses the same id for different data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetId(pub u64);
 

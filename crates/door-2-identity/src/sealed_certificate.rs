@@ -1,5 +1,6 @@
-//! Certificates with their keys, encrypted for the other members of a fleet: AES-256-GCM under a key that is derived from the key of API tokens, which all
-//! members have. The text `of` is authenticated, too, so that a certificate cannot take the place of another one.
+//! Certificates with their keys, encrypted for the other members of a fleet with AES-256-GCM. The key is derived from the key of API tokens, which
+//! all members have. The text `of` (name and version of the certificate) is authenticated, too, so that an attacker cannot replace a certificate by
+//! another one.
 //!
 //! ```text
 //! nonce 12 | the encrypted certificate | tag 16
@@ -14,7 +15,7 @@ pub type SecretBytes = Zeroizing<Vec<u8>>;
 
 const NONCE_BYTES: usize = 12;
 
-/// The certificate was not encrypted with this key, under another name or version, or was changed.
+/// The certificate was encrypted with another key, or under another name or version, or was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the certificate was not encrypted with the key of this fleet, or was changed")]
 pub struct NotSealed;
@@ -24,7 +25,7 @@ fn key(by: &HashKey) -> Result<RandomizedNonceKey, NotSealed> {
     RandomizedNonceKey::new(&AES_256_GCM, &*key).map_err(|_| NotSealed)
 }
 
-/// Encrypts a certificate with its key for everybody who has the key `by`. `of` is its name and version.
+/// Encrypts a certificate with its key, for all members that have the key `by`. `of` is the name and the version of the certificate.
 ///
 /// # Errors
 /// When the library refuses, or there are no random bytes.
@@ -35,7 +36,7 @@ pub fn seal_certificate(by: &HashKey, of: &str, pem: &[u8]) -> Result<Vec<u8>, N
     Ok([nonce.as_ref().as_slice(), &text].concat())
 }
 
-/// Decrypts what [`seal_certificate`] encrypted with the same name and version.
+/// Decrypts a certificate that [`seal_certificate`] encrypted with the same name and version.
 ///
 /// # Errors
 /// [`NotSealed`].

@@ -165,7 +165,7 @@ pub struct Session {
     pub trusted: Option<Box<Trusted>>,
     /// The OAuth access token for which the session was issued.
     pub access: Option<Box<AccessToken>>,
-    /// What the session is good for, if it is a browser's session; `None` for the session of a token.
+    /// The audience of the session, if it is a browser's session; `None` for the session of a token.
     pub audience: Option<Audience>,
     /// The revision of the last change that was not a revocation, at the time when the session was judged; `None` if that revision was not known.
     pub(crate) rests_on: Option<Revision>,

@@ -18,7 +18,7 @@ pub struct SignatureAsk {
     pub key: BlobId,
     /// The version of the signature.
     pub signing: Signing,
-    /// What was signed: a request with its time, or a request to an object store.
+    /// The kind of the signed data: a request with its time, or a request to an object store.
     pub signed: Signed,
     /// The possible forms of the signed text, as the service built them. One must match.
     pub texts: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ pub struct SignatureAsk {
     pub signature: Vec<u8>,
 }
 
-/// What is signed.
+/// The kind of the signed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
     /// A request with its time, in seconds since the epoch.

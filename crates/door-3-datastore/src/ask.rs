@@ -7,7 +7,8 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 pub enum Phase {
     /// The operation is about to begin.
     Entering,
-    /// The operation runs, and the ledger counts it. A maintenance mode that was set meanwhile waits for the operation and does not end it.
+    /// The operation runs, and the ledger counts it. If a maintenance mode was set after the operation began, the mode does not end the operation:
+    /// the command that set it waits for the operation.
     Inside,
 }
 

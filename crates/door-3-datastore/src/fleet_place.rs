@@ -1,14 +1,15 @@
-//! Which datastores a machine serves.
+//! Decides which member of a fleet serves a datastore.
 
 use enfilade_facts::tables::HomeMembers;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Stands for the member that serves a datastore if it is not known. No member has this name.
+/// The name that is used if it is not known which member serves a datastore. No member has this name.
 pub const UNKNOWN: &str = "unknown";
 
-/// The member of a fleet whose edited files are followed, as one member knows it. All clones change together.
+/// The files member of a fleet (its edited files are followed, and it serves the datastores without a home), as this machine knows it. A change of
+/// one clone is visible in all clones.
 #[derive(Clone, Debug)]
 pub struct FilesMember(Arc<Known>);
 
@@ -16,13 +17,13 @@ pub struct FilesMember(Arc<Known>);
 struct Known {
     /// The name of this machine.
     own: String,
-    /// Whether the files of this machine are followed. Requests read only this, without a lock.
+    /// Whether this machine is the files member. Requests read only this field, without a lock.
     is_own: AtomicBool,
     member: RwLock<Option<String>>,
 }
 
 impl FilesMember {
-    /// Of the member with this name. Whose files are followed is not known yet.
+    /// The state of the machine with this name, which does not know yet which member is the files member.
     pub fn known_to(own: &str) -> Self {
         FilesMember(Arc::new(Known {
             own: own.to_owned(),
@@ -31,23 +32,23 @@ impl FilesMember {
         }))
     }
 
-    /// The member; `None` if it is not known.
+    /// The files member; `None` if it is not known.
     pub fn get(&self) -> Option<String> {
         self.0.member.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets the member.
+    /// Sets the files member.
     pub fn set(&self, member: Option<&str>) {
         *self.0.member.write().unwrap_or_else(PoisonError::into_inner) = member.map(str::to_owned);
         self.0.is_own.store(member == Some(&self.0.own), Ordering::Release);
     }
 
-    /// Whether it is the member that this machine is.
+    /// Whether this machine is the files member.
     pub fn is_own(&self) -> bool {
         self.0.is_own.load(Ordering::Acquire)
     }
 
-    /// The member, if it is another one; [`UNKNOWN`] if it is not known.
+    /// The files member, if it is another machine; [`UNKNOWN`] if it is not known. `None` if it is this machine.
     fn other(&self) -> Option<String> {
         match self.is_own() {
             true => None,
@@ -61,14 +62,14 @@ impl FilesMember {
 /// The place of this machine in its fleet.
 #[derive(Clone, Debug, Default)]
 pub enum FleetPlace {
-    /// It is in no fleet, and serves every datastore.
+    /// The machine is in no fleet, and serves every datastore.
     #[default]
     Alone,
-    /// It is a member of a fleet.
+    /// The machine is a member of a fleet.
     Member {
-        /// Its name.
+        /// The name of this member.
         name: String,
-        /// The member that serves the datastores without a home.
+        /// The files member, which serves the datastores without a home.
         others_at: FilesMember,
     },
 }

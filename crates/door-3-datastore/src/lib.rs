@@ -1,6 +1,6 @@
 //! Door 3: does the datastore exist, and is it open for this kind of operation?
 //!
-//! no memo: a lookup is one probe of an index. Only the handles of datastores are remembered, and a handle is no verdict.
+//! This door has no memo: a lookup is a single probe of an index. The handles of datastores are kept in memory, but a handle is no verdict.
 
 mod ask;
 mod view;

@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn operation_kind_by_maintenance_mode() {
-        // The table of Proxmox: lookup, read, write for each mode.
+        // A table of Proxmox: for each mode, whether a lookup, a read and a write are permitted.
         for (mode, expected) in [
             ("read-only", [true, true, false]),
             ("offline", [true, false, false]),

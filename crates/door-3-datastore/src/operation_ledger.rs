@@ -347,8 +347,8 @@ thread_local! {
     };
 }
 
-/// The three steps on a count: an operation begins, an operation ends, and a waiting process reads. The steps are the methods of a trait, so that a
-/// model checker can try every order of the steps.
+/// The three steps on a count: an operation begins, an operation ends, and a waiting process reads the count. The steps are the methods of a trait,
+/// so that a model checker can try every order of them.
 trait Count {
     /// Adds to the count, before the operation reads anything. Returns the count before the addition.
     fn come_in(&self, unit: u64) -> u64;
@@ -569,7 +569,7 @@ mod tests {
         count!(AtomicU64, fence);
 
         /// An operation runs while a maintenance change is committed and then the ledger is read. If the ledger shows no operation, no operation may
-        /// work after that.
+        /// work on the datastore after that.
         fn change_beside_operation(enters_first: bool) {
             loom::model(move || {
                 let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));
@@ -615,7 +615,8 @@ mod tests {
             change_beside_operation(false);
         }
 
-        /// Two operations are in one count. Each operation is subtracted by a thread other than the one that added it. In the end the count is zero.
+        /// Two operations are counted together. Each operation is subtracted by another thread than the one that added it. In the end the count is
+        /// zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

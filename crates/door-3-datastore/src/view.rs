@@ -39,7 +39,7 @@ impl Known {
         self.mount_point.as_deref()
     }
 
-    /// The member of the fleet that serves the datastore, if it is another machine. A machine without a fleet reads nothing for it.
+    /// The member of the fleet that serves the datastore, if it is another machine. On a machine without a fleet, this function reads nothing.
     pub(crate) fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         match place {
             FleetPlace::Alone => None,

@@ -24,7 +24,7 @@ impl<'a> After<'a> {
     /// The errors that a commit of the change would have at the revision of this view.
     pub fn of(before: &'a View<'_>, change: &Change) -> Result<Self, CommitError> {
         let next = before.at().next();
-        // The last shipped revision is 0, so no entry of the change log is deleted.
+        // `Revision(0)` means that no change is in the audit log yet, so no entry of the change log is deleted.
         let writes = write_down(before, change, next.revision.0, Revision(0))?;
         let at = if writes.is_empty() { before.at() } else { next };
         let writes = writes.into_iter().map(|Write { table, key, stored }| ((table, key), stored)).collect();

@@ -149,14 +149,14 @@ impl Change {
         }
     }
 
-    /// Commits only if this is the newest revision of the store. A member of a fleet applies the changes of the log in this way. Not part of the bytes of
-    /// the change.
+    /// Commits only if this is the newest revision of the store. A member of a fleet applies the changes of the log in this way. The bytes of the
+    /// change do not contain this condition.
     pub fn only_after(&mut self, revision: Revision) -> &mut Self {
         self.after = Some(revision);
         self
     }
 
-    /// The revision after which alone the change is committed, if there is one.
+    /// The revision that the store must have directly before the commit, if [`Change::only_after`] was called.
     pub fn after(&self) -> Option<Revision> {
         self.after
     }

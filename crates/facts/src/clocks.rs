@@ -4,9 +4,9 @@
 /// every function that judges the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clocks {
-    /// Wall clock, seconds since the epoch: for expiry dates that people chose.
+    /// The wall clock, in seconds since the epoch. It is used for expiry dates that people chose.
     pub unix_seconds: i64,
-    /// Monotonic clock, milliseconds since some fixed moment: for durations, which must not change when the wall clock is set.
+    /// The monotonic clock, in milliseconds since some fixed moment. It is used for durations, which must not change when the wall clock is set.
     pub tick_millis: u64,
     /// Whether the records that are copied from edited files are up to date at this moment.
     pub mirror: MirrorHealth,

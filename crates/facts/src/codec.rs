@@ -107,7 +107,7 @@ impl Writer {
         self.0.extend_from_slice(&n.to_be_bytes());
         self
     }
-    /// Yes or no.
+    /// A boolean.
     pub fn flag(&mut self, yes: bool) -> &mut Self {
         self.u8(u8::from(yes))
     }
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader(bytes)
     }
-    /// Whether everything was read.
+    /// Whether all bytes were read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
     pub fn i64(&mut self) -> Option<i64> {
         self.fixed().map(i64::from_be_bytes)
     }
-    /// Yes or no. Any other byte is damage. It must not be read as yes, because the field can mean "enabled".
+    /// A boolean: the byte 0 or 1. Any other byte counts as damage. Such a byte must not be read as true, because the field can mean "enabled".
     pub fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),

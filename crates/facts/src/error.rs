@@ -63,8 +63,8 @@ pub enum CommitError {
         /// The largest allowed size, in bytes.
         limit: usize,
     },
-    /// It is not known whether every member of the fleet has the change: etcd did not answer, this member could not apply the change, or its thread ended.
-    /// The change may have been made, or may still be made. With every other variant it was not made.
+    /// It is not known whether every member of the fleet has the change: etcd did not answer, this member could not apply the change, or its thread
+    /// ended. The change may have been made, or may still be made. With every other variant of this error, the change was not made.
     #[error("{0}")]
     Unknown(String),
     /// The store could not be read or written.

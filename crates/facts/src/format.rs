@@ -10,9 +10,9 @@
 //! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store,
 //!    upgrades the store in every run of the tests, and fails if the store is missing;
-//! 3. think of the fleets whose members get a new program one after the other. If this program can use all records of the previous format as they are,
-//!    say in [`needed_for`] which records need the new format: a fleet writes them only after `enfilade fleet upgrade`. Otherwise, for example if there is
-//!    a new table or a record is converted, set [`FORMAT_IN_FLEET`] to the new format: then all members must be updated at once.
+//! 3. consider fleets whose members are updated one after the other. If this program can use all records of the previous format as they are, let
+//!    [`needed_for`] say which records need the new format: a fleet writes such records only after `enfilade fleet upgrade`. Otherwise, for example
+//!    if there is a new table or a record is converted, set [`FORMAT_IN_FLEET`] to the new format: then all members must be updated at once.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{AccessRule, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
@@ -89,12 +89,12 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         (2, Table::Log) => Some((key, log_entry_of_2(&value)?)),
         (2, Table::Files) => Some((key, kept_file_of_2(&value)?)),
         (5, Table::Names) => name_of_5(&key, &value),
-        // Since format 9, these 16 bytes begin a long id.
+        // Since format 9, a long id begins with these 16 bytes. So an older record with these bytes cannot be converted.
         (8, Table::Names) if key.get(1..17) == Some(&LONG) || value.get(..16) == Some(&LONG) => None,
         (8, Table::Users | Table::Groups | Table::Domains) if key == LONG => None,
         // Adds the two options that exempt a user from locks and from inactivity, both switched off.
         (6, Table::Profiles) => Some((key, [value.as_slice(), &[0, 0]].concat())),
-        // Adds the option of signed tokens, switched off, no datastore and no port.
+        // Adds three fields: the option of signed tokens (off), the datastore (none) and the port (none).
         (11, Table::Applications) => Some((key, [value.as_slice(), &[0, 0, 0]].concat())),
         (7, Table::Delegations) => Some((key, delegation_of_7(&value)?)),
         _ => Some((key, value)),
@@ -167,7 +167,7 @@ mod tests {
         assert!(!lacks_access_rules(FORMAT_IN_FLEET));
     }
 
-    /// An older program reports such a record as damaged.
+    /// An older program reports a profile with a home as damaged.
     #[test]
     fn only_a_profile_with_a_home_needs_format_14() {
         let needed = |profile: &DatastoreProfile| {

@@ -1,4 +1,4 @@
-//! What a commit writes in addition to its records, so that damaged data is never used.
+//! The data that a commit writes in addition to its records, so that damaged data is never used.
 //!
 //! A checksum proves that a record was written with this content at some time. The checksum does not prove that the record is the newest version. A
 //! page pointer with one flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of
@@ -183,7 +183,7 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
-    // The longest names fit, so they are not shortened.
+    // The limit is greater than the length of the longest names, so no name is shortened.
     let short = |text: &str| shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
     let keys =
         |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };

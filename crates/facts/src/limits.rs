@@ -12,7 +12,7 @@ pub struct FixedLimit {
     pub name: &'static str,
     /// The number.
     pub value: u64,
-    /// What is limited.
+    /// A description of the limited quantity.
     pub what: &'static str,
 }
 

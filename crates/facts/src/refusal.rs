@@ -68,9 +68,9 @@ pub struct RefusalRow {
     pub code: &'static str,
     /// The side that must act.
     pub fault: Fault,
-    /// What is wrong.
+    /// The reason for the refusal.
     pub meaning: &'static str,
-    /// What to do.
+    /// The next step for the side that must act.
     pub action: &'static str,
 }
 

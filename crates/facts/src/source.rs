@@ -25,14 +25,14 @@ pub trait Source: Send + Sync {
     /// If the call returns a [`CommitError`] other than [`CommitError::Unknown`], nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
-    /// Commits changes in this order, each after those before it, as [`Source::commit`] does; a change that fails does not end it. A store can make all of
-    /// them durable at once, which takes less time. Returns one result for each change.
+    /// Commits each of these changes as [`Source::commit`] does, in this order. If a change fails, the changes after it are committed nevertheless. A
+    /// store can make all changes durable at once, which takes less time than one commit after the other. Returns one result for each change.
     fn commit_each(&self, changes: &[Change]) -> Vec<Result<At, CommitError>> {
         changes.iter().map(|change| self.commit(change)).collect()
     }
 
-    /// Says that records of this format may follow, so that a program that does not know the format refuses the store. The format of a store never becomes
-    /// lower.
+    /// Raises the format of the store, because records of this format may follow. A program that does not know the format then refuses the store. The
+    /// format of a store never becomes lower.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -179,8 +179,8 @@ impl Table {
         matches!(self, Table::Tallies | Table::RevocationTallies)
     }
 
-    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies; each sign-in adds a few. These tallies are in a separate table.
-    /// Otherwise they would make the B-tree of the other tallies deeper, and almost every lookup reads a tally.
+    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies; each sign-in adds a few. These tallies
+    /// are in a separate table. Otherwise they would make the B-tree of the other tallies deeper, and almost every lookup reads a tally.
     pub fn tallies(self) -> Table {
         match self {
             Table::Revocations | Table::Reverse | Table::BrowserSessions => Table::RevocationTallies,

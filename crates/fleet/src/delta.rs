@@ -1,5 +1,6 @@
-//! Δ: how long a proof counts. It is the same for all processes of a fleet, so that an author knows how long it waits for a silent process (rule 5 of
-//! docs/fleet-protocol.md). etcd has it. A process registers only with the Δ of etcd. Another Δ can be set only while no process is registered.
+//! Δ: how long a proof counts. Δ is the same for all processes of a fleet. So the author of a change knows how long it has to wait for a process that
+//! sends no report (rule 5 of docs/fleet-protocol.md). Δ is stored in etcd, and a process registers only if it is configured with this Δ. Another Δ
+//! can be set only while no process is registered.
 //!
 //! ```text
 //! terms/delta    Δ in milliseconds; absent means 1 s
@@ -11,14 +12,14 @@ use crate::messages::{Compare, KeyValue, Operation};
 use std::time::Duration;
 
 impl Log {
-    /// The log, for a machine that is configured with this Δ.
+    /// Returns this log, for a machine that is configured with this Δ.
     #[must_use]
     pub fn with_delta(mut self, delta: Duration) -> Self {
         self.delta = delta;
         self
     }
 
-    /// The Δ that is configured on this machine. A registered process has the Δ of the fleet.
+    /// The Δ that is configured on this machine. It is equal to the Δ of the fleet if a process of this machine is registered.
     pub(crate) fn own_delta(&self) -> Duration {
         self.delta
     }
@@ -26,7 +27,7 @@ impl Log {
     /// The Δ of the fleet.
     ///
     /// # Errors
-    /// When etcd does not answer, or its record is damaged.
+    /// When etcd does not answer, or the stored Δ is damaged.
     pub async fn delta(&self) -> Result<Duration, LogError> {
         let found = self.etcd().read(self.delta_key(), Vec::new(), 1).await?;
         self.delta_in(&found)
@@ -51,7 +52,8 @@ impl Log {
             .ok_or_else(|| damaged(&key, "its value is not from 1,000 to 10,000 ms"))
     }
 
-    /// The conditions under which a process may register with the Δ of this machine, and what it then writes. One of them must hold.
+    /// The conditions under which a process may register with the Δ of this machine. One of these conditions must hold. Each condition has the
+    /// operation that the process then carries out, if there is one.
     pub(crate) fn agreements(&self) -> Vec<(Compare, Option<Operation>)> {
         let (key, own) = (self.delta_key(), millis(self.delta).to_be_bytes().to_vec());
         let unset = (self.delta == DELTA).then(|| (is_absent(key.clone()), None));
@@ -60,7 +62,7 @@ impl Log {
         [(agreed, None)].into_iter().chain(unset).chain([(nobody, Some(put(key, own)))]).collect()
     }
 
-    /// Why no process of this machine can register, if its Δ is the reason.
+    /// The reason why no process of this machine can register, if the reason is its Δ.
     pub(crate) async fn disagrees(&self) -> Result<Option<LogError>, LogError> {
         let fleet = self.delta().await?;
         let why = LogError::OtherDelta { fleet: millis(fleet), own: millis(self.delta) };

@@ -1,8 +1,8 @@
-//! Reports that go straight from process to process. A process tells all others which change it has applied. So the acknowledgement of a change (rule 5 of
-//! docs/fleet-protocol.md) does not wait for one more write of etcd. etcd gets the reports a little later: for the trimming of the log, and for commands and
-//! processes that have no connection.
+//! Sends reports directly from process to process. A process reports to all other processes which change it has applied. So the acknowledgement of a
+//! change (rule 5 of docs/fleet-protocol.md) does not wait for another write to etcd. The process writes the reports to etcd a little later. There
+//! they are needed for the trimming of the log, and for commands and processes that have no connection.
 //!
-//! A connection carries 8 bytes for each report, from one side to the other: the number of the change, big-endian.
+//! A connection carries 8 bytes for each report, in one direction only: the number of the change, big-endian.
 
 use crate::registration::Reach;
 use enfilade_facts::Revision;
@@ -26,13 +26,13 @@ impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 /// A connection that is being opened.
 pub type Connecting = Pin<Box<dyn Future<Output = Result<Box<dyn Connection>, String>> + Send>>;
 
-/// Opens a connection to a process. The process that it reaches has the key of the certificate.
+/// Opens a connection to a process. The process at the other end has proved that it has the key of the certificate in [`Reach`].
 pub type Connect = Arc<dyn Fn(Reach) -> Connecting + Send + Sync>;
 
-/// The connections of a process to the others.
+/// The connections from this process to the other processes.
 pub(crate) struct Direct {
     applied: watch::Sender<Revision>,
-    /// By the number in the id of the process.
+    /// The connections, by the number in the id of the other process.
     links: Mutex<HashMap<u64, Link>>,
 }
 
@@ -66,7 +66,7 @@ impl Direct {
         }
     }
 
-    /// Tells all connected processes that this process has applied a change.
+    /// Reports to all connected processes that this process has applied a change.
     pub(crate) fn tell(&self, applied: Revision) {
         self.applied.send_if_modified(|told| {
             let is_newer = *told < applied;
@@ -75,7 +75,7 @@ impl Direct {
         });
     }
 
-    /// Whether there is a connection to the process of this number. It can have ended just now.
+    /// Whether there is a connection to the process with this number. The connection may have ended a moment ago.
     pub(crate) fn reaches(&self, number: u64) -> bool {
         self.links().get(&number).is_some_and(|link| link.is_open.load(Ordering::Relaxed))
     }
@@ -119,7 +119,7 @@ async fn send(connection: Box<dyn Connection>, reports: &mut watch::Receiver<Rev
             }
         }
     };
-    // The other side sends nothing, so that a read ends with the connection.
+    // The other process sends nothing, so the read ends only when the connection ends.
     let mut nothing = [0];
     tokio::select! {
         _ = sends => {}

@@ -1,4 +1,4 @@
-//! An entry of the log, and its form.
+//! An entry of the log, and its form in etcd.
 //!
 //! ```text
 //! version u8 | checksum 16 bytes of key, version and rest | id 16 bytes | first u64 BE | state 16 bytes | body
@@ -11,22 +11,22 @@ use enfilade_facts::{Change, Requester, Revision};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// Version of an entry that has its changes.
+/// The version of an entry that contains its changes.
 const VERSION: u8 = 1;
-/// Version of an entry whose changes are in parts. Programs that do not know it refuse the entry as damaged.
+/// The version of an entry whose changes are in parts. Programs that do not know this version refuse the entry as damaged.
 const VERSION_PARTS: u8 = 2;
 pub(crate) const CHECKSUM_BYTES: usize = 16;
-/// The bytes before the body.
+/// The number of bytes before the body.
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES + 16 + 8 + 16;
 
 /// The largest part, in bytes. etcd refuses requests of more than 1.5 MiB by default.
 pub(crate) const PART_BYTES: usize = 1 << 20;
 /// The largest number of parts. etcd refuses transactions with more than 128 conditions by default.
 pub(crate) const PARTS_MAX: usize = 64;
-/// The largest changes of an entry, in bytes. Each member has them in memory while it applies them.
+/// The greatest size of the changes of an entry, in bytes. Each member has the changes in memory while it applies them.
 pub(crate) const CHANGES_BYTES_MAX: usize = PARTS_MAX * PART_BYTES;
 
-/// The id of the parts of an entry: random bytes.
+/// The id of the parts of an entry. It consists of random bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PartsId(pub(crate) [u8; 16]);
 
@@ -40,17 +40,17 @@ impl PartsId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) id: PartsId,
-    /// A checksum of key and bytes of each part, in their order.
+    /// A checksum of each part, over its key and its bytes, in the order of the parts.
     pub(crate) checksums: Vec<[u8; CHECKSUM_BYTES]>,
 }
 
-/// The id of an entry: the number of the process that made it, and 8 random bytes. After a commit with an unknown outcome, its author finds out by this id
-/// whether the entry is in the log.
+/// The id of an entry: the number of the process that made the entry, and 8 random bytes. If the outcome of a commit is unknown, the author finds out
+/// by this id whether the entry is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryId(pub(crate) [u8; 16]);
 
 impl EntryId {
-    /// An id that no entry has, for an entry of the process of this number.
+    /// A new id, for an entry of the process with this number.
     pub(crate) fn new(author: u64) -> Result<Self, getrandom::Error> {
         let mut random = [0; 8];
         getrandom::fill(&mut random)?;
@@ -63,16 +63,17 @@ impl EntryId {
     }
 }
 
-/// Changes that were committed at once.
+/// Changes that are committed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The id.
     pub id: EntryId,
-    /// The number of the first change. The others follow without gaps.
+    /// The number of the first change. The numbers of the other changes follow without gaps.
     pub first: Revision,
-    /// The digest of all records before the first change. A member with another digest has other records than the author, and must not apply the entry.
+    /// The digest of all records before the first change. If a member has another digest, its records differ from those of the author, and the member
+    /// must not apply the entry.
     pub state: u128,
-    /// The changes; at least one.
+    /// The changes. There is at least one.
     pub changes: Vec<Change>,
 }
 
@@ -83,7 +84,7 @@ impl Entry {
     }
 }
 
-/// An entry as one record of etcd has it.
+/// An entry as it is stored in one record of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) id: EntryId,
@@ -98,7 +99,7 @@ pub(crate) struct Stored {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     Whole(Vec<Change>),
-    /// Changes that are too large for one record of etcd.
+    /// The changes are too large for one record of etcd, and are in parts.
     Parted {
         count: u32,
         parts: Parts,
@@ -106,7 +107,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Whether the parts together are small enough to be read.
+    /// Whether the parts together are small enough to be read into memory.
     fn is_bounded(&self) -> bool {
         match self {
             Body::Whole(_) => true,
@@ -114,7 +115,7 @@ impl Body {
         }
     }
 
-    /// How many changes there are.
+    /// The number of changes.
     fn count(&self) -> u64 {
         match self {
             Body::Whole(changes) => changes.len() as u64,
@@ -123,7 +124,7 @@ impl Body {
     }
 }
 
-/// Changes in the form that an entry has, before the entry has a number.
+/// Encoded changes of an entry that has no number yet.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     bytes: Vec<u8>,
@@ -146,7 +147,7 @@ impl Encoded {
         Encoded { bytes, count, is_from_file, absent_members, parts: None, parts_bytes: 0 }
     }
 
-    /// The same changes, which are in etcd in these parts.
+    /// The same changes, which are stored in etcd in these parts.
     pub(crate) fn in_parts(self, parts: Parts) -> Self {
         Encoded { parts_bytes: self.bytes.len(), bytes: Vec::new(), parts: Some(parts), ..self }
     }
@@ -160,12 +161,12 @@ impl Encoded {
         self.parts.as_ref()
     }
 
-    /// The changes in bytes; empty if they are in parts.
+    /// The encoded changes; empty if they are in parts.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The size of an entry that has these changes, in bytes.
+    /// The size of an entry with these changes, in bytes.
     pub(crate) fn entry_bytes(&self) -> usize {
         HEADER_BYTES + self.bytes.len()
     }
@@ -174,12 +175,12 @@ impl Encoded {
         self.count == 0
     }
 
-    /// The number of the last change, if this is the number of the first one.
+    /// The number of the last change, if the first change has the number `first`.
     pub(crate) fn last(&self, first: Revision) -> Revision {
         Revision(first.0 + (self.count as u64).saturating_sub(1))
     }
 
-    /// The bytes of an entry under this key.
+    /// The bytes of an entry that is stored under this key.
     pub(crate) fn seal(&self, key: &[u8], id: EntryId, first: Revision, state: u128) -> Vec<u8> {
         let mut to = Writer::default();
         to.fixed(&id.0).u64(first.0).fixed(&state.to_be_bytes());
@@ -207,7 +208,7 @@ impl Stored {
         Revision(self.first.0.saturating_add(self.body.count().saturating_sub(1)))
     }
 
-    /// Reads an entry. The error says what is wrong.
+    /// Reads an entry. The error is the reason why the bytes are no entry.
     pub(crate) fn open(key: &[u8], bytes: &[u8]) -> Result<Self, &'static str> {
         let (version, bytes) = bytes.split_first().ok_or("it is empty")?;
         if ![VERSION, VERSION_PARTS].contains(version) {
@@ -237,7 +238,7 @@ impl Stored {
         entry.filter(is_sound).ok_or("it does not have the form of an entry")
     }
 
-    /// The entry, if this record has its changes.
+    /// The entry; `None` if its changes are in parts.
     pub(crate) fn whole(self) -> Option<Entry> {
         let Stored { id, first, state, body } = self;
         match body {
@@ -247,14 +248,14 @@ impl Stored {
     }
 }
 
-/// The changes in these bytes; `None` if there are not exactly so many.
+/// The changes in these bytes; `None` if the bytes do not contain exactly `count` changes.
 pub(crate) fn read_changes(bytes: &[u8], count: u32) -> Option<Vec<Change>> {
     let mut from = Reader::new(bytes);
     let changes = from.list(Change::decode)?;
     (from.is_empty() && changes.len() == count as usize).then_some(changes)
 }
 
-/// The checksum finds damage. It is not a signature, because its key is a constant.
+/// The checksum of an entry. It finds damage. It is not a signature, because its key is a constant.
 pub(crate) fn checksum(version: u8, key: &[u8], rest: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hasher = SipHasher24::new_with_key(b"enfilade  entry1");
     hasher.write(&[version]);

@@ -16,14 +16,14 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-/// How long etcd may take for one call, if it has one machine.
+/// How long etcd may take to answer one call, if it runs on one machine.
 const CALL: Duration = Duration::from_secs(1);
-/// How long one of several machines may take. Two machines in turn answer before a proof ends (Δ).
+/// How long one of several machines of etcd may take to answer. Two machines can be asked one after the other before a proof ends (Δ).
 const TURN: Duration = Duration::from_millis(400);
 /// How often a silent connection is tested. etcd closes connections that test more often than every 5 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The largest answer, in bytes: 100 entries of the log.
+/// The largest answer, in bytes. It is enough for 100 entries of the log.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// A call failed.
@@ -47,7 +47,8 @@ pub enum EtcdError {
     BadAddress(String),
 }
 
-/// Mutual TLS with etcd: the certificate authority of etcd, and the certificate and key with which this machine proves itself. All in PEM.
+/// Mutual TLS with etcd: the certificates of etcd's authority, and the certificate and key with which this machine authenticates. All of them are in
+/// PEM.
 #[derive(Clone)]
 pub struct Tls {
     /// The certificates of the authority.
@@ -58,23 +59,24 @@ pub struct Tls {
     pub key: Vec<u8>,
 }
 
-/// etcd, at the addresses of its machines. All calls go to one machine. After a call that it does not answer, they go to the next one.
+/// A client of etcd, with the addresses of its machines. All calls go to one machine. If this machine does not answer a call, the next calls go to
+/// the next machine.
 #[derive(Clone, Debug)]
 pub struct Etcd {
     machines: Arc<[Machine]>,
-    /// The machine that is asked, modulo the number of machines.
+    /// The number of calls that were not answered. Modulo the number of machines, it is the index of the machine to which calls go.
     asked: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
 struct Machine {
     endpoint: Endpoint,
-    /// Made by the first call, because its tasks belong to the runtime of this call.
+    /// The channel. The first call makes the channel, because the channel's tasks belong to the runtime of this call.
     channel: OnceLock<Channel>,
 }
 
 impl Etcd {
-    /// etcd at these addresses. The connection is made with the first call, and again after it was lost.
+    /// A client of etcd at these addresses. The connection is made with the first call, and made again after it was lost.
     ///
     /// # Errors
     /// When an address is not a URL, or a certificate cannot be used.
@@ -99,8 +101,8 @@ impl Etcd {
         Ok(Etcd { machines, asked: Arc::default() })
     }
 
-    /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most`. An empty `end` means the one key. A majority of etcd's
-    /// machines has to agree, so the answer contains every earlier acknowledged write.
+    /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most` of them. If `end` is empty, only `key` is read. A
+    /// majority of etcd's machines must confirm the answer, so it contains every write that was acknowledged earlier.
     pub(crate) async fn read(
         &self,
         key: Vec<u8>,
@@ -112,7 +114,8 @@ impl Etcd {
         Ok(response.kvs)
     }
 
-    /// Carries out all operations at once, if all conditions hold. Returns what each read found, in their order; `None` if a condition does not hold.
+    /// Carries out all operations at once, if all conditions hold. Returns the results of the reads, in their order; `None` if a condition does not
+    /// hold.
     pub(crate) async fn transact(
         &self,
         conditions: Vec<Compare>,
@@ -126,7 +129,7 @@ impl Etcd {
         let path = "/etcdserverpb.KV/Txn";
         let response: TxnResponse = match only_reads {
             true => self.call_each(path, request).await?,
-            // It must not be carried out twice without the knowledge of the caller.
+            // A transaction that writes is sent only once, because etcd might carry it out twice. The caller decides whether to send it again.
             false => self.call(path, request).await?,
         };
         let found = response.responses.into_iter().filter_map(|response| Some(response.range?.kvs));
@@ -140,7 +143,7 @@ impl Etcd {
         Ok(granted.id)
     }
 
-    /// Renews a lease. Returns whether it had not ended. The call is a stream of etcd, of which this client uses one message.
+    /// Renews a lease. Returns whether the lease still existed. In etcd's API the call is a stream, and this client uses one message of the stream.
     pub(crate) async fn renew(&self, lease: i64) -> Result<bool, EtcdError> {
         let request = LeaseKeepAliveRequest { id: lease };
         let kept: LeaseKeepAliveResponse =
@@ -148,15 +151,15 @@ impl Etcd {
         Ok(kept.ttl > 0)
     }
 
-    /// Calls `changed` after each change of a key from `key` to before `end`, until the connection ends or the calls go to another machine. A deleted key
-    /// has no value. A change may be reported late, or not at all; a reported change was committed.
+    /// Calls `changed` after each change of a key from `key` to before `end`, until the connection ends or the calls go to another machine. A deleted
+    /// key has no value. A change may be reported late, or not at all. But if a change is reported, it was committed.
     pub(crate) async fn watch(
         &self,
         (key, end): (Vec<u8>, Vec<u8>),
         changed: impl Fn(&[u8], Option<Vec<u8>>),
     ) -> Result<(), EtcdError> {
         let request = WatchRequest { create: Some(WatchCreateRequest { key, range_end: end }) };
-        // The watch ends when its requests end, so this stream does not end.
+        // etcd ends the watch when the stream of requests ends, so this stream never ends.
         let requests = tokio_stream::once(request).chain(tokio_stream::pending());
         let (asked, channel) = self.channel()?;
         let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
@@ -165,7 +168,7 @@ impl Etcd {
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
         let answers = grpc.streaming(Request::new(requests), path, codec).await;
         let mut answers = answers.map_err(|status| failed(&status))?.into_inner();
-        // A machine that hangs sends nothing, and does not end the connection.
+        // A machine that hangs sends nothing, and does not end the connection. So the watch also ends when calls go to another machine.
         while self.asked.load(Ordering::Relaxed) == asked {
             let Ok(answer) = tokio::time::timeout(TURN, answers.message()).await else { continue };
             let answer = answer.map_err(|status| failed(&status))?;
@@ -179,7 +182,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// The number and the channel of the machine that is asked.
+    /// The number and the channel of the machine to which calls go.
     fn channel(&self) -> Result<(usize, Channel), EtcdError> {
         let asked = self.asked.load(Ordering::Relaxed);
         let machine = asked.checked_rem(self.machines.len()).and_then(|nth| self.machines.get(nth));
@@ -187,7 +190,7 @@ impl Etcd {
         Ok((asked, machine.channel.get_or_init(|| machine.endpoint.connect_lazy()).clone()))
     }
 
-    /// A call that may be carried out twice. If a machine does not answer, the next one is asked.
+    /// Makes a call that may be carried out twice. If a machine does not answer, the call goes to the next machine.
     async fn call_each<Q, A>(&self, path: &'static str, request: Q) -> Result<A, EtcdError>
     where
         Q: prost::Message + Clone + Send + Sync + 'static,
@@ -221,7 +224,7 @@ impl Etcd {
             Err(EtcdError::Unavailable(format!("no answer within {} ms", limit.as_millis())))
         });
         if matches!(answer, Err(EtcdError::Unavailable(_))) {
-            // Only one of several calls that fail at once goes on to the next machine.
+            // If several calls fail at the same time, only one of them selects the next machine.
             let next = asked.wrapping_add(1);
             let _ = self.asked.compare_exchange(asked, next, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -229,7 +232,7 @@ impl Etcd {
     }
 }
 
-/// The text of an error and of its causes. The deepest one says what is wrong with a connection, such as a certificate.
+/// The text of an error and of its causes. The last cause describes the problem of a connection, such as a wrong certificate.
 fn causes(why: &dyn Error) -> String {
     let mut text = why.to_string();
     let mut cause = why.source();
@@ -286,12 +289,12 @@ pub(crate) fn put_leased(key: Vec<u8>, value: Vec<u8>, lease: i64) -> Operation 
     Operation::Put(PutRequest { key, value, lease })
 }
 
-/// Reads the keys from `key` to before `end`; an empty `end` means the one key.
+/// Reads the keys from `key` to before `end`. If `end` is empty, only `key` is read.
 pub(crate) fn read(key: Vec<u8>, end: Vec<u8>) -> Operation {
     read_some(key, end, 0)
 }
 
-/// Reads the keys from `key` to before `end`, at most `most`, in their order; 0 means all.
+/// Reads the keys from `key` to before `end`, at most `most` of them, in their order. If `most` is 0, all are read.
 pub(crate) fn read_some(key: Vec<u8>, end: Vec<u8>, most: i64) -> Operation {
     Operation::Range(RangeRequest { key, range_end: end, limit: most, keys_only: false })
 }

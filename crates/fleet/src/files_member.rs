@@ -1,23 +1,23 @@
-//! The member whose edited files are followed, as the last proof said.
+//! The files member (the member whose edited files the fleet follows), as the last proof reported it.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Is told which member's edited files are followed; `None` if there is none.
+/// A function that is called with the name of the files member; `None` if there is none.
 pub type TellFiles = Box<dyn Fn(Option<&str>) + Send>;
 
-/// The member whose edited files are followed, and who is told when it is another one.
+/// The name of the files member, and the function that is called when another member becomes the files member.
 #[derive(Default)]
 pub(crate) struct FilesMember(Mutex<(Option<String>, Option<TellFiles>)>);
 
 impl FilesMember {
-    /// From now on, `tell` is told: now, and when it is another member.
+    /// Calls `tell` now, and whenever another member becomes the files member.
     pub(crate) fn on_change(&self, tell: TellFiles) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tell(files.0.as_deref());
         files.1 = Some(tell);
     }
 
-    /// Notes what a proof says.
+    /// Stores the files member that a proof reported.
     pub(crate) fn set(&self, member: Option<String>) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if files.0 != member {

@@ -1,4 +1,4 @@
-//! What the machines of a fleet share: the log of changes, in etcd. docs/fleet-protocol.md describes the protocol.
+//! The log of changes, which the members of a fleet share in etcd. docs/fleet-protocol.md describes the protocol.
 //!
 //! ```text
 //! head       the number of the newest change, and the id of the store
@@ -7,12 +7,12 @@
 //! member/<name>, invitation/<id>, files/member   the members (`membership.rs`)
 //! sessions/sealed   the encrypted keys of sessions (`shared_keys.rs`)
 //! certificate/<name>, order/<name>   the encrypted certificates of all members (`shared_certificates.rs`), and their orders (`orders.rs`)
-//! node/<id>, beat/<id>, applied/<id>   their running processes (`registration.rs`)
+//! node/<id>, beat/<id>, applied/<id> the running processes of the members (`registration.rs`)
 //! ```
 //!
-//! etcd keeps the changes, with the contents of the records that they write, until they are trimmed. A change is checked on a member's own store. Then one
-//! transaction puts the entry and the new head, if the head is still the one that the member knew. So the changes of all members have one order, and no
-//! number is given twice.
+//! etcd stores the changes, with the contents of the records that they write, until the log is trimmed. A member first checks a change on its own
+//! store. Then one transaction writes the entry and the new head, if etcd still has the head that the member knew. So the changes of all members have
+//! one order, and no number is used twice.
 
 mod delta;
 mod direct;

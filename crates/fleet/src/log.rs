@@ -1,4 +1,4 @@
-//! The log: adding an entry after the head, reading entries, and deleting old ones.
+//! The log: adds an entry after the head, reads entries, and deletes old entries.
 
 use crate::entry::{Body, CHANGES_BYTES_MAX, Encoded, Entry, EntryId, Stored};
 use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read, read_some};
@@ -12,25 +12,25 @@ use std::time::Duration;
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// How many times a transaction with an unknown outcome is sent.
 const TRIES: u32 = 5;
-/// How many entries are read at once. If the answer does not come in time, for example over a slow connection, fewer are read.
+/// How many entries are read at once. If the answer does not come in time, for example over a slow connection, the next attempt reads fewer entries.
 const ENTRIES_AT_ONCE: [i64; 3] = [100, 10, 1];
 /// How many entries come with a proof.
 pub(crate) const ENTRIES_OF_PROOF: i64 = 10;
 
-/// How long a proof counts (Δ) if nothing else is set (`delta.rs`).
+/// How long a proof counts (Δ), if the operator has not set Δ (`delta.rs`).
 pub const DELTA: Duration = Duration::from_secs(1);
-/// The smallest Δ. With less, a member would lose its proof when one machine of etcd stops.
+/// The smallest Δ. With a smaller Δ, a member would lose its proof when one machine of etcd stops.
 pub const DELTA_MIN: Duration = Duration::from_secs(1);
 /// The largest Δ.
 pub const DELTA_MAX: Duration = Duration::from_secs(10);
 
-/// The pause before a watch that ended begins again.
+/// The pause before a watch that has ended is started again.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why the log was not read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// Another member changed facts first. Apply its changes, check the expectations again, and repeat.
+    /// Another member changed facts first. The caller must apply these changes, check the expectations again, and repeat the call.
     #[error("another member changed facts at the same time; try again")]
     Conflict,
     /// It is not known whether the changes are in the log: etcd stopped answering while they were added.
@@ -38,7 +38,8 @@ pub enum LogError {
         "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, look whether it was made before you make it again"
     )]
     Unknown(EtcdError),
-    /// A call to etcd failed. [`Log::append`] returns this only if nothing was changed. After other calls it is not known.
+    /// A call to etcd failed. [`Log::append`] returns this only if nothing was changed. After other functions, it is unknown whether something was
+    /// changed.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
     /// The next entry is not in the log any more. The member must copy the store of another member.
@@ -67,12 +68,12 @@ pub enum LogError {
         /// The name.
         name: String,
     },
-    /// The edited files of another member are followed.
+    /// The fleet follows the edited files of another member.
     #[error(
         "this machine is not the files member any more, so the change was not made. Make the change on the files member: `enfilade fleet status` shows `followed` for it. If it shows none, wait until the move has ended"
     )]
     NotFollowed,
-    /// Another command moved the edited files.
+    /// Another command has changed the files member.
     #[error(
         "the files member changed while this command ran, so this command moved nothing. Run `enfilade fleet status`; if the files must still move, run the command again"
     )]
@@ -82,7 +83,7 @@ pub enum LogError {
         "the invitation was used already, or is older than 24 h; make a new one on a member with `enfilade fleet invite`"
     )]
     InvitationUsed,
-    /// The fleet has another Δ than this machine.
+    /// The Δ of the fleet differs from the Δ of this machine.
     #[error(
         "`fleet.proof_millis` is {own} on this machine, but {fleet} in the fleet. Set it to {fleet} here, and restart this server. To use another value in the whole fleet: stop the servers of all members, set the value on every member, and start the servers"
     )]
@@ -92,7 +93,7 @@ pub enum LogError {
         /// The Δ of this machine, in milliseconds.
         own: u64,
     },
-    /// The id of this member has a beat already.
+    /// There is already a beat with the id of this process.
     #[error(
         "`{id}` is registered already. If this member has just started or had no connection to etcd, it registers by itself in about 2 s. Otherwise another process has this id: give each member its own id"
     )]
@@ -100,7 +101,7 @@ pub enum LogError {
         /// The id.
         id: String,
     },
-    /// The log under this prefix belongs to another store, or there is none.
+    /// The log under this prefix belongs to another store, or there is no log under it.
     #[error("the log `{prefix}` in etcd cannot be used: {why}")]
     NotOurs {
         /// The prefix.
@@ -108,7 +109,7 @@ pub enum LogError {
         /// The reason.
         why: String,
     },
-    /// An entry or the head cannot be read. It is never skipped.
+    /// An entry or the head cannot be read. A damaged entry is never skipped.
     #[error(
         "`{key}` in etcd is damaged: {why}. Every member that reaches it refuses requests. Do not restore an old backup of etcd: revocations would be lost"
     )]
@@ -183,18 +184,18 @@ pub enum LogError {
     PartsDeleted,
 }
 
-/// The end of the log at one moment.
+/// The end of the log at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The store, and the number of the newest change.
     pub at: At,
-    /// The digest of all records after this change.
+    /// The digest of all records after the newest change.
     pub state: u128,
     /// The format of the records in the log.
     pub format: u32,
     /// The number of the first change in the log.
     pub first: Revision,
-    /// The size of all entries in the log with their parts, in bytes. Trimming makes it an estimate.
+    /// The size of all entries in the log with their parts, in bytes. After the log was trimmed, the size is an estimate.
     pub log_bytes: u64,
 }
 
@@ -217,35 +218,35 @@ impl Head {
     }
 }
 
-/// An entry was added.
+/// The result of adding an entry.
 pub(crate) struct Appended {
     /// The end of the log after the entry.
     pub(crate) head: Head,
-    /// The processes that were registered at this moment; `None` if this answer of etcd was lost.
+    /// The processes that were registered when the entry was added; `None` if this answer of etcd was lost.
     pub(crate) registered: Option<Vec<String>>,
-    /// The Δ of the fleet at this moment; `None` if this answer of etcd was lost.
+    /// The Δ of the fleet when the entry was added; `None` if this answer of etcd was lost.
     pub(crate) delta: Option<Duration>,
 }
 
-/// What a watch of etcd reports.
+/// An event that a watch of etcd reports.
 pub(crate) enum News {
-    /// The watch begins. What happened before is not reported.
+    /// The watch begins. Events before this moment are not reported.
     Begins,
-    /// There is a new end of the log.
+    /// The log has a new end.
     Head(Head),
-    /// There is a new entry.
+    /// The log has a new entry.
     Entry(Entry),
     /// A process has applied a change; `None` if its report was deleted.
     Applied(String, Option<Revision>),
 }
 
-/// The log of a store, under a prefix of the keys in etcd.
+/// The log of a store. All its keys in etcd begin with a prefix.
 #[derive(Clone, Debug)]
 pub struct Log {
     etcd: Etcd,
     prefix: String,
     store: StoreId,
-    /// The member of this machine, if it is one.
+    /// The name of this machine's member, if this machine is a member.
     member: Option<String>,
     /// How long a proof counts, as this machine is configured (`delta.rs`).
     pub(crate) delta: Duration,
@@ -259,13 +260,13 @@ impl Log {
         Log { etcd, prefix: prefix.to_owned(), store, member: None, delta: DELTA, reads: FORMAT }
     }
 
-    /// The log, for the machine of this member.
+    /// Returns this log, for the machine of the member with this name.
     #[must_use]
     pub fn of_member(self, name: &str) -> Self {
         Log { member: Some(name.to_owned()), ..self }
     }
 
-    /// The log, as a program reads it that knows only the formats up to this one. This is for tests of updates.
+    /// Returns this log as an older program uses it, which knows only the formats up to this one. Only tests of updates call this function.
     #[must_use]
     pub fn as_program_of(self, format: u32) -> Self {
         Log { reads: format, ..self }
@@ -323,7 +324,8 @@ impl Log {
     /// Adds changes after `head`, as one entry. `state` is the digest of all records after the changes. Returns the new end of the log.
     ///
     /// # Errors
-    /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering.
+    /// [`LogError::Conflict`] if `head` is not the end of the log any more; then nothing was changed. [`LogError::Unknown`] if etcd stops answering
+    /// during the call.
     pub async fn append(&self, head: Head, changes: &[Change], state: u128) -> Result<Head, LogError> {
         let id = EntryId::new(0).map_err(|why| LogError::NoRandom(why.to_string()))?;
         let encoded = self.encoded(head, changes).await?;
@@ -334,7 +336,8 @@ impl Log {
         Ok(appended?.head)
     }
 
-    /// The changes in the form that an entry has. Large ones are written into etcd in parts: if they are not committed, [`Log::discard`] deletes the parts.
+    /// Encodes changes for an entry. Large changes are written to etcd in parts. If the caller does not commit them, it calls [`Log::discard`], which
+    /// deletes the parts.
     ///
     /// # Errors
     /// [`LogError::NeedsFormat`] if the format of the log is too old for the changes, [`LogError::TooLarge`], or when etcd does not answer. No change was
@@ -353,7 +356,7 @@ impl Log {
         }
     }
 
-    /// Like [`Log::append`], with an id that no entry has.
+    /// Like [`Log::append`], with an id that no other entry has.
     pub(crate) async fn append_as(
         &self,
         id: EntryId,
@@ -376,10 +379,10 @@ impl Log {
             log_bytes: head.log_bytes.saturating_add((sealed.len() + changes.parts_bytes()) as u64),
         };
         let mut conditions = vec![has_value(self.head_key(), head.bytes())];
-        // A machine that left, or was expelled, changes nothing any more.
+        // A machine that has left the fleet, or was expelled, must not change anything.
         conditions.extend(self.member.iter().map(|member| exists(self.key("member", member))));
         let member = self.member.as_ref().filter(|_| changes.is_from_file);
-        // Rule 11: a member whose files are not followed any more may have read an old version.
+        // Rule 11: if the fleet no longer follows the files of this member, the member may have read an old version of them.
         conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
         conditions.extend(self.has_parts(changes));
         let absent = self.no_processes_of(&changes.absent_members);
@@ -398,12 +401,12 @@ impl Log {
             match outcome {
                 Ok(Some(found)) => {
                     let processes = found.iter().flatten().filter_map(|found| self.id_of("node", found));
-                    // A record that cannot be read is taken for the largest Δ.
+                    // If the stored Δ cannot be read, the largest Δ is used.
                     let delta = self.delta_in(found.iter().flatten()).unwrap_or(DELTA_MAX);
                     let registered = Some(processes.collect());
                     return Ok(Appended { head: next, registered, delta: Some(delta) });
                 }
-                // An earlier try may have been carried out, although its answer was lost.
+                // An earlier attempt may have succeeded, although its answer was lost.
                 Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => {
                     return Ok(Appended { head: next, registered: None, delta: None });
                 }
@@ -415,7 +418,7 @@ impl Log {
                         Some(name) if !self.is_member(name).await? => {
                             LogError::NotMember { name: name.clone() }
                         }
-                        // Otherwise the caller would try again forever.
+                        // The parts were deleted. Without this check, the caller would repeat the call for ever.
                         _ if self.etcd.transact(self.has_parts(changes), Vec::new()).await?.is_none() => {
                             LogError::PartsDeleted
                         }
@@ -423,7 +426,7 @@ impl Log {
                         _ => LogError::Conflict,
                     });
                 }
-                // This was the first try, and etcd refused it, so nothing was changed.
+                // This was the first attempt, and etcd refused it, so nothing was changed.
                 Err(why @ EtcdError::Refused(_)) if tried == 0 => return Err(why.into()),
                 Err(_) => {}
             }
@@ -431,19 +434,19 @@ impl Log {
         outcome.map(|_| Appended { head: next, registered: None, delta: None }).map_err(LogError::Unknown)
     }
 
-    /// Whether the entry of this key is this one.
+    /// Whether etcd has this entry under this key.
     async fn is_there(&self, key: &[u8], sealed: &[u8]) -> Result<bool, LogError> {
         let found = self.etcd.read(key.to_vec(), Vec::new(), 1).await.map_err(LogError::Unknown)?;
         Ok(found.first().is_some_and(|found| found.value == sealed))
     }
 
-    /// The next entries after a change, in their order, without a gap. Empty if there are no later changes. The first entry may begin with earlier changes.
-    /// An entry whose changes are in parts comes alone.
+    /// The next entries after a change, in their order, without a gap. Empty if there are no later changes. The first entry may begin with earlier
+    /// changes. If the changes of an entry are in parts, the result contains only this entry.
     ///
     /// # Errors
     /// [`LogError::Trimmed`] if the next entry is not in the log any more, [`LogError::Damaged`] if an entry cannot be read.
     pub async fn after(&self, revision: Revision) -> Result<Vec<Entry>, LogError> {
-        // The head is read first: an entry that is added afterwards is no gap.
+        // The head is read first, because an entry that is added after this read must not count as a gap.
         let head = self.head().await?;
         let mut found = Err(EtcdError::Unavailable("no call".to_owned()));
         for most in ENTRIES_AT_ONCE {
@@ -454,7 +457,7 @@ impl Log {
         }
         let found = found?.unwrap_or_default().into_iter().flatten();
         let mut found = self.entries(revision, head, found)?.into_iter().peekable();
-        // At most one entry in parts is in memory.
+        // Only one entry with parts is in memory at a time.
         if let Some(large) = found.next_if(|first| matches!(first.body, Body::Parted { .. })) {
             return Ok(vec![self.complete(large).await?]);
         }
@@ -467,7 +470,8 @@ impl Log {
         read_some(from, self.entry_key(Revision(u64::MAX)), most)
     }
 
-    /// The entries that [`Log::reads_after`] found, when or after `head` was the end of the log. The errors are those of [`Log::after`].
+    /// The entries that [`Log::reads_after`] found. `head` was the end of the log at the time of the read, or earlier. The errors are those of
+    /// [`Log::after`].
     pub(crate) fn entries(
         &self,
         revision: Revision,
@@ -481,7 +485,7 @@ impl Log {
             if self.entry_key(entry.last()) != found.key {
                 return Err(damaged(&found.key, "its number is not that of its key"));
             }
-            // The reader may have applied the first changes of the first entry.
+            // The reader may have applied only some of the changes of the first entry.
             let follows = entry.first == next || entries.is_empty() && entry.first < next;
             if !follows {
                 return Err(LogError::Trimmed { after: Revision(next.0 - 1) });
@@ -495,7 +499,7 @@ impl Log {
         }
     }
 
-    /// Deletes the entries up to a change, if `head` is still the end of the log. Returns whether it was.
+    /// Deletes the entries up to a change, if `head` is still the end of the log. Returns whether they were deleted.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -503,12 +507,12 @@ impl Log {
         let next = Revision(revision.0 + 1);
         let (all, rest) =
             (head.at.revision.0 + 1 - head.first.0, head.at.revision.0.saturating_sub(revision.0));
-        // The entries are taken to have equal sizes, so that they need not be read.
+        // The size is estimated as if all entries had the same size, so that the entries need not be read.
         let log_bytes = u128::from(head.log_bytes) * u128::from(rest) / u128::from(all.max(1));
         let trimmed = Head { first: next, log_bytes: u64::try_from(log_bytes).unwrap_or(u64::MAX), ..head };
         let operations = vec![
             delete(self.entry_key(Revision(0)), self.entry_key(next)),
-            // From now on, no entry names these parts.
+            // After this transaction, no entry refers to these parts.
             delete(self.large_key(Revision(0)), self.large_key(next)),
             put(self.head_key(), trimmed.bytes()),
         ];
@@ -516,10 +520,10 @@ impl Log {
         Ok(done.is_some())
     }
 
-    /// Calls `heard` with news, forever. News can come late, or not at all; what it says was committed in etcd.
+    /// Calls `heard` with events, for ever. An event can be reported late, or not at all. A reported event was committed in etcd.
     pub(crate) async fn watch(&self, heard: impl Fn(News)) {
         let first = format!("{}/", self.prefix).into_bytes();
-        // Not the parts of large entries, which come after all keys that [`Log::news`] reads.
+        // The range ends before the parts of large entries. The keys of parts come after all keys that [`Log::news`] reads.
         let end = self.key("part", "");
         loop {
             heard(News::Begins);
@@ -528,13 +532,13 @@ impl Log {
                     heard(news);
                 }
             };
-            // After an error, the members still ask for the head regularly.
+            // If the watch fails, the members still learn of changes, because they ask for the head regularly.
             let _ = self.etcd.watch((first.clone(), end.clone()), changed).await;
             tokio::time::sleep(WATCH_AGAIN).await;
         }
     }
 
-    /// What a change of a key says. A record that cannot be read says nothing: the next proof reads it, and has the error.
+    /// The event that a change of a key means; `None` for a record that cannot be read. The next proof reads this record, too, and returns the error.
     fn news(&self, key: &[u8], value: Option<Vec<u8>>) -> Option<News> {
         let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/")?;
         if let Some(id) = rest.strip_prefix(b"applied/") {
@@ -548,7 +552,7 @@ impl Log {
         }
         rest.strip_prefix(b"log/")?;
         let entry = Stored::open(key, &value).ok().filter(|entry| self.entry_key(entry.last()) == key)?;
-        // The next question reads an entry in parts.
+        // An entry with parts is read with the next question for a proof.
         Some(News::Entry(entry.whole()?))
     }
 
@@ -561,7 +565,7 @@ impl Log {
         format!("{}/{table}/{id}", self.prefix).into_bytes()
     }
 
-    /// The id in the key of a row of a table.
+    /// The id in the key of a record of a table.
     pub(crate) fn id_of(&self, table: &str, row: &KeyValue) -> Option<String> {
         let id = row.key.strip_prefix(self.key(table, "").as_slice())?;
         String::from_utf8(id.to_vec()).ok()
@@ -576,7 +580,7 @@ impl Log {
         format!("{}/head", self.prefix).into_bytes()
     }
 
-    /// The numbers have the same length, so the order of the keys is the order of the changes.
+    /// The key of an entry. All numbers in keys have the same length, so the order of the keys is the order of the changes.
     pub(crate) fn entry_key(&self, revision: Revision) -> Vec<u8> {
         format!("{}/log/{:020}", self.prefix, revision.0).into_bytes()
     }

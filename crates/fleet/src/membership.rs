@@ -1,4 +1,4 @@
-//! The members of a fleet: who may register, how a machine becomes a member, and how it ceases to be one.
+//! The members of a fleet: which machines may register, how a machine becomes a member, and how it leaves the fleet.
 //!
 //! ```text
 //! member/<name>     the second at which the member joined
@@ -19,13 +19,13 @@ pub const INVITATION_SECONDS: i64 = 24 * 3_600;
 /// A member and its running processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The name.
+    /// The name of the member.
     pub name: String,
-    /// When it joined, in seconds since the epoch.
+    /// When the member joined, in seconds since the epoch.
     pub joined: i64,
-    /// Whether its edited files are followed.
+    /// Whether the fleet follows the edited files of this member.
     pub has_files: bool,
-    /// Its registered processes.
+    /// The registered processes of the member.
     pub processes: Vec<Running>,
 }
 
@@ -34,18 +34,18 @@ pub struct Member {
 pub struct Running {
     /// The id of the process.
     pub id: String,
-    /// What it says about itself; `None` without a beat.
+    /// What the process has reported about itself; `None` if the process has no beat.
     pub about: Option<About>,
-    /// The last change that it has applied; `None` without a beat.
+    /// The last change that the process has applied; `None` if the process has no beat.
     pub applied: Option<Revision>,
-    /// The newest format that it reads; `None` without a beat, or if its program is too old to say it.
+    /// The newest format that the process reads. `None` if the process has no beat, or if its program is so old that it does not report this format.
     pub reads: Option<u32>,
-    /// A digest of the keys of sessions that it uses; `None` if it has none, or has not said so yet.
+    /// A digest of the keys of sessions that the process uses. `None` if it has no keys, or has not reported them yet.
     pub keys: Option<KeysDigest>,
 }
 
 impl Running {
-    /// Whether etcd heard the process in the last 2 seconds.
+    /// Whether the process has renewed its beat in etcd within the last 2 seconds.
     pub fn has_beat(&self) -> bool {
         self.applied.is_some()
     }
@@ -57,7 +57,7 @@ impl Log {
         Ok(!self.etcd().read(self.key("member", name), Vec::new(), 1).await?.is_empty())
     }
 
-    /// Makes the first member of a new log. Its edited files are followed.
+    /// Makes the first member of a new log. It becomes the files member.
     ///
     /// # Errors
     /// When etcd does not answer, or the fleet has another member already.
@@ -87,7 +87,7 @@ impl Log {
         Ok(id)
     }
 
-    /// Makes the invited machine a member, and ends the invitation.
+    /// Makes the invited machine a member. After that, the invitation cannot be used again.
     ///
     /// # Errors
     /// [`LogError::InvitationUsed`], or when etcd does not answer.
@@ -134,8 +134,8 @@ impl Log {
         Ok((head, members.into_iter().map(member).collect()))
     }
 
-    /// Gives the log the newest format that this program reads, if all registered processes read it. Returns the format before. A process that registers
-    /// meanwhile with an older program gets no proof afterwards.
+    /// Gives the log the newest format that this program reads, if all registered processes read it. Returns the format before. If a process with an
+    /// older program registers at the same time, it gets no proof after the change.
     ///
     /// # Errors
     /// [`LogError::OldPrograms`], [`LogError::NotMember`], or when etcd does not answer.
@@ -174,7 +174,7 @@ impl Log {
         }
     }
 
-    /// The name of the member whose edited files are followed.
+    /// The name of the files member: the fleet follows its edited files.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -183,11 +183,12 @@ impl Log {
         Ok(found.first().and_then(KeyValue::name))
     }
 
-    /// From now on, the edited files of this member are followed, instead of those of the member `before`; `None` stands for no member. Between two members,
-    /// no member must have the files until all proofs from before have ended: Δ and a tenth ([`Log::delta`]).
+    /// Makes the member `name` the files member instead of `before`. `None` stands for no member. Between two files members there must be a time
+    /// without a files member, until all earlier proofs have ended: Δ and a tenth of it ([`Log::delta`]).
     ///
     /// # Errors
-    /// [`LogError::NotMember`] if the fleet has no such member, [`LogError::FilesMoved`] if another one than `before` has the files. When etcd does not answer.
+    /// [`LogError::NotMember`] if the fleet has no such member, [`LogError::FilesMoved`] if `before` is not the files member. When etcd does not
+    /// answer.
     pub async fn move_files(&self, before: Option<&str>, name: Option<&str>) -> Result<(), LogError> {
         let value = |name: Option<&str>| name.unwrap_or_default().as_bytes().to_vec();
         let mut conditions = vec![has_value(self.files_key(), value(before))];
@@ -203,8 +204,8 @@ impl Log {
         }
     }
 
-    /// Takes the right to register from a member. Its processes get no proof from now on. Their registrations are deleted as those of every process
-    /// without a beat (rules 7 and 8), so every change is acknowledged correctly meanwhile.
+    /// Takes the right to register from a member. From now on, its processes get no proof. Their registrations are deleted like those of every
+    /// process without a beat (rules 7 and 8). So every change is acknowledged correctly in the meantime.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -232,7 +233,7 @@ impl Log {
         Ok(())
     }
 
-    /// The key of the member whose edited files are followed. Its value is empty while no member has them.
+    /// The key of the record with the name of the files member. The value is empty while there is no files member.
     pub(crate) fn files_key(&self) -> Vec<u8> {
         self.key("files", "member")
     }

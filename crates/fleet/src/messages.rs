@@ -1,5 +1,6 @@
-//! The messages of etcd's API that are used here, with their field numbers (etcd/api/etcdserverpb/rpc.proto, etcd/api/mvccpb/kv.proto). Other fields are
-//! skipped. etcd-client, the library for etcd, needs the program `protoc` to build; a build of Enfilade needs only cargo.
+//! The messages of etcd's API that are used here, with their field numbers (etcd/api/etcdserverpb/rpc.proto, etcd/api/mvccpb/kv.proto). Messages can
+//! have other fields, which are skipped. etcd-client, the library for etcd, needs the program `protoc` to build; a build of Enfilade needs only
+//! cargo.
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct KeyValue {
@@ -10,7 +11,7 @@ pub(crate) struct KeyValue {
 }
 
 impl KeyValue {
-    /// The name that is the value; `None` if it is empty.
+    /// The value as a name; `None` if the value is empty.
     pub(crate) fn name(&self) -> Option<String> {
         Some(String::from_utf8_lossy(&self.value).into_owned()).filter(|name| !name.is_empty())
     }
@@ -20,7 +21,7 @@ impl KeyValue {
 pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) key: Vec<u8>,
-    /// The first key after the range; empty for the one key.
+    /// The first key after the range; empty if only `key` is meant.
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
@@ -42,7 +43,7 @@ pub(crate) struct PutRequest {
     pub(crate) key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) value: Vec<u8>,
-    /// The lease; etcd deletes the key when the lease ends. 0 for none.
+    /// The lease of the key; 0 if it has none. When the lease ends, etcd deletes the key.
     #[prost(int64, tag = "3")]
     pub(crate) lease: i64,
 }
@@ -60,14 +61,14 @@ pub(crate) struct DeleteRangeRequest {
 pub(crate) struct Compare {
     #[prost(int32, tag = "1")]
     pub(crate) result: i32,
-    /// 1: the revision at which the key was created; 3: its value.
+    /// 1 compares the revision at which the key was created, and 3 compares the value.
     #[prost(int32, tag = "2")]
     pub(crate) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(crate) key: Vec<u8>,
     #[prost(oneof = "Compared", tags = "5, 7")]
     pub(crate) compared: Option<Compared>,
-    /// The first key after the range; empty for the one key. The condition must hold for each key in the range.
+    /// The first key after the range; empty if only `key` is meant. The condition must hold for each key in the range.
     #[prost(bytes = "vec", tag = "64")]
     pub(crate) range_end: Vec<u8>,
 }
@@ -120,7 +121,7 @@ pub(crate) struct ResponseOp {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct LeaseGrantRequest {
-    /// In seconds.
+    /// The duration of the lease, in seconds.
     #[prost(int64, tag = "1")]
     pub(crate) ttl: i64,
 }
@@ -139,7 +140,7 @@ pub(crate) struct LeaseKeepAliveRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct LeaseKeepAliveResponse {
-    /// In seconds; 0 if the lease has ended.
+    /// The remaining time of the lease, in seconds; 0 if the lease has ended.
     #[prost(int64, tag = "3")]
     pub(crate) ttl: i64,
 }
@@ -161,7 +162,7 @@ pub(crate) struct WatchCreateRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct WatchResponse {
-    /// Whether this is the answer to the request, and not a change.
+    /// Whether this message is the answer to the request, not a report of a change.
     #[prost(bool, tag = "3")]
     pub(crate) created: bool,
     #[prost(bool, tag = "4")]
@@ -170,10 +171,10 @@ pub(crate) struct WatchResponse {
     pub(crate) events: Vec<Event>,
 }
 
-/// A change of a key. Of a deleted key only the name is given.
+/// A change of a key. For a deleted key, the event contains the name of the key without a value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Event {
-    /// 0: put; 1: deleted.
+    /// 0 means that the key was put, and 1 means that it was deleted.
     #[prost(int32, tag = "1")]
     pub(crate) kind: i32,
     #[prost(message, optional, tag = "2")]

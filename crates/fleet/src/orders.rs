@@ -1,4 +1,5 @@
-//! Orders of certificates at a public authority (ACME). One member has the order of a certificate, and all members answer the challenges of the authority.
+//! Orders of certificates at a public authority (ACME). For each certificate, at most one member has the order. All members answer the challenges of
+//! the authority.
 //!
 //! ```text
 //! order/<name>             who orders the certificate with this file name, with a lease
@@ -24,7 +25,7 @@ const ANSWERS_MAX: i64 = 256;
 /// The greatest size of an answer, in bytes: two words of base64.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-/// The order of a certificate, which this member has while it renews it.
+/// The order of a certificate. This member has the order as long as it renews the order's lease.
 #[derive(Clone, Debug)]
 pub struct Order {
     name: String,
@@ -32,10 +33,10 @@ pub struct Order {
     lease: i64,
 }
 
-/// What etcd says about the last orders of a certificate.
+/// The results of the last orders of a certificate, as etcd stores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastOrder {
-    /// How many attempts failed since the last success.
+    /// The number of attempts that failed since the last success.
     pub failures: u32,
     /// When the next attempt may begin, in seconds since the epoch.
     pub next: i64,
@@ -46,14 +47,14 @@ pub struct LastOrder {
 /// The answer to a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its id: the file name of the certificate, a slash, and the id that the order gave it.
+    /// The id of the answer: the file name of the certificate, a slash, and an id that the member with the order chose.
     pub id: String,
     /// The answer.
     pub value: Vec<u8>,
 }
 
 impl Log {
-    /// What etcd says about the last orders of the certificate with this file name.
+    /// The results of the last orders of the certificate with this file name.
     ///
     /// # Errors
     /// When etcd does not answer, or there is no log.
@@ -71,7 +72,7 @@ impl Log {
         Ok(LastOrder { failures, next, about })
     }
 
-    /// Takes the order of the certificate with this file name; `None` if a member has it.
+    /// Takes the order of the certificate with this file name; `None` if a member has the order already.
     ///
     /// # Errors
     /// [`LogError::NotMember`], or when etcd does not answer.
@@ -107,7 +108,7 @@ impl Log {
         has_value(self.key("order", &order.name), order.holder.clone())
     }
 
-    /// The operations that note a success.
+    /// The operations that record a success.
     pub(crate) fn succeeded(&self, order: &Order, about: &str) -> [Operation; 2] {
         [
             put(self.key("order-about", &order.name), about.as_bytes().to_vec()),
@@ -115,7 +116,7 @@ impl Log {
         ]
     }
 
-    /// Notes that an attempt failed, and when the next one may begin, in seconds since the epoch.
+    /// Records that an attempt failed, and when the next attempt may begin, in seconds since the epoch.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -127,7 +128,8 @@ impl Log {
         Ok(())
     }
 
-    /// Gives all members the answer to a challenge. They give it until the order ends. Returns whether this member still has the order.
+    /// Writes the answer to a challenge to etcd. All members give this answer to the authority until the order ends. Returns whether this member
+    /// still has the order.
     ///
     /// # Errors
     /// [`LogError::TooLarge`], or when etcd does not answer.
@@ -143,7 +145,7 @@ impl Log {
     /// Ends an order, and the answers to its challenges.
     ///
     /// # Errors
-    /// When etcd does not answer. The order then ends with its lease.
+    /// When etcd does not answer. Then the order ends with its lease.
     pub async fn end_order(&self, order: &Order) -> Result<(), LogError> {
         let answers = |end: char| self.key("answer", &format!("{}{end}", order.name));
         // `0` follows `/` in ASCII.
@@ -162,7 +164,7 @@ impl Log {
         rows.into_iter().filter(|row| row.value.len() <= ANSWER_BYTES_MAX).filter_map(answer).collect()
     }
 
-    /// Says which answers this member gives from now on.
+    /// Records which answers this member gives to the authority from now on.
     ///
     /// # Errors
     /// When etcd does not answer.

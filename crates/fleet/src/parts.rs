@@ -1,4 +1,4 @@
-//! Changes that are too large for one record of etcd: they are written in parts, and an entry of the log names the parts.
+//! Changes that are too large for one record of etcd. Such changes are written in parts, and an entry of the log refers to the parts.
 //!
 //! ```text
 //! staging/<id>       the parts with this id are being written; it has a lease
@@ -6,8 +6,9 @@
 //! large/<n>          the id of the parts of the entry `log/<n>`
 //! ```
 //!
-//! A part is written only while `staging/<id>` exists. The entry is added only if `staging/<id>` and all parts exist, and the same transaction deletes
-//! `staging/<id>`. So an entry of the log has all its parts. Parts whose id is in neither table can be deleted: no entry can name them any more.
+//! A part is written only while `staging/<id>` exists. The entry is added only if `staging/<id>` and all parts exist, and the same transaction
+//! deletes `staging/<id>`. So an entry of the log has all its parts. If the id of parts is in neither `staging` nor `large`, the parts can be
+//! deleted, because no entry can refer to them any more.
 
 use crate::entry::{
     Body, CHANGES_BYTES_MAX, CHECKSUM_BYTES, Encoded, Entry, PART_BYTES, Parts, PartsId, Stored, checksum,
@@ -20,19 +21,19 @@ use crate::registration::random;
 use enfilade_facts::Revision;
 use std::collections::BTreeSet;
 
-/// How long etcd keeps `staging/<id>` if the author does not go on, in seconds.
+/// How long etcd keeps `staging/<id>` if the author does not renew its lease, in seconds.
 const STAGING_SECONDS: i64 = 60;
-/// How many parts are written before the lease is renewed. Each takes at most [`TRIES`] calls of 1 s.
+/// The number of parts that are written before the lease is renewed. Writing a part takes at most [`TRIES`] calls of 1 s.
 const RENEW_EVERY: usize = 8;
 /// How many times a part is sent.
 const TRIES: u32 = 5;
-/// How many keys of parts are looked at once. A log of the largest size has fewer.
+/// The number of keys of parts that are read at once. A log of the greatest size has fewer parts.
 const KEYS_AT_ONCE: i64 = 4_096;
-/// Version of the form of a part.
+/// The version of the form of a part.
 const VERSION: u8 = 1;
 
 impl Log {
-    /// Writes changes into etcd in parts. If they are not committed, [`Log::discard`] deletes them.
+    /// Writes changes to etcd in parts. If the caller does not commit the changes, it calls [`Log::discard`], which deletes the parts.
     ///
     /// # Errors
     /// [`LogError::TooLarge`], or when etcd does not answer. No change was made.
@@ -67,7 +68,7 @@ impl Log {
         Ok(checksums)
     }
 
-    /// Writes a part. It may be written twice: that changes nothing.
+    /// Writes a part. Writing the same part twice does no harm.
     async fn put_part(&self, id: PartsId, part: Operation) -> Result<(), LogError> {
         let mut outcome = Err(EtcdError::Unavailable("no call".to_owned()));
         for _ in 0..TRIES {
@@ -80,7 +81,7 @@ impl Log {
         outcome?.map(drop).ok_or(LogError::PartsDeleted)
     }
 
-    /// What must hold in etcd when an entry with these changes is added.
+    /// The conditions that must hold in etcd when an entry with these changes is added.
     pub(crate) fn has_parts(&self, encoded: &Encoded) -> Vec<Compare> {
         let parts = encoded.parts().map(|parts| {
             let parts_exist = (0..parts.checksums.len()).map(|nth| exists(self.part_key(parts.id, nth)));
@@ -89,7 +90,7 @@ impl Log {
         parts.into_iter().flatten().collect()
     }
 
-    /// What is done in etcd when the entry that ends with this change is added.
+    /// The operations in etcd that are needed when the entry is added. `last` is the number of the entry's last change.
     pub(crate) fn names_parts(&self, encoded: &Encoded, last: Revision) -> Vec<Operation> {
         let named = encoded.parts().map(|parts| {
             let named = put(self.large_key(last), parts.id.0.to_vec());
@@ -98,7 +99,7 @@ impl Log {
         named.into_iter().flatten().collect()
     }
 
-    /// Deletes the parts of changes that were not committed. If an entry of the log names the parts, this does nothing.
+    /// Deletes the parts of changes that were not committed. If an entry of the log refers to the parts, nothing is deleted.
     pub(crate) async fn discard(&self, encoded: &Encoded) {
         if let Some(parts) = encoded.parts() {
             self.discard_parts(parts.id).await;
@@ -108,7 +109,7 @@ impl Log {
     async fn discard_parts(&self, id: PartsId) {
         let staging = self.staging_key(id);
         let operations = vec![delete(staging.clone(), Vec::new()), self.deletes_parts(&id.text())];
-        // If etcd does not answer, a member deletes them later (`delete_unnamed_parts`).
+        // If etcd does not answer, a member deletes the parts later (`delete_unnamed_parts`).
         let _ = self.etcd().transact(vec![exists(staging)], operations).await;
     }
 
@@ -143,7 +144,8 @@ impl Log {
         Ok(Entry { id, first, state, changes })
     }
 
-    /// Deletes parts that no entry of the log names and nobody is writing: those of deleted entries, and those of authors that ended in the middle.
+    /// Deletes parts to which no entry of the log refers, and which no author is writing: the parts of deleted entries, and the parts of authors that
+    /// ended before they added the entry.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -185,7 +187,7 @@ impl Log {
         self.key("part", &format!("{}/{nth:02}", id.text()))
     }
 
-    /// Like the key of an entry, so that both are deleted up to the same number.
+    /// The key of `large/<n>`. It has the same form as the key of an entry, so that both are deleted up to the same number.
     pub(crate) fn large_key(&self, last: Revision) -> Vec<u8> {
         self.key("large", &format!("{:020}", last.0))
     }

@@ -1,4 +1,5 @@
-//! The processes of members that are registered in etcd, their beats, and what each has applied (rules 5 to 8 of docs/fleet-protocol.md).
+//! The processes of members that are registered in etcd, their beats, and the last change that each process has applied (rules 5 to 8 of
+//! docs/fleet-protocol.md).
 //!
 //! ```text
 //! member/<name>   a member, from its joining to its leaving (`membership.rs`)
@@ -24,23 +25,23 @@ use std::time::Duration;
 
 /// How long etcd keeps a beat that is not renewed, in seconds.
 const LEASE_SECONDS: i64 = 2;
-/// How often a beat is renewed during a large change, and how many times at most: for a minute.
+/// During a large change, a beat is renewed at this interval, this number of times at most, which is one minute.
 const RENEW_EVERY: Duration = Duration::from_millis(600);
 const RENEWALS_MAX: u32 = 100;
 
-/// A digest of keys. Members with equal keys have equal digests.
+/// A digest of the keys of sessions. Members with equal keys have equal digests.
 pub type KeysDigest = [u8; 8];
 
 /// How other members reach a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// The address of its listener for members.
+    /// The address of the process's listener for members.
     pub address: SocketAddr,
-    /// The fingerprint of its certificate: the SHA-256 of its DER.
+    /// The fingerprint of the process's certificate: the SHA-256 of its DER.
     pub certificate: [u8; 32],
 }
 
-/// What a process of a member says about itself.
+/// The data about a process of a member, as the process reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The version of the program.
@@ -49,7 +50,7 @@ pub struct About {
     pub host: String,
     /// The number of the process on the machine.
     pub pid: u32,
-    /// How other members reach it; `None` if they cannot.
+    /// How other members reach the process; `None` if they cannot reach it.
     pub reach: Option<Reach>,
 }
 
@@ -77,13 +78,13 @@ impl About {
 pub(crate) struct Process {
     pub(crate) member: String,
     pub(crate) id: String,
-    /// The number in the id.
+    /// The number in the id of the process.
     pub(crate) number: u64,
     pub(crate) about: About,
 }
 
 impl Process {
-    /// A process that no earlier process has the id of.
+    /// A process with a new id, which no earlier process has had.
     pub(crate) fn new(member: &str, about: About) -> Result<Self, LogError> {
         let number = u64::from_be_bytes(random()?);
         Ok(Process { member: member.to_owned(), id: format!("{member}.{number:016x}"), number, about })
@@ -115,24 +116,24 @@ pub(crate) struct Silent {
     pub(crate) incarnation: Vec<u8>,
 }
 
-/// What etcd says to a registered process at one moment.
+/// The answer of etcd to the question of a registered process, for one moment.
 pub(crate) struct Proof {
     pub(crate) head: Head,
-    /// The next entries of the log.
+    /// The next entries of the log that the process has to apply.
     pub(crate) next: Vec<Entry>,
     /// Whether a process follows the edited files.
     pub(crate) files_followed: bool,
-    /// The member whose edited files are followed.
+    /// The name of the files member.
     pub(crate) files_member: Option<String>,
     /// The newest keys of sessions; `None` if no keys were shared yet.
     pub(crate) keys: Option<Vec<u8>>,
 }
 
 impl Log {
-    /// Registers a process whose store has this revision, with a new incarnation. `before` is its last incarnation.
+    /// Registers a process, with a new incarnation. The store of the process has this revision. `before` is the last incarnation of the process.
     ///
     /// # Errors
-    /// [`LogError::NotMember`] if its member is not one of the fleet, [`LogError::Taken`] if another process has a beat under this id.
+    /// [`LogError::NotMember`] if the process's machine is not a member of the fleet, [`LogError::Taken`] if another process has a beat with this id.
     pub(crate) async fn register(
         &self,
         process: &Process,
@@ -166,10 +167,10 @@ impl Log {
         }
     }
 
-    /// Why a member whose store has this revision is not in the table of members.
+    /// The reason why a member is not in the table of members. The store of the member has this revision.
     async fn no_member(&self, member: &str, applied: Revision) -> LogError {
         match self.head().await {
-            // Then the table is lost, too.
+            // etcd has lost changes, and so it has lost the table of members, too.
             Ok(head) if head.at.revision < applied => {
                 LogError::Older { log: head.at.revision, store: applied }
             }
@@ -178,7 +179,7 @@ impl Log {
         }
     }
 
-    /// Ends the registration of a process that grants nothing any more.
+    /// Ends the registration of a process that no longer grants anything.
     pub(crate) async fn deregister(&self, id: &str, registration: &Registration) -> Result<(), LogError> {
         let keys = ["node", "beat", "applied", "about", "reads", "keys"];
         let operations = keys.map(|table| delete(self.key(table, id), Vec::new())).to_vec();
@@ -187,14 +188,14 @@ impl Log {
         Ok(())
     }
 
-    /// Renews the beat of a process. If the beat has vanished, the next proof finds it out.
+    /// Renews the beat of a process. If the beat does not exist any more, the next question for a proof finds this out.
     pub(crate) async fn renew(&self, registration: &Registration) -> Result<(), LogError> {
         self.etcd().renew(registration.lease).await?;
         Ok(())
     }
 
-    /// Renews the beat of a process while it applies changes, because a large change can take longer than a beat lasts. Not forever: a process that makes
-    /// no progress is no member.
+    /// Renews the beat of a process while it applies changes, because a large change can take longer than a beat lasts. The beat is renewed for at
+    /// most a minute, because a process that makes no progress must lose its registration.
     pub(crate) async fn renew_during<T>(
         &self,
         registration: &Registration,
@@ -213,8 +214,8 @@ impl Log {
         }
     }
 
-    /// Reads head, registration and beat of a process at one moment, and the entries after a change. `None` if the process is not registered or has no
-    /// beat.
+    /// Reads the head, the registration and the beat of a process at one moment, and the entries after a change. `None` if the process is not
+    /// registered or has no beat.
     pub(crate) async fn prove(
         &self,
         id: &str,
@@ -238,11 +239,11 @@ impl Log {
         let files_followed = !next().is_empty();
         let keys = next().into_iter().next().map(|row| row.value);
         let files_member = next().first().and_then(KeyValue::name);
-        // Another process of this machine can have applied more than this log has; `Replica::catch_up_to` reads the head again.
+        // Another process of this machine may have applied later changes than this answer contains. Then `Replica::catch_up_to` reads the head again.
         let next = match head.at.revision >= applied {
             true => {
                 let found = self.entries(applied, head, next().into_iter())?;
-                // `Log::after` reads an entry in parts.
+                // An entry with parts is read by `Log::after`.
                 found.into_iter().map_while(Stored::whole).collect()
             }
             false => Vec::new(),
@@ -250,7 +251,7 @@ impl Log {
         Ok(Some(Proof { head, next, files_followed, files_member, keys }))
     }
 
-    /// Says that a process has applied a change.
+    /// Reports that a process has applied a change.
     pub(crate) async fn report(
         &self,
         id: &str,
@@ -262,7 +263,7 @@ impl Log {
         self.say(id, registration, operation).await
     }
 
-    /// Says that a process follows the edited files, or does not follow them any more.
+    /// Reports whether a process follows the edited files.
     pub(crate) async fn follow_files(
         &self,
         id: &str,
@@ -277,7 +278,7 @@ impl Log {
         self.say(id, registration, operation).await
     }
 
-    /// Says which keys of sessions a process uses; `None` if it has none.
+    /// Reports which keys of sessions a process uses; `None` if it has no keys.
     pub(crate) async fn show_keys(
         &self,
         id: &str,
@@ -292,7 +293,8 @@ impl Log {
         self.say(id, registration, operation).await
     }
 
-    /// Carries out an operation of a process that has a beat. A process without a beat says nothing: its lease has ended.
+    /// Carries out an operation of a process, if the process has a beat. A process without a beat must not report anything, because its lease has
+    /// ended.
     async fn say(
         &self,
         id: &str,
@@ -308,20 +310,21 @@ impl Log {
         self.key("files", "following")
     }
 
-    /// The last change that every registered process has applied; `None` if a process has not said so. No process is registered: the largest number.
+    /// The last change that every registered process has applied; `None` if a process has not reported one. If no process is registered, the result
+    /// is the greatest number.
     pub(crate) async fn applied_by_all(&self) -> Result<Option<Revision>, LogError> {
         let reports = self.reports().await?;
         Ok(reports.into_iter().map(|(_, applied)| applied).min().unwrap_or(Some(Revision(u64::MAX))))
     }
 
-    /// The registered processes that have not said that they applied a change, which is in the log. A process that registers after this call gets the
-    /// change before its first proof. A process that is not registered any more has no proof any more.
+    /// The registered processes that have not reported that they applied a change of the log. Other processes need not be waited for: a process that
+    /// registers after this call gets the change before its first proof, and a process that is no longer registered has no proof.
     pub(crate) async fn lacking(&self, change: Revision) -> Result<Vec<String>, LogError> {
         let reports = self.reports().await?;
         Ok(reports.into_iter().filter(|(_, applied)| *applied < Some(change)).map(|(id, _)| id).collect())
     }
 
-    /// The registered processes, and the last change that each says it has applied.
+    /// The registered processes, each with the last change that it reported as applied.
     async fn reports(&self) -> Result<Vec<(String, Option<Revision>)>, LogError> {
         let [nodes, applied] = self.read_all(["node", "applied"]).await?;
         let of = |(id, _): (String, Vec<u8>)| {
@@ -349,14 +352,14 @@ impl Log {
         Ok(nodes.iter().filter_map(|(id, _)| Some(id.rsplit_once('.')?.0.to_owned())).collect())
     }
 
-    /// The processes that are registered and have no beat.
+    /// The registered processes that have no beat.
     pub(crate) async fn silent(&self) -> Result<Vec<Silent>, LogError> {
         let [nodes, beats] = self.read_all(["node", "beat"]).await?;
         let is_silent = |(id, _): &(String, Vec<u8>)| !beats.iter().any(|(of, _)| of == id);
         Ok(nodes.into_iter().filter(is_silent).map(|(id, incarnation)| Silent { id, incarnation }).collect())
     }
 
-    /// Deletes the registration of a process that still has this incarnation and no beat.
+    /// Deletes the registration of a process, if the process still has this incarnation and has no beat.
     pub(crate) async fn reap(&self, silent: &Silent) -> Result<(), LogError> {
         let node = self.key("node", &silent.id);
         let conditions = vec![
@@ -367,7 +370,7 @@ impl Log {
         Ok(())
     }
 
-    /// The ids and values of all rows in these tables, read at one moment.
+    /// The ids and values of all records in these tables, read at one moment.
     pub(crate) async fn read_all<const N: usize>(
         &self,
         tables: [&str; N],

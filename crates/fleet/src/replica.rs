@@ -1,4 +1,4 @@
-//! A member's own copy of the facts: it applies the changes of the log in their order, and adds changes of its own to the log.
+//! A member's own copy of the facts. A replica applies the changes of the log in their order, and adds its own changes to the log.
 
 use crate::entry::{Encoded, Entry, EntryId};
 use crate::log::{Appended, Head, Log, LogError};
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The clocks of two machines run at speeds that differ by at most one part in this many.
+/// In a given time, the clocks of two machines differ by at most one part in this number.
 pub(crate) const DRIFT: u32 = 1_000;
 /// The largest change that may use the space that is kept for the records of edited files, in bytes.
 const SMALL_BYTES_MAX: usize = 1 << 20;
-/// How often the reports in etcd are read while a change is not acknowledged. Usually a connection or a watch delivers them sooner.
+/// How often the reports in etcd are read while a change is not acknowledged. Usually a report arrives sooner over a connection or a watch.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The last change that each process says it has applied, as far as this process knows. A process never has the id of an earlier one, and what it has
-/// applied it keeps, so an old report is still true.
+/// The last change that each process reported as applied, as far as this process knows. An old report stays true, because no later process gets the
+/// same id, and a process keeps the changes that it has applied.
 pub(crate) type Reports = HashMap<String, Revision>;
 
-/// Notes a report. One that comes from etcd can be older than one that came straight from the process.
+/// Stores a report. A report that comes from etcd can be older than a report that came directly from the process.
 pub(crate) fn note(reports: &mut Reports, id: &str, applied: Revision) {
     match reports.get_mut(id) {
         Some(known) => *known = applied.max(*known),
@@ -52,8 +52,8 @@ pub enum ReplicaError {
         /// The error of the store.
         why: CommitError,
     },
-    /// The registration or the beat of this member in etcd has ended. It registers again.
-    #[error("this member was not heard by etcd for too long, and registers again")]
+    /// The registration or the beat of this member in etcd has ended. The member registers again.
+    #[error("this member did not renew its record in etcd in time, and registers again")]
     NoBeat,
     /// This member does not use the newest keys of sessions.
     #[error(
@@ -71,7 +71,7 @@ pub enum ReplicaError {
 }
 
 impl ReplicaError {
-    /// Whether the cause is the log or the store of this member, so that it shows no facts until the cause is corrected. etcd answers.
+    /// Whether the cause is in the log or in the store of this member. Then etcd answers, and the member shows no facts until the cause is corrected.
     pub(crate) fn is_of_this_member(&self) -> bool {
         match self {
             ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
@@ -83,7 +83,7 @@ impl ReplicaError {
 
 /// A change that was made.
 pub(crate) struct Made {
-    /// The change after which the records are as the change wants them.
+    /// The revision at which the change is in effect.
     pub(crate) at: At,
     /// The end of the log after the change; `None` if the change wrote nothing.
     pub(crate) head: Option<Head>,
@@ -93,7 +93,7 @@ pub(crate) struct Made {
     pub(crate) delta: Option<Duration>,
 }
 
-/// A store that follows a log. Only processes that follow the same log may change the store.
+/// A store that follows a log. Only processes that follow this log may change the store.
 pub(crate) struct Replica {
     log: Log,
     store: Arc<dyn Source>,
@@ -110,19 +110,19 @@ impl Replica {
         &self.log
     }
 
-    /// The last change that the store has.
+    /// The number of the last change in the store.
     pub(crate) fn applied(&self) -> Revision {
         self.store.at().revision
     }
 
-    /// Applies the changes up to the end of the log. Returns this end, which is read during this call.
+    /// Applies the changes up to the end of the log. The end is read during this call, and returned.
     pub(crate) async fn catch_up(&self) -> Result<Head, ReplicaError> {
         let head = self.log.head().await?;
         self.catch_up_to(head, Vec::new()).await
     }
 
-    /// Applies the changes up to this end of the log. `next` are entries that were read already. Another process of this machine may apply changes at the
-    /// same time, and later ones.
+    /// Applies the changes up to the end `head` of the log. `next` contains entries that were read already. Another process of this machine may apply
+    /// the same changes at the same time, and may also apply later changes.
     pub(crate) async fn catch_up_to(
         &self,
         mut head: Head,
@@ -137,7 +137,7 @@ impl Replica {
                 }
                 self.apply(std::mem::take(&mut next), head.at.revision).await?;
             } else if at.revision > head.at.revision {
-                // A change is applied only after it is in the log. So the log has this change now, unless it lost changes.
+                // A change is applied only after it was added to the log. So the log contains this change now, unless the log lost changes.
                 head = self.log.head().await?;
                 if at.revision > head.at.revision {
                     return Err(LogError::Older { log: head.at.revision, store: at.revision }.into());
@@ -150,13 +150,13 @@ impl Replica {
         }
     }
 
-    /// Applies an entry that is in the log, if it is the next one. Returns whether the store has it now. `head` is the newest known end of the log: if the
-    /// entry ends there, the records are compared.
+    /// Applies an entry of the log, if the entry follows the changes in the store. Returns whether the store has the entry now. `head` is the newest
+    /// known end of the log. If the entry ends there, the digests of the records are compared.
     pub(crate) fn take(&self, entry: &Entry, head: Option<Head>) -> Result<bool, ReplicaError> {
         if entry.first > self.store.at().next().revision {
             return Ok(false);
         }
-        // Before an entry with records of a newer format, the watch delivered the head with this format.
+        // Before the watch delivers an entry with records of a newer format, it delivers a head with this format.
         head.map_or(Ok(()), |head| self.store.raise_format(head.format))?;
         apply(&*self.store, std::slice::from_ref(entry), entry.last())?;
         let (at, state) = now(&*self.store)?;
@@ -175,8 +175,9 @@ impl Replica {
         apart(move || apply(&*store, &entries, last)).await?
     }
 
-    /// Makes a change. It has the same number on all members. `known` is the end of the log according to a proof that counts: with it, nothing has to be
-    /// read first. If the log has gone on, etcd refuses the change, and it is tried again after the newer ones.
+    /// Makes a change. The change gets the same number on all members. `known` is the end of the log according to a proof that counts, so that the
+    /// log need not be read first. If another member has added an entry in the meantime, etcd refuses the change. Then this function applies the
+    /// newer changes and tries again.
     pub(crate) async fn commit(&self, change: &Change, known: Option<Head>) -> Result<Made, CommitError> {
         let mut encoded = None;
         let made = self.commit_encoded(change, &mut encoded, known).await;
@@ -186,7 +187,7 @@ impl Replica {
         made
     }
 
-    /// As [`Replica::commit`]. `encoded` gets the form of the change in the log: it is the same each time that the change is tried.
+    /// As [`Replica::commit`]. `encoded` receives the encoded change, which is the same for each attempt.
     async fn commit_encoded(
         &self,
         change: &Change,
@@ -199,15 +200,16 @@ impl Replica {
                 Some(head) => head,
                 None => self.catch_up().await.map_err(refused)?,
             };
-            // A change that does not fit here would stop this member when it is applied.
+            // If there is no room for the change in this store, this member would stop when it applies the change. So the change is refused before it
+            // is added to the log.
             let takes = change.writes().all(|(_, _, value)| value.is_none());
             let effect = if takes { Effect::Takes } else { Effect::Gives };
             let bytes = bytes_of(change);
-            // A small change that follows an edited file is always made.
+            // A small change that follows an edited file may use all free space, so it is always made.
             let requester =
                 if bytes > SMALL_BYTES_MAX { Requester::Administrator } else { change.requester() };
             self.store.has_room_for(requester, effect, bytes as u64)?;
-            // The digest before the change and after it; the latter is `None` if the change writes nothing.
+            // The digest before the change, and the digest after it. The second digest is `None` if the change writes nothing.
             let look = |view: &View<'_>| {
                 let after = After::of(view, change)?;
                 let writes = after.view().at() != view.at();
@@ -215,7 +217,8 @@ impl Replica {
                 Ok::<_, CommitError>((view.at(), digest(view)?, state))
             };
             let (at, before, state) = self.store.read(look)??;
-            // A member with wrong records must not add changes: the others would differ from the log, and refuse.
+            // A member with wrong records must not add changes. Otherwise the records of the other members would differ from the digests in the log,
+            // and these members would refuse requests.
             if at == head.at && before != head.state {
                 return Err(refused(ReplicaError::Differs { change: at.next().revision }));
             }
@@ -227,7 +230,7 @@ impl Replica {
                 Some(encoded) => encoded,
                 none => {
                     match self.log.encoded(head, std::slice::from_ref(change)).await {
-                        // What was known may be older than an upgrade.
+                        // The known head may be older than an upgrade of the log's format.
                         Err(LogError::NeedsFormat { .. }) if was_known => continue,
                         encoded => none.insert(encoded.map_err(|why| refused(why.into()))?),
                     }
@@ -237,14 +240,15 @@ impl Replica {
             let id = EntryId::new(self.author)
                 .map_err(|why| refused(LogError::NoRandom(why.to_string()).into()))?;
             match self.log.append_as(id, head, encoded, state).await {
-                // Another member was faster. Its change is applied, and the expectations are checked again.
+                // Another member has added an entry first. This member applies that entry, and checks the expectations again.
                 Err(LogError::Conflict) => {}
                 Err(LogError::Unknown(why)) => {
                     return Err(CommitError::Unknown(LogError::Unknown(why).to_string()));
                 }
                 Err(why) => return Err(refused(why.into())),
                 Ok(Appended { head: next, registered, delta }) => {
-                    // The change is in the log, so it is made, even if this member cannot apply it now. If another process was faster, the store has it.
+                    // The change is in the log, so it is made, even if this member cannot apply it now. An error is ignored, because another process
+                    // of this machine may have applied the change already.
                     let mut change = change.clone();
                     change.only_after(at.revision);
                     let store = Arc::clone(&self.store);
@@ -266,8 +270,8 @@ impl Replica {
         }
     }
 
-    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). This store has the change; `own` is the process
-    /// that shows it.
+    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). This store has the change. `own` is the
+    /// id of this process, which is not waited for.
     pub(crate) async fn acknowledged(
         &self,
         Made { at, lacking, delta, .. }: Made,
@@ -294,13 +298,13 @@ impl Replica {
                 let reported = async { reports.wait_for(all).await.is_ok() };
                 match tokio::time::timeout(LOOK_AGAIN, reported).await {
                     Ok(true) => return,
-                    // There is no watch.
+                    // There is no watch that would deliver reports.
                     Ok(false) => tokio::time::sleep(LOOK_AGAIN).await,
                     Err(_) => {}
                 }
             }
         };
-        // After Δ, no member that lacks the change has a proof.
+        // After Δ, a member that lacks the change has no proof any more.
         let delta = async {
             let delta = match delta {
                 Some(delta) => delta,
@@ -315,7 +319,7 @@ impl Replica {
     }
 }
 
-/// Applies the changes of entries that the store does not have yet, up to the change `last`. The store makes them durable at once.
+/// Applies the changes of entries that the store does not have yet, up to the change `last`. All changes become durable with one sync.
 fn apply(store: &dyn Source, entries: &[Entry], last: Revision) -> Result<(), ReplicaError> {
     let (at, state) = now(store)?;
     let next = at.next().revision;
@@ -332,12 +336,13 @@ fn apply(store: &dyn Source, entries: &[Entry], last: Revision) -> Result<(), Re
         .unzip();
     for (number, done) in numbers.into_iter().zip(store.commit_each(&changes)) {
         match done {
-            // On equal records, a change writes the same on every member. So a change that got another number was applied to other records.
+            // If the records are equal, a change writes the same records on every member. So if the change got another number here, the records were
+            // not equal.
             Ok(done) if done.revision != number => {
                 return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
             }
             Ok(_) => {}
-            // Another process of this machine applied it first.
+            // Another process of this machine has applied the change already.
             Err(CommitError::Conflict { .. }) if number <= store.at().revision => {}
             Err(why) => return Err(ReplicaError::NotApplied { change: number, why }),
         }
@@ -350,12 +355,12 @@ fn now(store: &dyn Source) -> Result<(At, u128), SourceError> {
     store.read(|view| Ok((view.at(), digest(view)?)))?
 }
 
-/// How many bytes a change writes.
+/// The number of bytes that a change writes.
 fn bytes_of(change: &Change) -> usize {
     change.writes().map(|(_, key, value)| key.len() + value.map_or(0, <[u8]>::len)).sum()
 }
 
-/// Runs work that can take seconds in a thread of its own. Meanwhile this thread renews the beat.
+/// Runs work that can take seconds in a separate thread. During the work, the calling task can renew the beat.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, SourceError> {
     let ended = |why: tokio::task::JoinError| {
         SourceError::Unavailable(format!("internal error: a large change was not applied: {why}"))
@@ -363,14 +368,14 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     tokio::task::spawn_blocking(work).await.map_err(ended)
 }
 
-/// A change that is made only after this one.
+/// Returns the same change, which is made only directly after the change before `number`.
 fn after(change: &Change, number: Revision) -> Change {
     let mut change = change.clone();
     change.only_after(number);
     change
 }
 
-/// The error of a change that was not made, because this member is not current.
+/// The error for a change that was not made because this member is not current.
 fn refused(why: ReplicaError) -> CommitError {
     match why {
         ReplicaError::Store(why) => why.into(),

@@ -1,5 +1,4 @@
-//! The source of a server on the machine of a member. It follows the changes of the other members, and shows facts only while it can prove that they are
-//! current.
+//! The source of facts of a server that is a member of a fleet. It shows facts only while it can prove that they are current.
 
 use crate::direct::{self, Connect, Direct};
 use crate::entry::Entry;
@@ -23,21 +22,21 @@ use tokio::sync::watch;
 /// How often a member asks etcd for the end of the log.
 pub const ASK_EVERY: Duration = Duration::from_millis(200);
 
-/// The pause after an error of this member.
+/// The pause after an error whose cause is this member.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often a beat is renewed, in ticks of [`ASK_EVERY`].
 const RENEW_TICKS: u32 = 3;
-/// How often members without a beat are looked for, in ticks of [`ASK_EVERY`].
+/// How often a member looks for processes without a beat, in ticks of [`ASK_EVERY`].
 const REAP_TICKS: u32 = 5;
-/// How often the size of the log is looked at, in ticks of [`ASK_EVERY`].
+/// How often a member checks the size of the log, in ticks of [`ASK_EVERY`].
 const TRIM_TICKS: u32 = 50;
-/// The size of a log of many changes above which its older half is deleted, in bytes.
+/// If a log of many changes is larger than this number of bytes, its older half is deleted.
 const LOG_BYTES_MAX: u64 = 32 << 20;
-/// The size of a log of few changes: two of the largest. A member that is away for a moment still finds a large change.
+/// The same limit for a log of few changes: twice the size of the largest change, so that a member that was away briefly still finds it.
 const LOG_BYTES_OF_FEW_MAX: u64 = 128 << 20;
-/// A log with at most this many changes has few.
+/// A log with at most this number of changes counts as a log of few changes.
 const FEW: u64 = 1_000;
-/// The number of entries that the watch delivered and the follower has not applied yet. An entry has at most 1 MiB.
+/// The maximum number of entries that the watch has delivered and that are not applied yet. An entry has at most 1 MiB.
 const DELIVERED_MAX: usize = 16;
 
 /// A change, and the channel for its result.
@@ -49,13 +48,13 @@ struct Order {
 /// Numbers for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// The age of the proof, in milliseconds; `None` if there is none.
+    /// The age of the proof, in milliseconds; `None` if there is no proof.
     pub proof_millis: Option<u64>,
-    /// How many changes of the log are not applied here, at the last question.
+    /// The number of changes of the log that were not applied here when etcd answered the last question.
     pub behind: u64,
-    /// How often facts were not shown because there was no proof.
+    /// How often a reader got no facts because there was no proof.
     pub refused: u64,
-    /// How many changes of this server were acknowledged.
+    /// The number of changes of this server that were acknowledged.
     pub acknowledged: u64,
     /// How long these changes took in total, in milliseconds.
     pub acknowledged_millis: u64,
@@ -123,31 +122,32 @@ impl Server {
         Ok(Server { store, orders, state, clock, number, reports, direct, thread })
     }
 
-    /// Reports to these processes directly from now on, and to no others. The ids can contain the one of this process. Runs in the runtime of the caller.
+    /// Reports directly to these processes from now on, and to no other. The list may contain this process. The caller's runtime sends the reports.
     pub fn report_to(&self, peers: Vec<(String, Reach)>, connect: &Connect) {
         let numbered = peers.into_iter().filter_map(|(id, reach)| Some((number_of(&id)?, reach)));
         self.direct.keep(numbered.filter(|(number, _)| *number != self.number).collect(), connect);
     }
 
-    /// Reads the reports of the process of this id, until its connection ends. The caller has checked that the connection is from this process.
+    /// Reads the reports of the process with this id, until its connection ends. The caller has checked that the connection comes from this process.
     pub async fn hear(&self, process: &str, connection: impl AsyncRead + Unpin) {
         let heard = |applied| self.reports.send_modify(|reports| note(reports, process, applied));
         direct::receive(connection, heard).await;
     }
 
-    /// When the member asked for the head that it has applied, in milliseconds of its clock. No change that was committed before this time is missing. 0 if
-    /// the member was never current, or has ended.
+    /// The proof: the time at which the member asked for the head that it has applied, in milliseconds of its clock. The member has every change that
+    /// was committed before this time. 0 if the member was never current, or has ended.
     pub fn proven(&self) -> u64 {
         self.state.proven.load(Ordering::Acquire)
     }
 
-    /// Whether the member may grant a request now. A request must ask before it reads facts (rule 4); [`Source::at`] and [`Source::with_view`] do.
+    /// Whether the member may grant a request now. A request must call this function before it reads facts (rule 4). [`Source::at`] and
+    /// [`Source::with_view`] call it.
     pub fn is_current(&self) -> bool {
         self.state.is_current(self.clock)
     }
 
-    /// Waits until the member has a proof from a question that begins after this call. Such a proof does not depend on the clock of this machine. Requests that
-    /// wait at the same time share a question.
+    /// Waits until the member has a proof from a question that begins after this call. Such a proof does not depend on the clock of this machine.
+    /// Requests that wait at the same time share one question.
     ///
     /// # Errors
     /// When there is no such proof within Δ.
@@ -158,39 +158,39 @@ impl Server {
         }
     }
 
-    /// Why the copy is not current; `None` if the last look at the log succeeded.
+    /// Why the copy is not current; `None` if the member followed the log successfully the last time.
     pub fn why(&self) -> Option<ReplicaError> {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How long ago a proof said that a process of the fleet follows the edited files, in milliseconds; `None` if no proof of this process said so.
+    /// The time since a proof last said that a process of the fleet follows the edited files, in milliseconds; `None` if no proof said so.
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
     }
 
-    /// From now on, `tell` is told which member's edited files are followed: now, and before a proof counts that says that it is another one.
+    /// Calls `tell` with the name of the files member: now, and whenever a proof reports another files member, before this proof counts.
     pub fn on_files_member(&self, tell: TellFiles) {
         self.state.files.on_change(tell);
     }
 
-    /// Tells the fleet whether this process follows the edited files.
+    /// Reports to the fleet whether this process follows the edited files.
     pub fn follow_files(&self, follows: bool) {
         self.state.follows_files.store(follows, Ordering::Release);
     }
 
-    /// Tells the fleet which keys of sessions this process uses, by a digest of them; `None` if it has none.
+    /// Reports to the fleet which keys of sessions this process uses, by a digest of the keys; `None` if it has no keys.
     pub fn show_keys(&self, keys: Option<KeysDigest>) {
         self.state.keys().digest = keys;
     }
 
-    /// The newest keys of the fleet, if this process does not use them yet. Until it does, it gets no proof.
+    /// The id of the newest keys of the fleet, if this process does not use them yet. Until the process uses them, it gets no proof.
     pub fn lacks_keys(&self) -> Option<KeysId> {
         let keys = self.state.keys();
         keys.newest.filter(|newest| keys.shared != Some(*newest))
     }
 
-    /// This process uses these keys of the fleet.
+    /// Records that this process uses the keys of the fleet with this id.
     pub fn use_keys(&self, id: Option<KeysId>) {
         self.state.keys().shared = id;
     }
@@ -200,7 +200,7 @@ impl Server {
         self.state.keys().digest
     }
 
-    /// Unparks this thread when there are new keys.
+    /// Sets the thread that is unparked when there are new keys.
     pub fn get_keys_by(&self, thread: Thread) {
         self.state.keys().getter = Some(thread);
     }
@@ -219,9 +219,9 @@ impl Server {
         }
     }
 
-    /// Ends the membership of this process: from now on it shows no facts, and no member waits for it.
+    /// Ends the membership of this process. From now on the process shows no facts, and no member waits for it.
     pub fn end(&self) {
-        // Without a sender, the thread ends after the change that it makes.
+        // Without a sender, the thread ends after its present change.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.direct.end();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -242,8 +242,8 @@ impl Server {
     }
 }
 
-/// The thread of a server: two tasks, so that a change that etcd answers slowly does not delay the proofs, and a watch. The watch delivers entries and
-/// reports sooner than a question. It proves nothing (rule 1).
+/// The thread of a server. It runs two tasks, so that a change that etcd answers slowly does not delay the proofs. It also runs a watch, which
+/// delivers entries and reports sooner than a question does. The watch proves nothing (rule 1).
 async fn follow_and_change(
     mut follower: Follower,
     author: Author,
@@ -256,7 +256,7 @@ async fn follow_and_change(
         let heard = |news| match news {
             News::Begins => reports.send_modify(Reports::clear),
             News::Head(head) => state.set_head(head),
-            // If there is no room, the next question reads the entry.
+            // If the queue is full, the next question reads the entry.
             News::Entry(entry) => drop(deliver.try_send(entry)),
             News::Applied(id, applied) => reports.send_modify(|reports| match applied {
                 Some(applied) => note(reports, &id, applied),
@@ -284,14 +284,14 @@ struct Author {
 }
 
 impl Author {
-    /// Makes the changes, one after the other, until nobody can ask for one.
+    /// Makes the changes, one after the other, until all senders of changes are gone.
     async fn run(&self, inbox: &mut UnboundedReceiver<Order>) {
         while let Some(order) = inbox.recv().await {
             self.make(order).await;
         }
     }
 
-    /// Makes a change. It is acknowledged by a task of its own, so that the next change can be made.
+    /// Makes a change. A separate task waits for the acknowledgement, so that the next change can be made in the meantime.
     async fn make(&self, Order { change, told }: Order) {
         let began = (self.clock)();
         // The proof is read before the facts (rule 4).
@@ -303,14 +303,14 @@ impl Author {
         let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
         let (process, reports) = (Arc::clone(&self.process), self.reports.clone());
         tokio::spawn(async move {
-            // A change that writes nothing waits, too: an earlier change may have done the same, and may not be acknowledged yet.
+            // A change that writes nothing waits, too, because an earlier change that wrote the same may not be acknowledged yet.
             let at = made.as_ref().map(|made| made.at).map_err(Clone::clone);
             if let Ok(made) = made {
                 replica.acknowledged(made, Some(&process), reports).await;
                 state.acknowledged.fetch_add(1, Ordering::Relaxed);
                 state.acknowledged_millis.fetch_add(clock().saturating_sub(began), Ordering::Relaxed);
             }
-            // The caller may have gone away.
+            // The caller may not wait for the result any more.
             let _ = told.send(at);
         });
     }
@@ -326,11 +326,11 @@ struct Follower {
     registration: Option<Registration>,
     /// The last incarnation of this process.
     incarnation: Option<[u8; 16]>,
-    /// The last change that etcd knows this process to have applied.
+    /// The last change that this process has reported to etcd as applied.
     reported: Revision,
-    /// Whether etcd has the record that this process follows the edited files.
+    /// Whether etcd has the record which says that this process follows the edited files.
     said_files: bool,
-    /// The digest of keys that etcd has.
+    /// The digest of keys that this process has reported to etcd.
     said_keys: Option<KeysDigest>,
     /// Registered processes without a beat, and when they were first seen without one, in milliseconds of the clock.
     silent: Vec<(Silent, u64)>,
@@ -338,7 +338,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Follows the log, forever.
+    /// Follows the log for ever.
     async fn run(&mut self, delivered: &mut Receiver<Entry>) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -352,7 +352,7 @@ impl Follower {
                 () = wanted.wanted.notified() => self.look(false).await,
                 Some(entry) = delivered.recv() => match self.take(entry, delivered).await {
                     Ok(true) => continue,
-                    // An entry before it was not delivered.
+                    // An earlier entry was not delivered.
                     Ok(false) => self.look(false).await,
                     Err(why) => Err(why),
                 },
@@ -366,7 +366,7 @@ impl Follower {
             let is_of_this_member = looked.as_ref().is_err_and(ReplicaError::is_of_this_member);
             *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
             if is_of_this_member {
-                // Such a cause lasts. To apply a large change again and again would be a load for etcd.
+                // Such a cause persists. Without the pause, each attempt to apply a large change would be a load for etcd.
                 tokio::time::sleep(AGAIN).await;
             }
         }
@@ -386,7 +386,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Tells all other processes what this one has applied. An author of entries that is not connected gets the report through etcd at once.
+    /// Reports to all other processes which change this process has applied. If an author is not connected, also writes the report to etcd at once.
     async fn tell(&mut self, authors: &[u64]) -> Result<(), ReplicaError> {
         self.direct.tell(self.replica.applied());
         let is_not_told = |author: &u64| *author != self.process.number && !self.direct.reaches(*author);
@@ -398,10 +398,10 @@ impl Follower {
 
     /// Ends the registration of this process.
     async fn end(&self) {
-        // The order matters: a process that is not registered must show no facts (rule 6).
+        // The order matters, because a process that is not registered must show no facts (rule 6).
         self.state.proven.store(0, Ordering::Release);
         if let Some(registration) = &self.registration {
-            // If etcd does not answer, the registration is deleted as that of every process without a beat.
+            // If etcd does not answer, the registration is deleted later, like that of every process without a beat.
             let _ = self.replica.log().deregister(&self.process.id, registration).await;
         }
     }
@@ -414,12 +414,12 @@ impl Follower {
         let registration = match self.registration {
             Some(registration) => registration,
             None => {
-                // Acknowledgements wait for a registered process, so a process that cannot apply the log is not registered.
+                // Acknowledgements wait for registered processes. So a process that cannot apply the log must not register.
                 self.replica.catch_up().await?;
                 let applied = self.replica.applied();
                 let registered = log.register(&self.process, self.incarnation, applied).await;
                 if let Err(LogError::OtherDelta { fleet, .. }) = registered {
-                    // The servers that had the other Δ may be gone, and none may be left that deletes their registrations.
+                    // All servers with the other Δ may have ended, so that no server is left that would delete their registrations.
                     self.reap(fleet).await?;
                 }
                 let registration = registered?;
@@ -429,7 +429,7 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
-        // First, because an acknowledgement may wait for it, if a direct connection ended without notice.
+        // The report comes first, because an acknowledgement may wait for it if a direct connection broke unnoticed.
         self.report().await?;
         let log = self.replica.log();
         if is_due(RENEW_TICKS) {
@@ -439,7 +439,7 @@ impl Follower {
         let (asked, question) = ((self.clock)(), self.state.begin_question());
         let applied = self.replica.applied();
         let Some(proof) = log.prove(&self.process.id, &registration, applied).await? else {
-            // The beat vanished. A new registration has another incarnation.
+            // The beat does not exist any more. The next registration gets another incarnation.
             self.registration = None;
             return Err(ReplicaError::NoBeat);
         };
@@ -450,16 +450,16 @@ impl Follower {
         let head = log.renew_during(&registration, caught_up).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
-            // The record had the lease of another process of this machine, which has ended.
+            // The record had the lease of another process of this machine, and was deleted because this process has ended.
             false => self.said_files = false,
         }
-        // A request reads this after the proof.
+        // The files member is stored before the proof, because a request reads it after the proof.
         self.state.files.set(proof.files_member);
         self.look_at_keys(proof.keys)?;
         self.state.prove(question, asked);
         self.tell(&authors).await?;
         if has_more {
-            // It is not known who is the author of these.
+            // The authors of the further entries are not known, so the report is written to etcd.
             self.report().await?;
         }
         self.say_files().await?;
@@ -481,7 +481,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Says in etcd what this process has applied, if it has not said so.
+    /// Reports to etcd which change this process has applied, if this was not reported yet.
     async fn report(&mut self) -> Result<(), ReplicaError> {
         let applied = self.replica.applied();
         if let Some(registration) = &self.registration
@@ -493,7 +493,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Whether this process uses the newest keys of sessions. Without them it gets no proof (rule 3): an older key can be one that an attacker has.
+    /// Checks that this process uses the newest keys of sessions. Otherwise it gets no proof (rule 3): an attacker may have an older key.
     fn look_at_keys(&self, newest: Option<Vec<u8>>) -> Result<(), ReplicaError> {
         let newest = newest.map(|id| KeysId::from_bytes(id.try_into().unwrap_or_default()));
         let mut keys = self.state.keys();
@@ -510,7 +510,7 @@ impl Follower {
         Err(ReplicaError::OldKeys)
     }
 
-    /// Says in etcd whether this process follows the edited files, if it has not said so.
+    /// Reports to etcd whether this process follows the edited files, if this was not reported yet.
     async fn say_files(&mut self) -> Result<(), LogError> {
         let follows = self.state.follows_files.load(Ordering::Acquire);
         if let Some(registration) = &self.registration
@@ -522,7 +522,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Says in etcd which keys of sessions this process uses, if it has not said so.
+    /// Reports to etcd which keys of sessions this process uses, if this was not reported yet.
     async fn say_keys(&mut self) -> Result<(), LogError> {
         let keys = self.state.keys().digest;
         if let Some(registration) = &self.registration
@@ -534,10 +534,10 @@ impl Follower {
         Ok(())
     }
 
-    /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8). `delta` is their Δ.
+    /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8). `delta` is the Δ of these processes.
     async fn reap(&mut self, delta: u64) -> Result<(), ReplicaError> {
         let (found, delta) = (self.replica.log().silent().await?, delta.max(self.state.delta));
-        // After the answer: a beat that is missing in it vanished before this time.
+        // The clock is read after the answer. So a beat that is missing in the answer vanished before this time.
         let now = (self.clock)();
         self.silent.retain(|(silent, _)| found.contains(silent));
         for silent in found {
@@ -553,7 +553,7 @@ impl Follower {
     }
 }
 
-/// What [`Source::at`] returns without a proof: no view has this revision, so no verdict that was remembered is used, and the reader opens a view.
+/// The value that [`Source::at`] returns without a proof. No view has this revision. So no remembered verdict is used, and the reader opens a view.
 const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
 
 impl Source for Server {

@@ -1,5 +1,5 @@
-//! The certificates that all members serve. They are not facts, not in the log, and no condition of a proof: a member that cannot use one refuses only this
-//! certificate. This crate does not read them: they are encrypted.
+//! The certificates that all members serve. These certificates are not facts, are not in the log, and are no condition of a proof: if a member cannot
+//! use one of them, the member refuses only this certificate. The certificates in etcd are encrypted, and this crate does not decrypt them.
 //!
 //! ```text
 //! certificates/id     the id of the newest set of certificates
@@ -20,24 +20,24 @@ pub const SHARED_CERTIFICATES_MAX: usize = 1_000;
 pub const SHARED_CERTIFICATE_BYTES_MAX: usize = 64 << 10;
 /// The longest file name of a shared certificate, in bytes.
 pub const SHARED_NAME_BYTES_MAX: usize = 200;
-/// What encryption adds to a certificate at most, in bytes.
+/// The greatest number of bytes by which encryption makes a certificate longer.
 const SEAL_BYTES_MAX: usize = 64;
 
-/// An identifier of a set of certificates: how often the set was changed, and a random number. The version of a certificate is the id of the set in which it
-/// was new.
+/// An identifier of a set of certificates: the number of changes of the set, and a random number. The version of a certificate is the identifier of
+/// the first set that contained this version.
 pub type SetId = KeysId;
 
 /// The certificates that all members serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateSet {
-    /// Its identifier; `None` if no certificate was ever shared.
+    /// The identifier of the set; `None` if no certificate was ever shared.
     pub id: Option<SetId>,
     /// The file name of each certificate, and its version.
     pub certificates: BTreeMap<String, SetId>,
 }
 
 impl CertificateSet {
-    /// Whether this set is older than one with the identifier `other`.
+    /// Whether this set is older than the set with the identifier `other`.
     pub fn is_before(&self, other: SetId) -> bool {
         self.id.unwrap_or_default().is_before(other)
     }
@@ -83,7 +83,7 @@ impl Log {
             .ok_or_else(|| damaged(&found.key, "it is not a list of certificates"))
     }
 
-    /// An encrypted certificate; `None` if it is not shared any more.
+    /// An encrypted certificate; `None` if it is no longer shared.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -92,8 +92,9 @@ impl Log {
         Ok(found.into_iter().next().map(|found| found.value))
     }
 
-    /// Adds, replaces or removes (`None`) a certificate, if `before` is still the newest set. `id` is the identifier of the set after the change. With an order,
-    /// also notes its success with a text about it, and changes nothing if another member has the order now. Returns whether the change was made.
+    /// Adds, replaces or removes (`None`) a certificate, if `before` is still the newest set. `id` is the identifier of the set after the change. If
+    /// an order is given, the call also records its success with a text about it, and changes nothing if this member no longer has the order. Returns
+    /// whether the change was made.
     ///
     /// # Errors
     /// [`LogError::NotMember`], [`LogError::TooManyCertificates`], [`LogError::TooLarge`], or when etcd does not answer.
@@ -121,7 +122,7 @@ impl Log {
             Some(_) => has_value(set.clone(), before.bytes()),
             None => is_absent(set.clone()),
         }];
-        // A machine that left, or was expelled, changes nothing any more.
+        // A machine that has left the fleet, or was expelled, must not change anything.
         conditions.extend(self.member().map(|member| exists(self.key("member", member))));
         let certificate = self.key("certificate", name);
         let mut operations = vec![put(self.set_id_key(), id.bytes().to_vec()), put(set, after.bytes())];

@@ -1,5 +1,5 @@
-//! The keys of sessions that all members use (rule 3 of docs/fleet-protocol.md). They are not facts, and not in the log. This crate does not read them:
-//! they are encrypted.
+//! The keys of sessions that all members use (rule 3 of docs/fleet-protocol.md). They are not facts, and not in the log. The keys in etcd are
+//! encrypted, and this crate does not decrypt them.
 //!
 //! ```text
 //! sessions/id       the id of the newest keys
@@ -11,12 +11,12 @@ use crate::etcd::{exists, has_value, is_absent, put, read};
 use crate::log::{Log, LogError, damaged};
 use crate::registration::{KeysDigest, random};
 
-/// An identifier of keys of sessions: how often they were changed, and a random number.
+/// An identifier of keys of sessions: the number of changes of the keys, and a random number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeysId([u8; 8]);
 
 impl KeysId {
-    /// The identifier of the keys after those with the identifier `before`.
+    /// The identifier of the keys that replace the keys with the identifier `before`.
     ///
     /// # Errors
     /// When the system gives no random bytes.
@@ -33,7 +33,7 @@ impl KeysId {
         KeysId(bytes)
     }
 
-    /// Its bytes.
+    /// The bytes of the identifier.
     pub fn bytes(self) -> [u8; 8] {
         self.0
     }
@@ -42,7 +42,7 @@ impl KeysId {
         self.0.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
     }
 
-    /// Whether keys with this identifier are older than others, which no member may use any more.
+    /// Whether the keys with this identifier are older than the keys with the identifier `other`. No member may use older keys any more.
     pub(crate) fn is_before(self, other: KeysId) -> bool {
         self.changes() < other.changes()
     }
@@ -51,7 +51,7 @@ impl KeysId {
 /// Keys of sessions in etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedKeys {
-    /// Their identifier.
+    /// The identifier of the keys.
     pub id: KeysId,
     /// The encrypted keys.
     pub sealed: String,
@@ -78,7 +78,7 @@ impl Log {
         }))
     }
 
-    /// Gives new keys to all members, if the keys `before` are still the newest ones. Returns whether they were.
+    /// Gives new keys to all members, if the keys `before` are still the newest keys. Returns whether the keys were replaced.
     ///
     /// # Errors
     /// [`LogError::NotMember`], or when etcd does not answer.
@@ -88,7 +88,7 @@ impl Log {
             Some(before) => has_value(newest.clone(), before.0.to_vec()),
             None => is_absent(newest.clone()),
         }];
-        // A machine that left, or was expelled, changes nothing any more.
+        // A machine that has left the fleet, or was expelled, must not change anything.
         conditions.extend(self.member().map(|member| exists(self.key("member", member))));
         let operations = vec![
             put(newest, keys.id.0.to_vec()),
@@ -103,7 +103,7 @@ impl Log {
         }
     }
 
-    /// The registered processes that have not said that they use the keys with this digest.
+    /// The registered processes that have not reported that they use the keys with this digest.
     ///
     /// # Errors
     /// When etcd does not answer.

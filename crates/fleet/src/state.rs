@@ -1,4 +1,4 @@
-//! What a server knows about its copy of the facts: until when it is current, and which keys it uses.
+//! The state that a server shares with its thread: until when the copy of the facts is current, and which keys of sessions the process uses.
 
 use crate::files_member::FilesMember;
 use crate::log::Head;
@@ -12,29 +12,30 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 /// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
-/// still; docs/fleet-protocol.md says what follows.
+/// still; docs/fleet-protocol.md describes the consequences.
 pub type BootClock = fn() -> u64;
 
-/// What the thread of a server says about the copy, and what the server asks of it.
+/// What the thread of a server reports about the copy of the facts, and what the server demands from the thread.
 #[derive(Default)]
 pub(crate) struct State {
     /// How long a proof counts (Δ), in milliseconds.
     pub(crate) delta: u64,
-    /// When the member asked for the head that it has applied, in milliseconds of the [`BootClock`]; 0 before the first time and after the end.
+    /// The proof: the time at which the member asked for the head that it has applied, in milliseconds of the [`BootClock`]. 0 before the first proof
+    /// and after the end.
     pub(crate) proven: AtomicU64,
-    /// How many questions for the end of the log have begun.
+    /// The number of questions for the end of the log that have begun.
     pub(crate) questions: AtomicU64,
-    /// The number of the last question that gave a proof.
+    /// The number of the last question that resulted in a proof.
     pub(crate) proved: watch::Sender<u64>,
-    /// Whether a request waits for the next question.
+    /// Notified when a request waits for the next question.
     pub(crate) wanted: Notify,
     /// The newest known end of the log.
     pub(crate) head: Mutex<Option<Head>>,
-    /// The last proof that said that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if none did.
+    /// The time of the last proof that said that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if no proof said so.
     pub(crate) files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     pub(crate) follows_files: AtomicBool,
-    /// The member whose edited files are followed, as the last proof said.
+    /// The files member, as the last proof reported it.
     pub(crate) files: FilesMember,
     /// The keys of sessions that this process uses.
     pub(crate) keys: Mutex<UsedKeys>,
@@ -48,9 +49,9 @@ pub(crate) struct State {
 /// The keys of sessions that a process uses.
 #[derive(Clone, Default)]
 pub(crate) struct UsedKeys {
-    /// The keys of the fleet that it has got.
+    /// The identifier of the keys of the fleet that the process uses.
     pub(crate) shared: Option<KeysId>,
-    /// A digest of the keys, to compare servers.
+    /// A digest of the keys, with which the keys of two servers can be compared.
     pub(crate) digest: Option<KeysDigest>,
     /// The newest keys of the fleet.
     pub(crate) newest: Option<KeysId>,
@@ -63,7 +64,7 @@ impl State {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the newest end of the log. An answer can be older than what the watch reported.
+    /// Stores the newest end of the log. An answer of etcd can be older than the end that the watch reported.
     pub(crate) fn set_head(&self, head: Head) {
         let mut known = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none_or(|known| known.at.revision <= head.at.revision) {
@@ -71,19 +72,19 @@ impl State {
         }
     }
 
-    /// A question begins. Returns its number.
+    /// Begins a question, and returns its number.
     pub(crate) fn begin_question(&self) -> u64 {
-        // A request that begins after this one must wait for the next question, so the number changes before the question is sent.
+        // The number is increased before the question is sent, because a request that begins later must wait for the next question.
         self.questions.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// A question that was asked at this time gave a proof.
+    /// Records that a question resulted in a proof. The question was asked at the time `asked`.
     pub(crate) fn prove(&self, question: u64, asked: u64) {
         self.proven.store(asked, Ordering::Release);
         self.proved.send_replace(question);
     }
 
-    /// Waits for the proof of a question that has not begun yet. `false` if there is none within Δ.
+    /// Waits for the proof of a question that has not begun yet. Returns `false` if there is no such proof within Δ.
     pub(crate) async fn is_proved_anew(&self) -> bool {
         let question = self.questions.load(Ordering::SeqCst) + 1;
         let mut proved = self.proved.subscribe();

@@ -1,4 +1,4 @@
-//! The source of a command on the machine of a member: its changes go through the log. It needs no running server.
+//! The source of a command on the machine of a member. Its changes go through the log. It works without a running server.
 
 use crate::log::Log;
 use crate::registration::random;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// A source that reads the store of this machine as it is, and changes it through the log.
+/// A source that reads the store of this machine directly, and changes it through the log.
 pub struct Writer {
     store: Arc<dyn Source>,
     replica: Replica,
@@ -17,13 +17,13 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer to this store and this log.
+    /// A writer for this store and this log.
     ///
     /// # Errors
-    /// When the system has no resources for it.
+    /// When the system lacks the resources for the writer.
     pub fn new(store: Arc<dyn Source>, log: Log) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // No process has this number, so the members report to etcd at once.
+        // No running process has this number. So no member has a connection to it, and all members report to etcd at once.
         let author = random().map(u64::from_be_bytes).map_err(io::Error::other)?;
         let replica = Replica::new(log, Arc::clone(&store), author);
         Ok(Writer { replica, store, runtime: Mutex::new(runtime) })
@@ -54,7 +54,7 @@ impl Source for Writer {
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
         self.wait_for(async {
             let made = self.replica.commit(change, None).await?;
-            // No watch reports what the members have applied, so it is read regularly.
+            // No watch delivers the reports of the members, so the reports in etcd are read regularly.
             let (_, no_reports) = watch::channel(Reports::new());
             let at = made.at;
             self.replica.acknowledged(made, None, no_reports).await;

@@ -47,7 +47,7 @@ async fn a_set_is_changed_by_one_member_at_a_time() {
     assert_eq!(share(&log, &two, "a.pem", None).await, Ok(true));
     assert_eq!(log.shared_certificate("a.pem").await, Ok(None));
     let last = log.certificate_set().await.unwrap();
-    // Limits, and a machine that is no member.
+    // The call is refused for a certificate that is too large, for too many certificates, and for a machine that is not a member.
     let large = vec![0; SHARED_CERTIFICATE_BYTES_MAX + 65];
     assert!(matches!(share(&log, &last, "c.pem", Some(&large)).await, Err(LogError::TooLarge { .. })));
     let mut full = last.clone();
@@ -69,12 +69,12 @@ async fn only_the_member_with_the_order_answers_and_stores() {
     assert_eq!(log.put_answer(&order, "http-01/token", b"answer").await, Ok(true));
     let given = log.certificate_news().await.unwrap().1;
     assert_eq!((given.len(), given[0].id.as_str()), (1, "acme.pem/http-01/token"));
-    // Nobody is registered, so nobody is waited for.
+    // No process is registered, so the order waits for no answer.
     assert_eq!(log.without_answers(&order, &["http-01/token".to_owned()]).await, Ok(Vec::new()));
     log.order_failed(&order, 3, 1_000).await.unwrap();
     let last = log.last_order("acme.pem").await.unwrap();
     assert_eq!((last.failures, last.next, last.about), (3, 1_000, None));
-    // The order ends, and its answers with it.
+    // When the order ends, its answers end, too.
     log.end_order(&order).await.unwrap();
     assert_eq!(log.certificate_news().await.unwrap().1, []);
     let next = log.take_order("acme.pem").await.unwrap().unwrap();

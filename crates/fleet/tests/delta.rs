@@ -33,7 +33,7 @@ fn processes_with_different_deltas_do_not_run_at_once() {
     wait_until("the second says why it waits", || second.why().is_some());
     assert_eq!(second.why(), Some(ReplicaError::Log(LogError::OtherDelta { fleet: 1_000, own: 4_000 })));
     assert_eq!((second.is_current(), delta()), (false, Duration::from_secs(1)));
-    // A server that was killed left its registration, and none with its Δ runs any more.
+    // A server that was killed has left its registration, and no server with the old Δ runs any more.
     server.put("/house/node/a.0000000000000007", "0123456789abcdef");
     first.end();
     wait_until("the second is current", || second.is_current());
@@ -50,11 +50,11 @@ fn a_proof_counts_for_delta_and_a_change_waits_for_it() {
     ["a", "b"].iter().for_each(|name| server.admit("/house", STORE, name));
     let first = member(&server, "a", LONG);
     wait_until("the first is current", || first.is_current());
-    // A second process that reports nothing: its record has no process.
+    // A second process is registered, but never reports: only its record exists.
     server.put("/house/node/b.0000000000000007", "0123456789abcdef");
     let began = Instant::now();
     add_one(&first).unwrap();
-    // The other process is forgotten after 2Δ, which is longer.
+    // The registration of the other process is deleted only after 2Δ. So the acknowledgement took Δ.
     assert!(began.elapsed() >= LONG, "{:?}", began.elapsed());
 
     server.signal("-STOP");
@@ -62,7 +62,7 @@ fn a_proof_counts_for_delta_and_a_change_waits_for_it() {
     std::thread::sleep(LONG / 2);
     assert!(first.is_current() || began.elapsed() > LONG, "the proof ended after {:?}", began.elapsed());
     wait_until("the proof ends", || !first.is_current());
-    // The last question was asked before the stop.
+    // The member asked its last question before etcd was stopped.
     assert!(began.elapsed() < LONG * 3, "{:?}", began.elapsed());
     server.signal("-CONT");
     wait_until("the first is current again", || first.is_current());

@@ -1,4 +1,4 @@
-//! Reports that go straight from one process to another, and not through etcd.
+//! Reports that a process sends directly to another process, not through etcd.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,7 +55,7 @@ fn add(member: &Member, count: u64) {
     }
 }
 
-/// Each connection is given to `answer`.
+/// Returns a function that opens connections, and passes the other end of each connection to `answer`.
 fn connects(answer: impl Fn(DuplexStream) + Send + Sync + 'static) -> Connect {
     Arc::new(move |_| {
         let (near, far) = tokio::io::duplex(64);
@@ -98,7 +98,7 @@ fn reports_go_straight_to_the_author_and_seldom_to_etcd() {
     assert!(reports_in_etcd(&server, &second_id) - before >= CHANGES);
 }
 
-/// The machine of the author may not be reached any more, and the connection not have ended yet.
+/// A report is lost if the machine of the author cannot be reached any more, and the connection has not ended yet.
 #[test]
 fn a_report_that_is_lost_on_its_way_comes_through_etcd() {
     let (server, runtime) = (Server::start(), Runtime::new().unwrap());

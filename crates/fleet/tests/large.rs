@@ -24,7 +24,7 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// A change of so many MiB.
+/// A change of this number of MiB.
 fn large(mib: usize) -> Change {
     let mut large = change();
     for nth in 0..u16::try_from(2 * mib).unwrap() {
@@ -53,7 +53,7 @@ fn keys(server: &Server, table: &str) -> Vec<String> {
     server.keys(&format!("/house/{table}/"))
 }
 
-/// All members apply a large change, also one that joins later. Trimming deletes its parts.
+/// All members apply a large change, also a member that joins later. When the log is trimmed, the parts of the change are deleted.
 #[test]
 fn a_large_change_is_applied_by_all() {
     let server = Server::start();
@@ -79,11 +79,11 @@ fn a_large_change_is_applied_by_all() {
     wait_until("the parts are deleted", || keys(&server, "part").is_empty());
     assert_eq!(keys(&server, "large"), Vec::<String>::new());
     add_one(&late).unwrap();
-    // Entries of the same members, after the trimmed ones.
+    // These are later entries of the same members, which were not trimmed.
     assert_eq!(runtime.block_on(log.after(Revision(2))).unwrap().len(), 2);
 }
 
-/// The largest change goes through while another member makes small ones all the time.
+/// The largest change is made, although another member makes small changes all the time.
 #[test]
 fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     let server = Server::start();
@@ -117,7 +117,7 @@ fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     let refused = first.commit(&large(64));
     assert!(refused.as_ref().is_err_and(|why| why.to_string().contains("at most 64 MiB")), "{refused:?}");
     assert!(first.is_current());
-    // A store in LMDB takes it, too.
+    // A store in LMDB can apply the change, too.
     let of_others = Arc::new(Lmdb::open(&directory).unwrap());
     let large = large(63);
     of_others.commit(&large).unwrap();
@@ -125,7 +125,7 @@ fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// A store that takes a large change more slowly than a beat lasts.
+/// A store that needs more time for a large change than a beat lasts.
 struct Slow(Memory);
 
 impl Source for Slow {
@@ -155,14 +155,15 @@ fn a_member_that_applies_a_large_change_keeps_its_registration() {
     wait_until("both are current", || first.is_current() && second.is_current());
     let registered = || server.values("/house/node/");
     let before = registered();
-    // Keys and values.
+    // `before` contains the keys and the values.
     assert_eq!(before.len(), 4);
     first.commit(&large(3)).unwrap();
     wait_until("the second one has it", || second.at().revision == Revision(1) && second.is_current());
     assert_eq!((registered(), first.why(), second.why()), (before, None, None));
 }
 
-/// The author ends between the parts and the entry. Nothing is applied, and the members delete the parts when its lease has ended.
+/// The author ends after it has written a part and before it adds the entry. No member applies anything. When the lease has ended, the members delete
+/// the part.
 #[test]
 fn parts_without_an_entry_are_deleted_and_nothing_is_applied() {
     let server = Server::start();
@@ -181,13 +182,13 @@ fn parts_without_an_entry_are_deleted_and_nothing_is_applied() {
     assert!(runtime.block_on(adding).unwrap_err().is_cancelled());
     let (parts, staging) = (keys(&server, "part"), keys(&server, "staging"));
     assert_eq!(staging.len(), 1);
-    // Longer than between two looks of the member.
+    // This is longer than the time between two searches of the member for unused parts.
     std::thread::sleep(Duration::from_secs(12));
     assert_eq!((keys(&server, "part"), keys(&server, "staging")), (parts, staging.clone()));
-    // As the end of the lease does.
+    // Deletes the key, as the end of its lease would do.
     server.delete(&staging[0]);
     wait_until("the parts are deleted", || keys(&server, "part").is_empty());
-    // An author that stood still for so long adds nothing.
+    // An author that was stopped for a long time adds no entry.
     let adding = begin_writing();
     server.delete(&keys(&server, "staging")[0]);
     assert_eq!(runtime.block_on(adding).unwrap(), Err(LogError::PartsDeleted));
@@ -199,7 +200,7 @@ fn parts_without_an_entry_are_deleted_and_nothing_is_applied() {
     assert_eq!([keys(&server, "part"), keys(&server, "staging")], [const { Vec::<String>::new() }; 2]);
 }
 
-/// A part that is missing or was changed is never skipped: the member refuses, and says which key is damaged.
+/// A part that is missing or was changed is never skipped. The member refuses requests, and names the damaged key.
 #[test]
 fn a_missing_or_changed_part_is_refused() {
     let server = Server::start();
@@ -226,7 +227,7 @@ fn a_missing_or_changed_part_is_refused() {
     assert_eq!(late.proven(), 0);
     let refused = add_one(&late);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
-    // The entry was deleted meanwhile.
+    // The entry was deleted in the meantime.
     let head = runtime.block_on(log.head()).unwrap();
     assert!(runtime.block_on(log.trim(head, Revision(1))).unwrap());
     assert_eq!(runtime.block_on(log.after(Revision(0))), Err(LogError::Trimmed { after: Revision(0) }));

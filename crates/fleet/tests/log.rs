@@ -71,7 +71,7 @@ async fn changes_get_numbers_in_one_order() {
     assert_eq!(log.after(Revision(44)).await, Ok(Vec::new()));
 }
 
-/// Many members add changes at once: each change has one number, and no number is given twice.
+/// Several members add changes at the same time. Each change gets one number, and no number is used twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_that_write_at_once_get_different_numbers() {
     const MEMBERS: usize = 5;
@@ -108,7 +108,8 @@ async fn members_that_write_at_once_get_different_numbers() {
     assert!(conflicts > 0, "nobody wrote at the same time");
 }
 
-/// etcd stops while a change is added, and goes on later: the change is in the log once, or its author learns that the outcome is unknown.
+/// etcd stops while a change is added, and continues later. Either the change is in the log exactly once, or its author gets the error that the
+/// outcome is unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_answer_was_lost_is_made_once() {
     let server = Server::start();
@@ -118,7 +119,7 @@ async fn a_change_whose_answer_was_lost_is_made_once() {
         server.signal("-STOP");
         let (of, from) = (log.clone(), at);
         let adding = tokio::spawn(async move { of.append(from, &[change(&format!("{nth}"))], 0).await });
-        // Longer than one call may take.
+        // This is longer than one call may take.
         tokio::time::sleep(Duration::from_millis(1_300)).await;
         server.signal("-CONT");
         at = adding.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Members with stores of their own, on one log in a real etcd.
+//! Members that have their own stores and share one log in a real etcd.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ use etcd::{Server, digest_of, process, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A new member of the log `/house`. It is current.
+/// A new member of the log `/house`, which is current.
 fn member(server: &Server, store: Arc<dyn Source>) -> Member {
     let member = member_of(server, "/house", store);
     wait_until("the member is current", || member.is_current());
@@ -61,7 +61,7 @@ fn a_fleet_of_one_is_a_source_as_every_other() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// Three members add one to the same number, many times at once: no addition is lost, and all have the same records at the end.
+/// Three members add 1 to the same number many times at the same time. No addition is lost, and at the end all members have the same records.
 #[test]
 fn members_agree_and_no_change_is_lost() {
     const ADDITIONS: u32 = 30;
@@ -111,7 +111,7 @@ fn a_member_without_etcd_is_not_current_and_changes_nothing() {
     add_one(&member).unwrap();
     wait_until("it is current", || member.proven() > 0);
     server.signal("-STOP");
-    // What was asked before may still be answered.
+    // Answers to earlier questions may still arrive.
     wait_until("it says why", || matches!(member.why(), Some(ReplicaError::Log(LogError::Etcd(_)))));
     let proven = member.proven();
     std::thread::sleep(3 * ASK_EVERY);
@@ -134,7 +134,7 @@ fn a_member_with_other_records_applies_nothing() {
     let second = member_of(&server, "/house", bad.clone());
     add_one(&first).unwrap();
     wait_until("the second member has the change", || bad.at().revision == Revision(1));
-    // Another store made a change of its own. The records differ, although the numbers are the same afterwards.
+    // The other store is changed without the log. So the records of the two stores differ, although the revisions are equal afterwards.
     drop(second);
     bad.commit(change().put(&DomainId::from_bytes([9; 16]), &Domain::new("other".parse().unwrap()))).unwrap();
     add_one(&first).unwrap();
@@ -166,7 +166,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let trimmed = ReplicaError::Log(LogError::Trimmed { after: Revision(0) });
     wait_until("the late member finds no next change", || late.why() == Some(trimmed.clone()));
     assert_eq!(late.proven(), 0);
-    // etcd lost changes.
+    // etcd has lost changes.
     drop(writer);
     let old = server.log("/old", STORE);
     runtime.block_on(old.begin(Revision(1), 0)).unwrap();
@@ -177,7 +177,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let refused = add_one(&ahead);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
     drop(ahead);
-    // etcd lost the table of members, too, or everything. It is not the fault of the member.
+    // etcd has also lost the table of members, or everything. The error must not blame the member.
     let bare = server.log("/bare", STORE);
     runtime.block_on(bare.begin(Revision(3), digest_of(&*store))).unwrap();
     let lost = ReplicaError::Log(LogError::NotMember { name: "lost".to_owned() });
@@ -190,7 +190,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     }
 }
 
-/// A store that can refuse changes, as one on a full disk does, or make wrong ones.
+/// A store that can refuse changes, as a store on a full disk does, or that can write wrong records.
 struct Full {
     store: Memory,
     is_full: AtomicBool,
@@ -253,7 +253,7 @@ fn a_member_that_cannot_apply_a_change_is_not_waited_for_and_comes_back() {
     assert_eq!((number(&second).1, second.why()), (2, None));
 }
 
-/// A server and commands on one machine share a store, and each applies changes of the log.
+/// A server and commands on one machine share a store, and each of them applies changes of the log.
 #[test]
 fn processes_of_one_machine_share_a_store() {
     const ADDITIONS: u64 = 20;
@@ -290,7 +290,7 @@ fn processes_of_one_machine_share_a_store() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// The error must not say that a healthy member is none.
+/// The error must not say that a correct member is not a member.
 #[test]
 fn two_commands_that_move_the_files_at_once_are_told_apart() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -332,7 +332,7 @@ fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation()
     assert!(refused.contains("`bad` is not a member of this fleet"), "{refused}");
     assert_eq!(bad.at().revision, Revision(0));
     add_one(&good).unwrap();
-    // An invitation is used once.
+    // An invitation can be used only once.
     let invitation = runtime.block_on(log.invite("bad")).unwrap();
     let accept = |name: &str| runtime.block_on(log.accept(&invitation, name, 7));
     assert_eq!(accept("other"), Err(LogError::InvitationUsed));
@@ -342,7 +342,7 @@ fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation()
     assert_eq!(number(&bad).1, 1);
 }
 
-/// Nobody waits for a server that has ended.
+/// No acknowledgement waits for a server that has ended.
 #[test]
 fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -363,7 +363,7 @@ fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     assert_eq!(second.numbers().acknowledged, 1);
 }
 
-/// Otherwise the other members would differ from the log, and refuse.
+/// If this member added a change, the records of the other members would differ from the digest in the log, and these members would refuse requests.
 #[test]
 fn a_member_that_made_a_change_wrongly_adds_none() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Members of a fleet while their connections to etcd stop and go on at random: no member grants on facts that are older than an acknowledged change.
+//! The connections of members to etcd stop and continue at random. No member may grant a request on facts that are older than an acknowledged change.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 const MEMBERS: usize = 3;
 
-/// The log as it is seen through a relay.
+/// The log, which is reached through a relay.
 fn log_through(relay: &Relay) -> Log {
     Log::new(Etcd::at(&[format!("http://{}", relay.address)], None).unwrap(), "/house", STORE)
 }
@@ -36,13 +36,13 @@ fn relay_to(server: &Server) -> Relay {
     Relay::to(server.address().trim_start_matches("http://"))
 }
 
-/// A member that joins directly, and follows the log through this connection.
+/// A new member that joins directly, and then follows the log through this connection.
 fn admit(server: &Server, name: &str, store: Arc<Memory>, log: Log) -> Member {
     server.admit("/house", STORE, name);
     process(name, store, log)
 }
 
-/// Xorshift (Marsaglia 2003).
+/// The random number generator Xorshift (Marsaglia 2003).
 struct Random(u64);
 
 impl Random {
@@ -70,12 +70,12 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     let members: Vec<Member> = (0..MEMBERS).map(start).collect();
     let ends = Instant::now() + Duration::from_secs(seconds);
     let is_over = || Instant::now() >= ends;
-    // The greatest number that was acknowledged.
+    // The greatest number of the facts that was acknowledged.
     let acknowledged = AtomicU64::new(0);
     let [grants, prevented, changes, unknown] = [const { AtomicU64::new(0) }; 4];
     std::thread::scope(|scope| {
         for (member, store) in members.iter().zip(&stores) {
-            // Requests.
+            // This thread makes requests.
             scope.spawn(|| {
                 while !is_over() {
                     let known = acknowledged.load(Ordering::SeqCst);
@@ -92,7 +92,7 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
                     std::thread::sleep(Duration::from_micros(200));
                 }
             });
-            // Changes.
+            // This thread makes changes.
             scope.spawn(|| {
                 while !is_over() {
                     match add_one(member) {
@@ -107,12 +107,13 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
                 }
             });
         }
-        // One or two connections stop for up to four seconds, in one direction or in both. Some go on only for a moment.
+        // This thread stops one or two connections for up to four seconds, in one direction or in both. Some connections continue only for a moment
+        // before they stop again.
         scope.spawn(|| {
             let mut random = Random(seed);
             let mut first = 0;
             while !is_over() {
-                // Often the same member again: two stops with a moment between them are the hardest case.
+                // Often the same member is chosen again, because two stops with a short time between them are the hardest case.
                 if random.below(2) == 0 {
                     first = random.below(MEMBERS as u64) as usize;
                 }
@@ -134,7 +135,7 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
             }
         });
     });
-    // All members become current again, with the same records, and nothing that was acknowledged is lost.
+    // At the end, all members become current again and have the same records, and no acknowledged change is lost.
     let same = || {
         let first = stores[0].at();
         stores.iter().all(|store| store.at() == first) && members.iter().all(Member::is_current)
@@ -158,7 +159,7 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     assert!(grants > 0 && prevented > 0 && changes > 0);
 }
 
-/// Rule 2 of docs/fleet-protocol.md: a proof counts from the question, also if its answer was under way for long.
+/// Rule 2 of docs/fleet-protocol.md: a proof counts from the time of the question, even if the answer was delayed for a long time.
 #[test]
 fn a_late_answer_proves_nothing_later_than_its_question() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -176,14 +177,14 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
         }
         let held_at = boot_clock();
         answers.hold(true);
-        // By then the member has asked, and the answer waits at the relay. A later question gets no answer.
+        // After this time the member has asked, and the relay holds the answer back. Later questions get no answer.
         std::thread::sleep(Duration::from_millis(700));
         questions.hold(true);
         answers.hold(false);
         std::thread::sleep(Duration::from_millis(60));
         let proven = member.proven();
         questions.hold(false);
-        // The member asks every 200 ms.
+        // The bound allows for one more question, because the member asks every 200 ms.
         assert!(proven < held_at + 500, "{} ms after the question", proven - held_at);
         late += u32::from(proven > held_at);
         if late == 3 {
@@ -193,7 +194,7 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
     panic!("no answer was late");
 }
 
-/// If an author repeats a change that is in the log already, the acknowledgement still waits for the members that lack it.
+/// If an author repeats a change that is already in the log, the acknowledgement still waits for the members that lack the change.
 #[test]
 fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -214,7 +215,7 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let mut change = change();
     change.delete::<Domain>(&id());
     relay.both().iter().for_each(|direction| direction.hold(true));
-    // The change gets into the log, and nobody learns that it did.
+    // The change is added to the log, and no process learns that it was added.
     let after = stores[0].read(|view| digest(&After::of(view, &change).unwrap().view()));
     let head = runtime.block_on(log.head()).unwrap();
     runtime.block_on(log.append(head, std::slice::from_ref(&change), after.unwrap().unwrap())).unwrap();

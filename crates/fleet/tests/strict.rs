@@ -12,7 +12,7 @@ use etcd::{Server, process, wait_until};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// The clock of a virtual machine that is paused: it stands still.
+/// The clock of a paused virtual machine: it stands still.
 fn stopped_clock() -> u64 {
     1_000
 }
@@ -33,14 +33,14 @@ fn a_member_with_a_stopped_clock_proves_anew_before_it_shows_facts() {
     assert!(prove().is_ok());
     relay.both().iter().for_each(|direction| direction.hold(true));
     add_one(&first).unwrap();
-    // This is why the clock alone is not enough on such a machine.
+    // The clock alone is not enough on such a machine: the member counts as current, but lacks the change.
     assert!(paused.is_current() && number(&paused).1 == 0);
     let why = prove().unwrap_err().to_string();
     assert!(why.contains("cannot prove that its facts are current"), "{why}");
     relay.both().iter().for_each(|direction| direction.hold(false));
     wait_until("it proves anew", || prove().is_ok());
     assert_eq!(number(&paused).1, 1);
-    // Many at once share a question, and each has its own proof.
+    // Several requests that wait at the same time share a question, and each of them gets a proof.
     add_one(&first).unwrap();
     let all = std::thread::scope(|scope| {
         let asking: Vec<_> =

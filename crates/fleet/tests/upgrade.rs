@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const OLD: u32 = FORMAT_IN_FLEET;
 
-/// A server whose program reads formats up to this one.
+/// A server whose program reads formats up to `format`.
 fn server_of(server: &Server, name: &str, format: u32, store: &Arc<Memory>) -> Member {
     let member = process(name, store.clone(), server.log("/house", STORE).as_program_of(format));
     wait_until("it is current", || member.is_current());
@@ -61,7 +61,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
     let [a, b] =
         [("a", &stores[0]), ("b", &stores[1])].map(|(name, store)| server_of(&server, name, OLD, store));
     add_one(&a).unwrap();
-    // The first member is updated. It changes facts, but nothing that the other one cannot read.
+    // The first member is updated. It can change facts, but makes no change that the other member cannot read.
     drop(a);
     let a = server_of(&server, "a", FORMAT, &stores[0]);
     for _ in 0..3 {
@@ -81,7 +81,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
     let head = runtime.block_on(log(FORMAT).head()).unwrap();
     assert_eq!((head.format, head.at.revision), (OLD, Revision(7)));
     assert!(a.is_current() && b.is_current());
-    // The second one is updated, but only one of its two servers.
+    // The second member is updated, but only one of its two servers.
     let old_server = b;
     let b = server_of(&server, "b", FORMAT, &stores[1]);
     assert!(matches!(upgrade(FORMAT), Err(LogError::OldPrograms { .. })));
@@ -94,13 +94,13 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
         Err(LogError::NotMember { name: "x".to_owned() })
     );
     assert_eq!((upgrade(FORMAT), upgrade(FORMAT)), (Ok(OLD), Ok(FORMAT)));
-    // At once, although the servers may know the head from before.
+    // The change is made at once, although the servers may still know the old head.
     a.commit(&with_home()).unwrap();
     b.commit(&large()).unwrap();
     assert_eq!(runtime.block_on(log(FORMAT).head()).unwrap().format, FORMAT);
     wait_until("both are current", || a.is_current() && b.is_current());
     assert_eq!(number(&a).1, 7);
-    // The old program cannot come back.
+    // The old program cannot follow the log any more.
     let back = process("b", stores[1].clone(), log(OLD));
     wait_until("it says why", || back.why() == Some(ReplicaError::Log(LogError::Newer)));
     assert_eq!(back.proven(), 0);
@@ -113,7 +113,7 @@ fn a_fleet_that_is_too_old_is_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
     let log = server.log("/house", STORE).as_program_of(OLD - 1);
-    // This build cannot be so old; it writes what such a build wrote.
+    // This program cannot write a log of such an old format. So the test writes the head that an old program wrote.
     assert!(runtime.block_on(log.begin(Revision(0), 0)).is_ok());
     let found = runtime.block_on(server.log("/house", STORE).head());
     assert_eq!(found, Err(LogError::TooOld { format: OLD - 1 }));

@@ -1,4 +1,5 @@
-//! The only functions that use a capability. Each examines the descriptor that it acts on, because the process that sent it may have been taken over.
+//! The only functions that use a capability. Each function checks the descriptor on which it acts, because an attacker may control the process that
+//! sent the descriptor.
 
 use crate::ntacl;
 use crate::protocol::Request;
@@ -16,16 +17,16 @@ use std::path::Path;
 
 /// The only attribute that the helper writes.
 const NTACL: &str = "security.NTACL";
-/// Events identify an object by its handle (linux/fanotify.h).
+/// With this flag, an event identifies an object by its handle (linux/fanotify.h).
 const REPORT_FID: u32 = 0x200;
-/// Requests the unique id of a mount, which is never used again (linux/stat.h, from Linux 6.8 on).
+/// Requests the unique id of a mount (linux/stat.h, from Linux 6.8 on). The kernel never uses such an id again.
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 /// The number of connections that wait to be accepted by the server.
 const BACKLOG: i32 = 1024;
-/// The most mounts of one connection. A server opens a connection for each mount.
+/// The maximum number of mounts of one connection. A server opens a connection for each mount.
 const MOUNTS_MAX: usize = 64;
 
-/// What one connection may act on.
+/// The state of one connection: the objects on which it may act.
 pub struct Acting {
     /// The user of the server.
     pub user: u32,
@@ -41,11 +42,11 @@ impl Acting {
         Acting { user, ports, mounts: BTreeSet::new(), watch: None }
     }
 
-    /// Does what a request asks for. Returns the descriptor that it asks for.
+    /// Carries out a request. If the request asks for a descriptor, returns the descriptor.
     ///
     /// # Errors
-    /// The error of the kernel. `EINVAL` if the request has the wrong descriptors or values, `EXDEV` if the file is not in the mount of a root, `EBADMSG`
-    /// if the ACL is not well formed, `EACCES` if the server may not ask for this owner or port.
+    /// The error of the kernel. `EINVAL` if the request has the wrong descriptors or values, `EXDEV` if the file is not in the mount of a root,
+    /// `EBADMSG` if the ACL is not well formed, `EACCES` if the server may not give a file to this owner, or may not listen on this port.
     pub fn act(
         &mut self,
         request: &Request<'_>,
@@ -83,9 +84,9 @@ impl Acting {
         Ok(())
     }
 
-    /// Refuses everything but a file or directory in the mount of a root.
+    /// Refuses every descriptor except that of a file or directory in the mount of a root.
     fn file(&self, file: BorrowedFd<'_>) -> io::Result<Stat> {
-        // A descriptor that was opened only as a place has passed no check of the kernel.
+        // If a descriptor was opened with `O_PATH`, the kernel did not check whether the process may access the file.
         if fcntl_getfl(file)?.contains(OFlags::PATH) {
             return Err(Errno::BADF);
         }
@@ -99,11 +100,12 @@ impl Acting {
         }
     }
 
-    /// A server gives away only what it made itself, and nothing to the user or group `root`: an owner of other files could read them.
+    /// A server may give away only files that it made itself, and not to the user or group `root`. Otherwise, a server under an attacker's control
+    /// could give away files of other owners.
     fn give(&self, file: BorrowedFd<'_>, uid: u32, gid: u32) -> io::Result<()> {
         let found = self.file(file)?;
         let is_plain = found.st_mode & 0o7000 == 0 || kind(&found) == FileType::Directory;
-        // -1 stands for no change.
+        // -1 means that the kernel does not change the owner or group.
         let is_meant = ![uid, gid].iter().any(|id| [0, u32::MAX].contains(id));
         if found.st_uid != self.user || !is_plain || !is_meant {
             return Err(Errno::ACCESS);
@@ -143,7 +145,7 @@ impl Acting {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket =
             socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-        // As the server does: a port whose last server has just ended can be used.
+        // The server sets the same option: with it, a port can be used again at once after the previous server has ended.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, address)?;
         listen(&socket, BACKLOG)?;

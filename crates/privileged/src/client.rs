@@ -1,4 +1,5 @@
-//! How a server asks the helper. Like a capability, the helper belongs to the whole process, so its place is set once.
+//! The functions with which a server asks the helper. Like a capability, the helper is available to the whole process, so the path of its socket is
+//! set once.
 
 use crate::protocol::{Request, receive, send};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -15,28 +16,28 @@ static HELPER: OnceLock<Helper> = OnceLock::new();
 #[derive(Debug)]
 struct Helper {
     path: PathBuf,
-    /// A connection for each mount with a root: a file system that does not answer delays only requests for it.
+    /// A connection for each mount that contains a root. So a file system that does not answer delays only requests for this mount.
     connections: Mutex<HashMap<u64, Arc<Connection>>>,
 }
 
 /// A connection to the helper.
 #[derive(Debug)]
 pub struct Connection {
-    /// Held from a request to its answer.
+    /// The socket. Its lock is held from a request until the answer.
     socket: Mutex<OwnedFd>,
 }
 
-/// Sets the socket of the helper, before anything is asked. A second call changes nothing.
+/// Sets the path of the helper's socket, before the first request. A second call changes nothing.
 pub fn use_helper(path: &Path) {
     let _ = HELPER.set(Helper { path: path.to_owned(), connections: Mutex::default() });
 }
 
-/// The socket of the helper, if this process has one.
+/// The path of the helper's socket, if this process has a helper.
 pub fn helper() -> Option<&'static Path> {
     HELPER.get().map(|helper| helper.path.as_path())
 }
 
-/// Whether an error of a request means that the helper does not answer, or is none.
+/// Whether the error of a request means that the helper does not answer or does not exist.
 pub fn is_unreachable(errno: Errno) -> bool {
     matches!(
         errno,
@@ -59,7 +60,7 @@ impl Connection {
     /// Sends a request, and waits for the answer.
     ///
     /// # Errors
-    /// The error that the helper answers, or that of the connection.
+    /// The error in the helper's answer, or the error of the connection.
     pub fn ask(&self, request: &Request<'_>, about: Option<BorrowedFd<'_>>) -> io::Result<Option<OwnedFd>> {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         send(socket.as_fd(), &request.to_bytes(), about)?;
@@ -73,7 +74,8 @@ impl Connection {
     }
 }
 
-/// Asks the helper about a file in the mount of a root. `root` is the directory of the datastore, `mount` the id of its mount, if the kernel has unique ids.
+/// Asks the helper about a file in the mount of a root. `root` is the directory of the datastore, and `mount` is the id of its mount, if the kernel
+/// has unique ids.
 ///
 /// # Errors
 /// As [`Connection::ask`].
@@ -92,7 +94,7 @@ pub fn ask_below(
         (Some(connection), Some(Err(Errno::XDEV))) => connection,
         (_, Some(Err(why))) if !is_unreachable(why) => return Err(why),
         (_, Some(Ok(_))) => return Ok(()),
-        // There is no connection yet, or the helper was started again. Every request can be repeated.
+        // There is no connection yet, or the helper was restarted. Every request can be sent again.
         _ => Arc::new(Connection::open()?),
     };
     connection.ask(&Request::Root, Some(root))?;

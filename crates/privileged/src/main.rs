@@ -1,4 +1,5 @@
-//! `enfilade-privileged`: the helper process. It has the capabilities that the server needs, and nothing else: no network, no files, no configuration.
+//! `enfilade-privileged`: the helper process. It has the capabilities that the server needs, but no access to the network and to files, and no
+//! configuration.
 
 use enfilade_privileged::serve::serve;
 use rustix::fd::OwnedFd;
@@ -76,7 +77,7 @@ fn read(arguments: &[String]) -> Result<Options, String> {
     Ok(Options { user: user.ok_or_else(|| format!("--user is missing\n{USAGE}"))?, ports, socket })
 }
 
-/// The number of a user in `/etc/passwd` (passwd(5)). A number stands for itself.
+/// The number of a user in `/etc/passwd` (passwd(5)). If `user` is a number already, it is returned.
 fn uid_of(user: &str, accounts: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(accounts).unwrap_or_default();
     let named = text.lines().find(|line| line.split(':').next() == Some(user));

@@ -1,5 +1,5 @@
-//! Whether the bytes of an attribute `security.NTACL` are well formed. Door 4 (`door-4-access/src/ntacl.rs`) reads them; this check is separate, because no
-//! other code of the server runs with capabilities. A test in door 5 compares the two.
+//! Checks whether the bytes of an attribute `security.NTACL` are well formed. Door 4 (`door-4-access/src/ntacl.rs`) has its own parser. This check is
+//! separate, because the helper must not contain other code of the server. A test in door 5 compares the two.
 
 use crate::protocol::ACL_BYTES_MAX;
 
@@ -8,7 +8,7 @@ const DACL_PRESENT: u16 = 0x0004;
 const HEADER_BYTES: usize = 20;
 const ENTRIES_MAX: usize = 1024;
 const SUBAUTHORITIES_MAX: usize = 15;
-/// Where the description of version 4 begins: after the header, a pointer, the kind of the hash, and the hash.
+/// The offset of the description in version 4: after the header, a pointer, the kind of the hash, and the hash.
 const DESCRIPTION: usize = 8 + 4 + 2 + 64;
 
 /// Whether a blob has one of the versions 1 to 4 of Samba, with a security descriptor that is complete.
@@ -17,7 +17,7 @@ pub fn is_well_formed(blob: &[u8]) -> bool {
         && descriptor_at(blob).is_some_and(|start| is_descriptor(blob, start) == Some(true))
 }
 
-/// Where the security descriptor begins.
+/// The offset of the security descriptor.
 fn descriptor_at(blob: &[u8]) -> Option<usize> {
     let version = u16_at(blob, 0)?;
     if u16_at(blob, 2)? != version || u32_at(blob, 4)? == 0 {
@@ -74,7 +74,7 @@ fn is_list(blob: &[u8], start: usize) -> Option<bool> {
         let entry = list.get(at..)?.get(..size).filter(|entry| entry.len() >= 16)?;
         match entry.first()? {
             0..=3 if 8 + sid_bytes(entry, 8)? == entry.len() => {}
-            // Mandatory label, resource attribute and policy id, which neither grant nor deny.
+            // These are a mandatory label, a resource attribute and a policy id. They neither grant nor deny a right.
             0x11..=0x13 => {}
             _ => return None,
         }

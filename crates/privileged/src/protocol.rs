@@ -1,5 +1,6 @@
-//! The messages between a server and the helper, over a Unix socket that keeps the limits of messages (`SOCK_SEQPACKET`). A request is one message: its number,
-//! its arguments, and the descriptors that it is about. The answer is one message: the number of an error, or 0, and a descriptor that was opened.
+//! The messages between a server and the helper. They are sent over a Unix socket that preserves the boundaries of messages (`SOCK_SEQPACKET`). A
+//! request is one message: its number, its arguments, and the descriptors to which it applies. The answer is one message: an error number or 0, and a
+//! descriptor that the helper opened, if there is one.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{self, Errno, IoSlice, IoSliceMut};
@@ -10,15 +11,15 @@ use rustix::net::{
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The largest ACL, in bytes: more than an extended attribute can have is never sent.
+/// The largest ACL, in bytes. Larger ACLs are never sent, because an extended attribute cannot be larger.
 pub const ACL_BYTES_MAX: usize = 64 * 1024;
 /// The largest message, in bytes: an ACL and the number of the request.
 pub const MESSAGE_BYTES_MAX: usize = ACL_BYTES_MAX + 1;
 
-/// A request. Each descriptor that it needs comes with the message.
+/// A request. The descriptors that it needs are sent with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// From now on, requests on this connection may be about files in the mount of this directory: the root of a datastore.
+    /// From now on, requests on this connection may act on files in the mount of this directory. The directory is the root of a datastore.
     Root,
     /// Set `security.NTACL` of a file or directory.
     SetAcl(&'a [u8]),
@@ -31,16 +32,16 @@ pub enum Request<'a> {
         /// The number of the group.
         gid: u32,
     },
-    /// Open a queue of reports of changes. The answer has its descriptor.
+    /// Open a queue for reports of changes. The answer contains the descriptor of the queue.
     Watch,
-    /// Report every change of attributes on the file system of a directory, in the queue of this connection.
+    /// Report every change of attributes on the file system of a directory. The reports go to the queue of this connection.
     Mark,
-    /// Listen on an address whose port is below 1024. The answer has the socket.
+    /// Listen on an address whose port is below 1024. The answer contains the listening socket.
     Listen(SocketAddr),
 }
 
 impl<'a> Request<'a> {
-    /// How many descriptors the request needs.
+    /// The number of descriptors that the request needs.
     pub fn descriptors(&self) -> usize {
         match self {
             Request::Watch | Request::Listen(_) => 0,
@@ -48,7 +49,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The message.
+    /// The bytes of the message.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Request::Root => vec![1],
@@ -67,7 +68,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads a message. `None` if it is not exactly a request.
+    /// Reads a message. `None` if the bytes are not exactly one request.
     pub fn read(message: &'a [u8]) -> Option<Self> {
         let (number, rest) = message.split_first()?;
         let is_alone = || rest.is_empty().then_some(());
@@ -136,7 +137,7 @@ pub(crate) fn receive(
     if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || descriptors.len() > 1 {
         return Err(Errno::MSGSIZE);
     }
-    // No request and no answer is empty.
+    // An empty message means that the peer has closed the connection, because no request and no answer is empty.
     Ok((got.bytes > 0).then(|| (got.bytes, descriptors.pop())))
 }
 

@@ -1,4 +1,5 @@
-//! Answers the connections of servers, each in a thread of its own: a file system that does not answer delays only requests for it.
+//! Answers the connections of servers. Each connection has its own thread, so a file system that does not answer delays only requests for this file
+//! system.
 
 use crate::act::Acting;
 use crate::protocol::{MESSAGE_BYTES_MAX, Request, receive, send};
@@ -11,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The most connections at the same time.
+/// The maximum number of connections at the same time.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to read an answer.
 const SEND_PATIENCE: Duration = Duration::from_secs(5);
-/// The pause when no connection can be accepted.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers connections for ever. Connections of other users than `user` are closed.
@@ -28,7 +29,7 @@ pub fn serve(listening: &OwnedFd, user: u32, ports: &BTreeSet<u16>) -> io::Resul
         let socket = match accept_with(listening, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
             Err(Errno::INTR | Errno::CONNABORTED) => continue,
-            // The limit of descriptors or memory is reached for a moment.
+            // The limit of descriptors or memory is reached. This condition is expected to be temporary.
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 std::thread::park_timeout(PAUSE);
                 continue;
@@ -42,11 +43,11 @@ pub fn serve(listening: &OwnedFd, user: u32, ports: &BTreeSet<u16>) -> io::Resul
             }
             continue;
         }
-        // A client that does not read its answers loses its connection.
+        // If a client does not read its answers, its connection is closed.
         let _ = sockopt::set_socket_timeout(&socket, Timeout::Send, Some(SEND_PATIENCE));
         let (acting, counted) = (Acting::new(user, ports.clone()), Arc::clone(&open));
         let started = std::thread::Builder::new().spawn(move || {
-            // An error concerns only this connection.
+            // An error is ignored, because it concerns only this connection.
             let _ = answer(socket.as_fd(), acting);
             counted.fetch_sub(1, Ordering::SeqCst);
         });
@@ -56,7 +57,7 @@ pub fn serve(listening: &OwnedFd, user: u32, ports: &BTreeSet<u16>) -> io::Resul
     }
 }
 
-/// Answers the requests of one connection. A message that is no request ends the connection.
+/// Answers the requests of one connection. A message that is not a request ends the connection.
 fn answer(socket: BorrowedFd<'_>, mut acting: Acting) -> io::Result<()> {
     let mut buffer = vec![0; MESSAGE_BYTES_MAX];
     while let Some((length, descriptor)) = receive(socket, &mut buffer)? {

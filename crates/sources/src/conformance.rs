@@ -46,7 +46,7 @@ fn changes_in_order_see_those_before_them(source: &dyn Source) {
         change.only_after(since);
         change
     };
-    // The third expects a revision that does not exist yet.
+    // The third change expects a revision that does not exist yet.
     let changes = [add(1, after(0)), add(2, after(1)), add(3, after(5)), add(4, after(2))];
     let done = source.commit_each(&changes);
     let revisions: Vec<_> = done.iter().map(|done| done.as_ref().ok().map(|at| at.revision)).collect();

@@ -3,8 +3,8 @@
 //! [`lmdb`] is the store that all processes of the machine share, and [`memory`] is a store for tests. Both pass the tests in [`conformance`].
 //! [`check`] reads every record of a store. [`mod@copy`] exports and imports facts. [`backup`] writes and reads backups of a whole data directory.
 //! [`locks`] stores the WebDAV locks of files. [`files`] reads `datastore.cfg`, certificates, keys and other files. [`mounts`] reads the mounted file
-//! systems from the kernel. [`processes`] finds the running servers of the machine. [`support`] writes archives for the maintainers. `structure` checks an LMDB file before it is opened. `faults`
-//! ends the process with a message if LMDB causes a fatal signal.
+//! systems from the kernel. [`processes`] finds the running servers of the machine. [`support`] writes archives for the maintainers. `structure`
+//! checks an LMDB file before it is opened. `faults` ends the process with a message if LMDB causes a fatal signal.
 
 pub mod backup;
 pub mod check;

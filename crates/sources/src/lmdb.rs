@@ -364,10 +364,10 @@ mod tests {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
         let page_bytes = lmdb.environment.page_bytes(&lmdb.environment.env.read_txn().unwrap()).unwrap();
-        // The head.
+        // In a new store, only the table of the head uses a page.
         assert_eq!(lmdb.status().used_bytes, page_bytes);
         crate::conformance::put_something(&lmdb);
-        // The head, the log, the tallies and the datastores.
+        // Now four tables use one page each: the head, the change log, the tallies, and the table of the new record.
         assert_eq!(lmdb.status().used_bytes, 4 * page_bytes);
     }
 

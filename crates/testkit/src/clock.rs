@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct FixedClock {
     ticks: Arc<AtomicU64>,
-    /// By how many seconds the wall clock was set; the monotonic clock is never set.
+    /// The number of seconds by which the wall clock was set. The monotonic clock is never set.
     wall: Arc<AtomicI64>,
 }
 
@@ -36,7 +36,7 @@ impl FixedClock {
         }
     }
 
-    /// The clock in the form that a server takes.
+    /// The clock in the form that a server expects.
     pub fn as_clock(&self) -> Clock {
         let clock = self.clone();
         Arc::new(move || clock.now())

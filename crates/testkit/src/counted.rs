@@ -21,7 +21,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Counts what is read from these facts.
+    /// Counts the records that are read from these facts.
     pub fn new(facts: Arc<dyn Source>) -> Self {
         Counted { facts, reads: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! What users delegate in tests: trusts and application credentials without limits.
+//! The delegations that users make in tests: trusts and application credentials without limits.
 
 use enfilade_admin::keystone::{CloudCredential, NewApplicationCredential, NewTrust};
 use enfilade_facts::tables::{Delegation, Trust, Verifier};
@@ -45,7 +45,7 @@ pub fn new_application_credential(
     }
 }
 
-/// The record of a trust in another cloud, as [`new_trust`].
+/// A trust like that of [`new_trust`], as a record of another cloud.
 pub fn cloud_trust(trustor: UserId, trustee: UserId, project: ProjectId, roles: Vec<RoleId>) -> Trust {
     Trust {
         trustor,
@@ -61,7 +61,7 @@ pub fn cloud_trust(trustor: UserId, trustee: UserId, project: ProjectId, roles: 
     }
 }
 
-/// An application credential in another cloud, as [`new_application_credential`], without its secret.
+/// An application credential like that of [`new_application_credential`], as a record of another cloud, without its secret.
 pub fn cloud_credential(
     owner: UserId,
     name: &str,

@@ -1,4 +1,4 @@
-//! Real machines of etcd, on loopback.
+//! Real machines of etcd, which listen on loopback.
 
 use crate::free_port;
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ pub struct Etcd {
     child: Child,
     arguments: Vec<String>,
     directory: PathBuf,
-    /// `127.0.0.1:<port>` for questions about its health.
+    /// The address for requests about the health of the machine: `127.0.0.1:<port>`.
     health: String,
     /// The arguments of `etcdctl` for TLS.
     control: Vec<String>,
@@ -27,7 +27,7 @@ pub struct TlsFiles<'a> {
     pub ca: &'a Path,
     /// The certificate of the machine, which `etcdctl` uses, too.
     pub certificate: &'a Path,
-    /// Its private key.
+    /// The private key of the machine.
     pub key: &'a Path,
 }
 
@@ -54,7 +54,7 @@ impl Etcd {
         etcd
     }
 
-    /// Starts an empty etcd of one machine that talks only to clients with a certificate of its authority.
+    /// Starts an empty etcd of one machine that accepts only clients with a certificate of its authority.
     pub fn start_with_tls(files: &TlsFiles<'_>) -> Self {
         Etcd::start_one(Some(files))
     }

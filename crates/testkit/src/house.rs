@@ -1,4 +1,4 @@
-//! A server in process, on facts in memory and files in a directory of its own.
+//! A server in the process of the test, with facts in memory and files in its own directory.
 
 use crate::clock::FixedClock;
 use crate::context::change_context;
@@ -24,15 +24,15 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// The hash of `pw`: cheap, because tests log in often.
+/// The hash of `pw`. It is cheap to compute, because tests log in often.
 pub const CHEAP_HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 
-/// The size of the memos of the doors; the answers must not depend on it.
+/// The size of the memos of the doors. The answers of the doors must not depend on this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remembering {
     /// Large memos, as on a server.
     AsServed,
-    /// The smallest memos, with one set of entries each: nearly every result is computed again.
+    /// The smallest memos, with one set of entries each, so that nearly every result is computed again.
     Hardly,
 }
 
@@ -254,7 +254,7 @@ impl TestHouse {
         self.house.admit(&Credential::Secret(ask), Ipv4Addr::LOCALHOST.into()).await
     }
 
-    /// Authenticates with the token of a session. Panics if door 2 has to wait.
+    /// Authenticates with the token of a session. Panics if door 2 would have to wait.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -284,7 +284,7 @@ pub fn allow_issue(facts: Arc<dyn Source>) -> AllowIssue {
     Arc::new(move |now, second| enfilade_admin::keystone::allow_issue(&*facts, now, second))
 }
 
-/// Bytes that are not random and do not repeat.
+/// Bytes that are not random, but never repeat.
 fn counting() -> Random {
     let next = std::sync::atomic::AtomicU64::new(1);
     Arc::new(move |bytes: &mut [u8]| {

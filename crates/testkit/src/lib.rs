@@ -1,4 +1,4 @@
-//! For tests only: worlds in text, a fixed clock, a server in process.
+//! For tests only: worlds in the form of text, a fixed clock, and a server in the process of the test.
 //!
 //! A world lists facts, and questions with their expected answers:
 //!
@@ -14,7 +14,7 @@
 //! ask alice@local read /docs/a.txt -> permit
 //! ask bob@local read /docs/a.txt -> AC01
 //! ```
-//! A path is in the datastore that was named last. Every line `ask` goes through the real passage, on real files.
+//! A path is in the datastore that was named last. Every line `ask` makes a request to the real passage, on real files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "it fails tests by panicking")]
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-/// A direction of a connection: of the questions, or of the answers.
+/// A direction of a connection: from the client to the server (questions), or from the server to the client (answers).
 #[derive(Default)]
 pub struct Direction {
     is_held: AtomicBool,
@@ -15,12 +15,13 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// While it is held, it passes nothing on, and closes nothing.
+    /// If `holds` is true, holds the direction: from now on it passes no data on, and does not pass on the end of the connection. If `holds` is
+    /// false, ends this.
     pub fn hold(&self, holds: bool) {
         self.is_held.store(holds, Ordering::Relaxed);
     }
 
-    /// From now on, each piece is passed on this much later.
+    /// From now on, each piece of data is passed on with this delay.
     pub fn delay(&self, by: Duration) {
         self.delay_millis.store(u64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
     }
@@ -28,7 +29,7 @@ impl Direction {
 
 /// Passes connections on to a server.
 pub struct Relay {
-    /// `127.0.0.1:<port>`.
+    /// The address of the relay: `127.0.0.1:<port>`.
     pub address: String,
     /// The direction to the server.
     pub questions: Arc<Direction>,
@@ -66,7 +67,7 @@ impl Relay {
 fn pass_on(mut from: TcpStream, mut to: TcpStream, direction: &Direction) {
     let (sender, pieces) = sync_channel::<(Instant, Vec<u8>)>(1_024);
     std::thread::scope(|scope| {
-        // Each piece is late by the same time, however many come.
+        // The delay of each piece is the same, even if many pieces arrive at the same time.
         scope.spawn(move || {
             let mut piece = [0; 16_384];
             while let Ok(count @ 1..) = from.read(&mut piece) {

@@ -1,4 +1,4 @@
-//! A real Samba with its own directory, users and groups: it does not touch the machine's own configuration.
+//! A real Samba with its own directory, users and groups. It does not use or change the configuration of the machine.
 
 use crate::ports::free_port;
 use enfilade_facts::vocabulary::AclDialect;
@@ -15,7 +15,7 @@ const PASSWORD: &str = "of-a-test";
 /// The primary group of all users.
 const USERS: u32 = 19_999;
 const FIRST_UID: u32 = 70_000;
-/// Attempts to connect before the start counts as failed: 30 seconds.
+/// The number of attempts to connect before the start counts as failed. They take 30 seconds.
 const TURNS: u32 = 300;
 const TURN: Duration = Duration::from_millis(100);
 
@@ -24,11 +24,11 @@ const TURN: Duration = Duration::from_millis(100);
 pub struct SambaUser {
     /// The name.
     pub name: String,
-    /// The Unix groups the user is in; ACLs call them `S-1-22-2-GID`.
+    /// The Unix groups of the user. ACLs refer to them as `S-1-22-2-GID`.
     pub gids: Vec<u32>,
 }
 
-/// A running Samba that listens on loopback, stopped when dropped.
+/// A running Samba that listens on loopback. It is stopped when this value is dropped.
 #[derive(Debug)]
 pub struct Samba {
     child: Child,
@@ -47,7 +47,7 @@ impl Samba {
     /// Starts Samba with these shares. Only ACLs in the given dialect count, and unreadable entries are hidden.
     ///
     /// # Errors
-    /// The step that failed.
+    /// The description of the step that failed.
     pub fn start(
         place: &Path,
         shares: &[(&str, &Path, AclDialect)],
@@ -72,7 +72,7 @@ impl Samba {
             }
         }
         let mut command = wrapped("smbd", place);
-        // smbd must have a process group of its own: when it ends, it ends all processes of its group.
+        // smbd must have its own process group, because it ends all processes of its group when it ends.
         command.arg("--foreground").stdout(Stdio::null());
         command.stderr(std::fs::File::create(place.join("stderr")).map_err(said)?);
         let samba = Samba { child: command.spawn().map_err(said)?, place: place.to_owned(), port };
@@ -93,7 +93,7 @@ impl Samba {
         self.child.id()
     }
 
-    /// A program of Samba that works on files and not through the server.
+    /// A program of Samba that works directly on files, without the server.
     pub fn tool(&self, program: &str) -> Command {
         let mut command = wrapped(program, &self.place);
         // The program needs the modules of the system's Python.

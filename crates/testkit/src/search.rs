@@ -1,13 +1,13 @@
-//! The search of a model: every state that its steps can reach, in every order of the steps.
+//! Explores a model: all states that its steps can reach, in every order of the steps.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// Explores all reachable states, breadth first. `next` returns each possible step of a state with the state after it, `tell` the words for a step, and
-/// `wrong` the violated property of a state. Returns the number of states.
+/// Explores all reachable states, breadth first. `next` returns each possible step of a state, with the state after the step. `tell` describes a step
+/// in words. `wrong` returns the property that a state violates, if there is one. Returns the number of states.
 ///
 /// # Errors
-/// The shortest way to a wrong state: its steps, and the violated property.
+/// The shortest sequence of steps to a wrong state, and the violated property.
 pub fn explore<W: Copy + Eq + Hash, L>(
     start: W,
     next: impl Fn(&W) -> Vec<(L, W)>,
@@ -15,7 +15,7 @@ pub fn explore<W: Copy + Eq + Hash, L>(
     wrong: impl Fn(&W) -> Option<&'static str>,
 ) -> Result<usize, Vec<String>> {
     let mut seen = HashSet::from([start]);
-    // Each state, with the index of the state that it was reached from.
+    // Each state, with the index of the state from which it was reached.
     let mut states = vec![(start, 0_u32)];
     let mut at = 0;
     while let Some((world, _)) = states.get(at).copied() {

@@ -1,7 +1,7 @@
-//! A second reader of `datastore.cfg`, written from a table of how Proxmox Backup Server 4.2 treats each kind of line. It shares no code with the
-//! server's reader. Both must read the same content from a file, whether the server or this module wrote the file.
+//! A second reader of `datastore.cfg`. It was written from a table of how Proxmox Backup Server 4.2 treats each kind of line, and shares no code with
+//! the server's reader. Both readers must read the same content from a file, whether the server or this module wrote the file.
 //!
-//! This reader is as strict as Proxmox: the first error rejects the whole file.
+//! This reader is as strict as Proxmox: if a line has an error, it rejects the whole file.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ pub fn read(text: &str) -> Result<Datastores, String> {
     Ok(found)
 }
 
-/// Ends a section. Of two sections with the same name the last one counts.
+/// Ends a section. If two sections have the same name, the last section counts.
 fn end(found: &mut Datastores, name: String, properties: BTreeMap<String, String>) -> Result<(), String> {
     if !properties.contains_key("path") {
         return Err("property 'path' is missing and it is not optional.".to_owned());

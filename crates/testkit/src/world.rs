@@ -1,4 +1,4 @@
-//! Reads a world and asks its questions.
+//! Reads a world, and sends the requests of its lines `ask`.
 
 use crate::house::{Remembering, TestHouse};
 use enfilade_admin::{DatastoreEdit, NewAcl, Target, UserEdit};
@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKi
 use enfilade_passage::{Blocking, Refusal};
 use std::os::unix::fs::PermissionsExt;
 
-/// Runs a world. Returns each line that fails or has another outcome than it expects, as `line N: …`.
+/// Runs a world. Returns each line that fails or has another result than the line expects, as `line N: …`.
 pub fn run_world(text: &str, remembering: Remembering) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut world = World { house: TestHouse::new(remembering), datastore: None };

@@ -140,7 +140,7 @@ impl World {
         .unwrap();
     }
 
-    /// Writes the logins of the queue, as a server does. Returns how many users were in it.
+    /// Writes the logins of the queue to the facts, as a server does. Returns the number of users in the queue.
     fn write_logins(&self) -> usize {
         let users: Vec<UserId> = self.logins.try_iter().collect();
         note_logins(&self.ctx(), &users).unwrap();
@@ -157,7 +157,7 @@ async fn a_user_is_locked_after_the_last_failure_for_as_long_as_is_configured() 
     world.fail(2).await;
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     world.fail(3).await;
-    // The right password is remembered and refused nevertheless, and looks like a wrong one.
+    // The right password is remembered, but is refused nevertheless. The client gets the same answer as for a wrong password.
     assert_eq!([world.password(RIGHT).await, world.password("wrong").await], ["ID30"; 2]);
     assert_eq!((world.api_token().await, world.by_session(&session)), ("permit", "permit"));
     world.house.clock.advance_seconds(59);
@@ -317,7 +317,7 @@ async fn a_login_is_written_once_a_day() {
         assert!(world.write_logins() > 0);
     }
     assert_eq!(written().0, before.0 + 1);
-    // The use of a session is no login.
+    // The use of a session does not count as a login.
     world.house.clock.advance_seconds(DAY);
     let session = world.session();
     assert_eq!((world.by_session(&session), world.write_logins()), ("permit", 0));
@@ -325,7 +325,7 @@ async fn a_login_is_written_once_a_day() {
     assert_eq!(written().0, before.0 + 2);
     world.house.clock.advance_seconds(2 * DAY);
     assert_eq!(world.password(RIGHT).await, "permit");
-    // A clock that was ahead leaves no day in the future.
+    // A login while the clock was ahead must not leave a day in the future in the record.
     let today = Activity::day_of(world.house.clock.now().unix_seconds);
     for is_login in [true, false] {
         let ahead = ChangeContext { now: world.house.clock.now(), ..world.ctx() };
@@ -371,7 +371,7 @@ async fn a_changed_configuration_applies_to_all_users_after_the_start() {
     assert_eq!(world.password(RIGHT).await, "permit");
     settle_activities(&world.ctx()).unwrap();
     assert_eq!(world.password(RIGHT).await, "ID06");
-    // Without the rule nothing is recorded, and a later rule counts from its own start.
+    // Without the rule, nothing is recorded. If the rule is configured later, its time begins at that moment.
     settle_activities(&ChangeContext { passwords: PasswordRules::NONE, ..world.ctx() }).unwrap();
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     settle_activities(&world.ctx()).unwrap();

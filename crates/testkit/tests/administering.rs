@@ -1,5 +1,5 @@
-//! Administration by the Proxmox API (door 4): privileges on a path decide. A user needs no privilege for their own record, and lent credentials may
-//! make fewer calls.
+//! Administration by the Proxmox API (door 4): privileges on a path decide. A user needs no privilege to change the user's own record, and lent
+//! credentials may make fewer calls.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -91,8 +91,8 @@ async fn privileges_decide_except_about_the_own_record_and_for_lent_credentials(
     }
 }
 
-/// A session for a project has the privileges of its roles in the datastores that are bound to the project. Elsewhere it may do nothing, not even what
-/// needs no privilege. The user has the role Admin on all paths, which does not count in the session.
+/// A session for a project has the privileges of its roles in the datastores that are bound to the project. Elsewhere the session may make no call,
+/// not even a call that needs no privilege. The user has the role Admin on all paths, which does not count in the session.
 #[tokio::test]
 async fn a_session_for_a_project_administers_the_datastores_of_the_project_alone() {
     const ADMINISTRATOR: Option<Requester> = Some(Requester::Administrator);
@@ -110,7 +110,7 @@ async fn a_session_for_a_project_administers_the_datastores_of_the_project_alone
         house.add_datastore(&name.parse().unwrap());
     }
     admin::bind_datastore(&ctx, &"bound".parse().unwrap(), Some(project)).unwrap();
-    // A session from before a new password has ended.
+    // A session that was issued before the password was changed has ended.
     house.clock.advance_seconds(60);
     let secret = Secret::new(PASSWORD.as_bytes()).unwrap();
     let mut visit = house.come_in(SecretAsk { authid: Authid::from(ann.clone()), secret }).await.unwrap();

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 /// The second actor, which runs between two reads of the facts.
 type Actor = Box<dyn FnMut() + Send>;
-/// More than the number of reads of the facts in one walk.
+/// A number that is greater than the number of reads of the facts in one walk.
 const STEPS: usize = 24;
 
 /// The facts of a server, with an actor that runs before a revision is returned and after a view was used.
@@ -28,7 +28,7 @@ struct Watched {
 
 impl Watched {
     fn act(&self) {
-        // While the actor itself reads the facts, no actor runs.
+        // While the actor itself reads the facts, the actor is not called again.
         let actor = self.actor.lock().unwrap().take();
         if let Some(mut actor) = actor {
             actor();
@@ -140,7 +140,8 @@ fn path(text: &str) -> StorePath {
     StorePath::from_plain(text).unwrap()
 }
 
-/// Rule 5: an operation is counted before it is judged. If a process closes the datastore and finds no active operation, none begins afterwards.
+/// Rule 5: an operation is counted before it is judged. If a process closes the datastore and then finds no active operation, no operation begins
+/// after that.
 #[test]
 fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
     for is_warm in [false, true] {
@@ -179,7 +180,7 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
     }
 }
 
-/// Rule 6: a root is not kept open when the facts changed since the permit with which the root was opened.
+/// Rule 6: the root directory of a datastore is not kept open if the facts changed since the permit with which it was opened.
 #[test]
 fn a_root_is_not_kept_across_a_revision() {
     let is_kept = |world: &World| {
@@ -223,7 +224,7 @@ fn a_root_is_not_kept_across_a_revision() {
     assert!(at_last_steps > 0, "it was never closed after the permit");
 }
 
-/// Rule 6: a server records that its handles are closed only when all are closed, even while a request is opening the root.
+/// Rule 6: a server records that its handles are closed only when all of them are closed, even while a request is opening the root.
 #[test]
 fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
     let mut was_busy = 0;
@@ -273,7 +274,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
         parts.clock_sets =
             Arc::new(move || sets.fetch_add(setting.load(Ordering::SeqCst).into(), Ordering::SeqCst));
     });
-    // By this clock, files that are created now are old.
+    // By this clock, files that are created now are old, so their state would be remembered.
     house.clock.set_wall(10_000_000_000);
     let (main, alice): (DatastoreName, Authid) = ("main".parse().unwrap(), "alice@local".parse().unwrap());
     house.add_datastore(&main);
@@ -289,7 +290,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     let file = house.content(&main).join("file");
     std::fs::write(&file, "x").unwrap();
     enfilade_admin::set_acl(&house.change_context(), &main, &path("file"), &everything).unwrap();
-    // The entry is read once, and then remembered by its state.
+    // The entry is read once, and is then remembered under its state.
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
     assert!(
         listing().all_cached(16).unwrap().ready().is_some_and(|entries| entries.len() == 1),
@@ -303,7 +304,8 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
 }
 
-/// Roles are taken between two batches of a listing of ways. The listing ends as PROPFIND reads it: batch after batch, until it is over.
+/// Roles are removed between two batches of a listing of ways. The test reads the listing as PROPFIND does: batch after batch, until the listing
+/// ends.
 #[test]
 fn a_listing_of_ways_ends_when_the_roles_on_its_last_names_are_taken() {
     for left in [&[0][..], &[0, 7], &[0, 8], &[0, 8, 19]] {
@@ -376,7 +378,7 @@ fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
     }
 }
 
-/// Door 3 is asked again, too: an unknown mode also ends running operations.
+/// Door 3 is asked again, too. An unknown maintenance mode also ends running operations.
 #[test]
 fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
     for (mode, goes_on) in [("read-only", true), ("offlin", false)] {

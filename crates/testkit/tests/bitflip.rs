@@ -1,5 +1,5 @@
-//! Flips one bit of a store, or truncates the store. After that, every request is answered as before, or refused, or the process ends. This is also
-//! true without the high-water mark: the records of the store must show the damage.
+//! Flips one bit of a store, or truncates the store. After that, every request is answered as before, or refused, or the process ends. This also
+//! holds without the high-water mark, because the damage must be found in the records of the store.
 //!
 //! `cargo xtask bitflip --n 10000` runs the campaign; `cargo test` runs a short form.
 
@@ -135,7 +135,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
 }
 
 /// Writes five users and tokens to mirrored files, and then changes the files. The second user is removed, the third loses its role, and the fourth
-/// its hash. The section of the fifth is malformed for longer than the stale limit.
+/// its hash. The section of the fifth user is malformed for longer than the stale limit.
 fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
     let secret = |n: u32| format!("secret of {n}");
     let write = |file, text: String| std::fs::write(files.path(file), text).unwrap();
@@ -238,7 +238,7 @@ fn whoever_is_asked() {
     drop(open);
 }
 
-/// The process and its output; the pipe stays open until the process has ended.
+/// The worker process and its output. The pipe stays open until the process has ended.
 struct Asked(Child, BufReader<ChildStdout>);
 
 impl Asked {

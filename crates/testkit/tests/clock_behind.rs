@@ -1,4 +1,4 @@
-//! A clock that was set back to before the last purge: no session is issued, and the refusal names the clock.
+//! Tests a clock that was set back to a time before the last purge. Then no session is issued, and the refusal names the clock as the reason.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -38,7 +38,7 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     let end = early.session.claim.expires_at;
     let mark = Revoked::Token(early.session.claim.audit.own);
     admin::revoke(&house.change_context(), &[mark], Some(end), "a test").unwrap();
-    // Only the clock since boot proves that time has passed, so a purge needs two readings of it.
+    // Only the clock that counts from the start of the machine proves that time has passed. So a purge needs two readings of this clock.
     admin::purge_revocations(&house.change_context(), 0).unwrap();
     house.clock.advance_seconds(3 * DAY.unsigned_abs());
     admin::purge_revocations(&house.change_context(), 0).unwrap();

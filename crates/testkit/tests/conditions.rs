@@ -58,7 +58,7 @@ const ACTS: [(&str, Act); 14] = [
     ("LOCK where nothing is", |stay| lock(stay, "new")),
 ];
 
-/// Every path, with its properties.
+/// Every path below the directory, with its properties.
 fn every_path(root: &Path) -> BTreeSet<String> {
     let (mut found, mut rest) = (BTreeSet::new(), vec![root.to_owned()]);
     found.insert(format!("root {:?}", properties(root)));

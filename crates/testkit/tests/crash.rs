@@ -36,7 +36,7 @@ const VERBS: [&str; 9] = [
     "delete-tree",
     "lock-new",
 ];
-/// System calls that reach the files; other calls cannot fail with an error of the file system.
+/// The system calls that reach files. Other calls cannot fail with an error of the file system.
 const OF_FILES: [&str; 24] = [
     "openat2",
     "openat",
@@ -64,7 +64,7 @@ const OF_FILES: [&str; 24] = [
     "fstatfs",
 ];
 
-/// Names below a directory with their content; `/` for a directory. Reserved names are left out.
+/// The names below a directory with their contents. For a directory, the content is `/`. Reserved names are left out.
 type Tree = BTreeMap<String, String>;
 
 fn tree(directory: &Path) -> Tree {
@@ -158,8 +158,8 @@ fn worker() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let visit = runtime.block_on(house.admit(&root)).unwrap();
     let stay = visit.enter(&name, OperationKind::Write, Blocking).unwrap();
-    // The kernel passes a signal to the named thread. If the process were named, its first thread would get the signal, and this thread would continue
-    // until the first thread ran.
+    // The kernel delivers a signal to the named thread. If the process were named instead, its first thread would get the signal, and this thread
+    // would continue until the first thread runs.
     let own = std::fs::read_link("/proc/thread-self").unwrap();
     Command::new("kill").arg("-STOP").arg(own.file_name().unwrap()).status().unwrap();
     let done = act(&verb, stay);
@@ -219,7 +219,7 @@ fn start(verb: &str, place: &Path) -> Child {
     worker
 }
 
-/// One run. Returns the worker's answer, if it gave one, and whether the fault happened.
+/// Makes one run. Returns the answer of the worker, if it gave an answer, and whether the fault happened.
 fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     let mut worker = start(verb, place);
     let pid = worker.id();
@@ -231,7 +231,7 @@ fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
         .stderr(File::create(&messages).unwrap())
         .spawn()
         .expect("strace is needed");
-    // A thread may have its tracer and run on for a moment. strace writes this line when it has interrupted every thread.
+    // strace may be attached to a thread that still runs for a moment. strace writes this line when it has stopped every thread.
     let is_attached = || std::fs::read_to_string(&messages).is_ok_and(|text| text.contains("attached"));
     until(is_attached, &mut strace, &messages);
     Command::new("kill").args(["-CONT", &pid.to_string()]).status().unwrap();
@@ -277,7 +277,7 @@ fn is_locked(place: &Path) -> bool {
     !found.unwrap().is_empty()
 }
 
-/// Checks that the files are as before, or as intended.
+/// Checks that the files are as before the change, or as intended after it.
 fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&str>, fault: &str) {
     let now = tree(&place.join("main"));
     let told = format!("{verb}, {fault}, said {said:?}: {now:#?}");
@@ -291,12 +291,12 @@ fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&st
                 .collect();
             assert!(now == rest && now.len() >= after.len(), "{told}");
         }
-        // The two trees were exchanged; the old one is about to be deleted.
+        // The two trees were exchanged, and the old tree was not deleted yet.
         ("move-tree-over-tree", _) if now.contains_key("to/deep/b") => {
             assert!(now["to/a"] == "new a" && now["to/deep/b"] == "new b", "{told}");
             assert!(!now.contains_key("from") || now["from/old/c"] == "old c", "{told}");
         }
-        // A copy that lacks a member was reported as incomplete.
+        // The copy lacks a member, but the answer reported it as incomplete.
         ("copy-tree-over-tree", Some(code)) if code != "done" && now != *before && now != *after => {
             let has_sources = before
                 .iter()
@@ -342,7 +342,7 @@ fn whatever_call_is_the_last_or_fails_nothing_is_there_by_half() {
                 }
                 let fault = format!("inject={name}:{fault}:when={nth}");
                 let (said, happened) = run(verb, &place, &fault);
-                // The number of calls that wait for another thread may vary.
+                // The number of calls that wait for another thread can vary, so a fault at the last calls may not happen.
                 if !happened {
                     assert_eq!(said.as_deref(), Some("done"), "{verb} {fault}");
                     continue;

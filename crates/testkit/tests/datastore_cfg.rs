@@ -8,7 +8,7 @@ use enfilade_testkit::second_reader::{self, Datastores};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The result of the server's reader: valid datastores, and the names of broken ones.
+/// The result of the server's reader: the valid datastores, and the names of the broken ones.
 fn ours(text: &str) -> (Datastores, Vec<String>) {
     let parsed = section_config::parse(text.as_bytes());
     let (mut stand, mut broken) = (Datastores::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Each change that ends sessions, in a world of its own. Sessions that depend on the changed record end with the commit, and stay ended when the
+//! Makes each change that ends sessions, in a separate world. Sessions that depend on the changed record end with the commit, and stay ended when the
 //! change is undone. A new session after that has all its roles again.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The roles of a session; none if it has ended.
+    /// The roles of a session. They are empty if the session has ended.
     fn roles(&self, token: &str) -> Vec<String> {
         let Ok(visit) = self.house.come_in_by(token.as_bytes()) else { return Vec::new() };
         visit.identity().session().unwrap().roles.iter().map(|role| role.name.clone()).collect()
@@ -184,7 +184,7 @@ fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
     Blob { user, project: Some(project), kind: "ec2".into(), blob: "{}".into(), ec2 }
 }
 
-/// The affected session, its remaining roles, and how to undo the change, if that is possible.
+/// The kind of session that ends, the roles that it keeps, and a function that undoes the change, if that is possible.
 type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
 
 fn take(what: &str, world: &World) -> Taken {
@@ -230,7 +230,7 @@ fn take(what: &str, world: &World) -> Taken {
         }
         "a group is deleted" => {
             enfilade_admin::remove_group(&ctx, &outer).unwrap();
-            // A deleted group cannot come back, so the user gets the role directly.
+            // A deleted group cannot be restored, so the user gets the role directly.
             let back = |world: &World| {
                 let on = On::Project(world.project);
                 admin::grant_role(&world.house.change_context(), &world.ann(), &on, "given").unwrap();
@@ -286,7 +286,7 @@ fn take(what: &str, world: &World) -> Taken {
         }
         "a domain is deleted" => {
             admin::set_domain(&ctx, &world.domain.0, false).unwrap();
-            // The records of the domain still exist, and no longer count.
+            // The records of the domain still exist, but do not count any more.
             admin::delete::<Domain>(&ctx, &world.domain.1).unwrap();
             ("in person", &[], None)
         }
@@ -372,7 +372,7 @@ fn what_ended_does_not_come_back() {
         let Some(undo) = undo else { continue };
         undo(&world);
         assert_eq!(world.roles(old), left, "{what}, undone");
-        // A session of another server counts as issued after the change if it is later by more than the allowed clock skew.
+        // A session of another server counts as issued after the change only if its issue time is later by more than the allowed clock skew.
         world.house.clock.advance_seconds(CLOCK_SKEW_SECONDS.unsigned_abs() + 1);
         assert_eq!(world.roles(old), left, "{what}, undone, later");
         assert_eq!(world.roles(&world.session(kind, 2)), *whole, "{what}: a new session");
@@ -446,7 +446,7 @@ fn ways_in_are_refused_as_logins_are() {
     enfilade_admin::set_password(&ctx, &world.ann.0, &password).unwrap();
     let terms = TokenTerms::default();
     enfilade_admin::create_token(&ctx, &hash_key(), &world.ann.0, &"t".parse().unwrap(), &terms).unwrap();
-    // A new password ends the sessions issued before it.
+    // A new password ends the sessions that were issued before it.
     world.house.clock.advance_seconds(60);
     let (ctx, session) = (world.house.change_context(), world.claim("in person", 1));
     let of = |sessions: &[Claim]| refused(&world, sessions);

@@ -1,4 +1,4 @@
-//! Explanations and reviews agree with the answers to real requests: random trees, ACLs, roles, users and settings of a datastore.
+//! Tests that explanations and reviews agree with the answers to real requests, with random trees, ACLs, roles, users and settings of a datastore.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -26,7 +26,7 @@ const QUESTIONS_EACH: u64 = 50;
 
 const PEOPLE: [(&str, Option<u32>); 4] =
     [("alice@local", Some(100)), ("bob@local", Some(101)), ("carol@local", None), ("dan@local", Some(103))];
-/// Everybody who sends requests: by the secret of a credential, or by a session for the project.
+/// All clients that send requests. A client uses the secret of a credential, or a session for the project.
 const ASKING: [(&str, bool); 12] = [
     ("alice@local!test", false),
     ("alice@local!test", false),
@@ -108,7 +108,7 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        // xorshift64*
+        // This is xorshift64*.
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -236,7 +236,7 @@ impl World {
         self.secrets.insert(format!("{name}!ci"), secret.unwrap());
     }
 
-    /// Somebody who asks; and whether by a session for the project.
+    /// A random client, and whether it uses a session for the project.
     fn somebody(&mut self) -> (Authid, Option<ProjectId>) {
         if self.dice.one_in(200) {
             return (EVE.parse().unwrap(), None);
@@ -304,7 +304,7 @@ impl World {
         let parent = self.paths[parent].clone();
         let path = format!("{}/{}", parent.trim_end_matches('/'), self.dice.pick(&NAMES));
         let place = self.on_disk(&path);
-        // Links are not followed: an entry made below a link to `/etc` would be in the machine's own `/etc`.
+        // Links are not followed. Otherwise an entry that is made below a link to `/etc` would be made in the machine's own `/etc`.
         let is_directory = self.on_disk(&parent).symlink_metadata().is_ok_and(|meta| meta.is_dir());
         if !is_directory || place.symlink_metadata().is_ok() {
             return;
@@ -364,7 +364,7 @@ impl World {
                 let name = self.dice.pick(&["alice@local", "carol@local"]);
                 self.assign_on_project(name);
             }
-            // As `revoke user dan@local --everything` does.
+            // Makes the same changes as `revoke user dan@local --everything`.
             10 if self.dice.one_in(4) => {
                 withdraw_from(&self.house.change_context(), &self.ids["dan@local"]).unwrap();
             }
@@ -417,7 +417,7 @@ impl World {
             AccessMask::WRITE_DATA if is_file => put(stay, at),
             AccessMask::ADD_FILE if is_directory => put(stay, below),
             AccessMask::ADD_SUBDIRECTORY if is_directory => stay.make_collection(&below, &[]),
-            // Nothing that is served is there: a PUT or a MKCOL would create it.
+            // No file and no directory has this name, so a PUT or a MKCOL would create one with this name.
             _ if is_new && right.covers(AccessMask::WRITE_DATA) => put(stay, at),
             AccessMask::ADD_SUBDIRECTORY if is_new => stay.make_collection(&at, &[]),
             AccessMask::DELETE => stay.delete(&at, &[], &|| true).map(drop),
@@ -427,7 +427,7 @@ impl World {
         });
         let code = done.map_or_else(|why: Refusal| why.code(), |()| "permit");
         Some(match (right, code) {
-            // Permitted, but the name does not exist.
+            // The request is permitted, but the name does not exist.
             (AccessMask::TRAVERSE, "CT01") if is_directory => "permit",
             // The directory may be deleted, but contains entries that the user may not list.
             (AccessMask::DELETE, "CT05") => "permit",

@@ -1,6 +1,6 @@
-//! The protocol of a fleet (`docs/fleet-protocol.md`), as a model that is checked in every order of its steps. It has etcd, a member that changes facts, a member
-//! that serves, a reaper, and a clock. If any one rule is left out, the search finds a sequence of steps to a wrong grant, or to a deleted user who is
-//! back, and prints this sequence.
+//! A model of the protocol of a fleet (`docs/fleet-protocol.md`). Every order of its steps is checked. The model has etcd, a member that changes
+//! facts, a member that serves requests, a reaper, and a clock. If any one rule is left out, the search finds a sequence of steps to a wrong grant,
+//! or to a deleted user who exists again, and prints this sequence.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
@@ -9,7 +9,7 @@ use enfilade_testkit::search::explore;
 /// A rule of the protocol that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// 1: a member grants only while it has a proof that it is current; that its watch is silent is no proof.
+    /// 1: a member grants only while it has a proof that it is current. A watch that reports no change is no proof.
     ProveNotWatch,
     /// 2: the time of a proof is noted before the question is sent.
     NoteTimeThenAsk,
@@ -50,9 +50,9 @@ const RULES: [Rule; 12] = [
     Rule::ExpectNoProcess,
 ];
 
-/// The unit of time is Δ. Steps in one unit have any order.
+/// The unit of time is Δ. The steps within one unit can have any order.
 const DELTA: u8 = 1;
-/// How long the model runs. All stories need less. The campaign `fleet-model` runs it for longer.
+/// How long the model runs. All sequences in the documentation need less time. The campaign `fleet-model` runs the model for longer.
 const TIME_MAX: u8 = 3;
 /// The changes: the first is a revocation, the second is another change.
 const CHANGES: u8 = 2;
@@ -61,9 +61,9 @@ const CHANGES: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Question {
     None,
-    /// It was sent at this time.
+    /// The question was sent at this time.
     Sent(u8),
-    /// etcd read this head. The answer is under way.
+    /// etcd has read this head at this time, and the answer was not received yet.
     Answered(u8, u8),
 }
 
@@ -73,12 +73,12 @@ enum Step {
     Idle,
     Began,
     HasProof,
-    /// Only without rule 4: the verdict came first.
+    /// Only without rule 4: the member made its decision before it read the proof.
     HasVerdict,
     Granted,
 }
 
-/// Member B, which serves.
+/// Member B, which serves requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Member {
     /// The number of the last applied change; `None` before the store is copied.
@@ -109,10 +109,10 @@ struct Registration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Following {
     elected: char,
-    /// What member A read of the file, and did not commit yet: whether the file has the user.
+    /// The content of the file that member A has read and not committed yet: whether the file contains the user.
     read_by_a: Option<bool>,
     file_has_user: bool,
-    /// The facts: `None` while the user was never deleted.
+    /// Whether the user was ever deleted from the facts.
     deleted: bool,
     came_back: bool,
 }
@@ -132,7 +132,7 @@ struct Takeover {
 struct World {
     now: u8,
     head: u8,
-    /// The changes up to this number are not in the log any more.
+    /// The changes up to this number were removed from the log.
     trimmed: u8,
     /// When the revocation was committed.
     committed: Option<u8>,
@@ -143,7 +143,7 @@ struct World {
     takeover: Takeover,
 }
 
-/// What the model is about. Each scenario has its own start, so that the number of states stays small.
+/// The subject of a run of the model. Each scenario has its own start, so that the number of states stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scenario {
     /// Member B runs, and its beat can vanish.
@@ -271,7 +271,7 @@ impl Model {
         go("the revocation is acknowledged", &|world| {
             let Some(committed) = world.committed else { return false };
             let all_have = !world.record.is_there || world.b.applied >= Some(1);
-            // A unit of time has no order, so "later than Δ" is the next unit.
+            // Time within a unit has no order, so "later than Δ" means the next unit.
             let is_late = world.now > committed + DELTA;
             let is_new = !std::mem::replace(&mut world.acknowledged, true);
             is_new && (all_have || is_late || !self.keeps(Rule::WaitThenAcknowledge))
@@ -283,7 +283,7 @@ impl Model {
         });
     }
 
-    /// The beat of member B, which ends when member B is silent for too long, and the reaper of any member.
+    /// The beat of member B, which ends if member B does not renew it, and the reaper, which can be any member.
     fn reaper(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
         go("the beat of member B vanishes", &|world| std::mem::take(&mut world.record.has_beat));
         if world.b.applied.is_some() {

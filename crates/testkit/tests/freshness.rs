@@ -1,6 +1,6 @@
-//! The freshness protocol (`docs/freshness.md`), as a model that is checked in every order of its steps. It has two processes that check and act, one
-//! that changes facts, crashes at every step, a lost record, and a restore. If any one rule is left out, the search finds a sequence of steps to a
-//! wrong grant, and prints this sequence.
+//! A model of the freshness protocol (`docs/freshness.md`). Every order of its steps is checked. The model has two processes that check and act, a
+//! process that changes facts, crashes at every step, a lost record, and a restore. If any one rule is left out, the search finds a sequence of steps
+//! to a wrong grant, and prints this sequence.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
@@ -11,7 +11,7 @@ use enfilade_testkit::search::explore;
 enum Rule {
     /// 1: a verdict on a view is remembered under that view's revision.
     RememberUnderTheView,
-    /// 2: every request takes a view of its own.
+    /// 2: every request takes its own view.
     ShortViews,
     /// 3: an index is brought up to the view before each lookup.
     CatchUp,
@@ -43,7 +43,7 @@ const RULES: [Rule; 9] = [
 
 const REVISIONS: usize = 4;
 const PROCESSES: usize = 2;
-/// The number of crashes in all.
+/// The maximum number of crashes in a run.
 const CRASHES: u8 = 1;
 
 /// The facts at a revision.
@@ -282,7 +282,7 @@ impl Model {
                 if self.keeps(Rule::NewStoreId) {
                     after.store = 1;
                 }
-                // A process with a view gets an error, and takes a new view.
+                // A process that has a view of the old store gets an error, and takes a new view.
                 for process in &mut after.processes {
                     process.stamp = 0;
                     if matches!(process.step, Step::HasView | Step::Judged) {
@@ -314,7 +314,7 @@ impl Model {
             }
         };
         let bit = |revision: u8| 1u8 << revision;
-        // A separate thread, independent of requests.
+        // A separate thread does this, independent of requests.
         go("sees the new revision, closes unused roots and stamps its slot", &|world, process| {
             let is_behind = process.stamp != world.newest;
             process.stamp = world.newest;
@@ -335,7 +335,7 @@ impl Model {
                 let has_kept = !self.keeps(Rule::ShortViews) && process.view.is_some();
                 process.step = match () {
                     () if known => Step::Granted,
-                    // It still has the view of its previous check.
+                    // The process still has the view of its previous check.
                     () if has_kept => Step::HasView,
                     () => Step::NeedsView,
                 };
@@ -357,7 +357,7 @@ impl Model {
                     process.step = Step::Judged;
                     process.index = match process.index {
                         Some(index) if !self.keeps(Rule::CatchUp) => Some(index),
-                        // The index is ahead of the view, so another view has to be taken.
+                        // The index is ahead of the view, so the process must take another view.
                         Some((at_store, at, _)) if at_store == store && at > revision => {
                             process.step = Step::NeedsView;
                             process.index

@@ -1,4 +1,4 @@
-//! The gate for slow hashes, with its threads.
+//! Tests the gate for slow hashes, with its threads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use enfilade_testkit::{Remembering, TestHouse};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Hashes to compute: one of the right password, the others of wrong ones.
+/// Hashes to compute. One of them is of the right password, and the others are of wrong passwords.
 fn works(count: usize) -> Vec<Work> {
     let mut house = TestHouse::new(Remembering::AsServed);
     let alice: Userid = "alice@local".parse().unwrap();
@@ -33,8 +33,8 @@ fn works(count: usize) -> Vec<Work> {
     (0..count).map(work).collect()
 }
 
-/// `passage/src/gate.rs` tests without threads in which order waiting requests are served. This test uses threads: every answer is right under any
-/// load.
+/// The tests in `passage/src/gate.rs` check, without threads, in which order waiting requests are served. This test uses threads, and checks that
+/// every answer is right under any load.
 #[tokio::test]
 async fn many_at_once_are_answered_right_or_sent_away() {
     let gate = Arc::new(HashGate::new(2));

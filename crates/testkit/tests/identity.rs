@@ -1,4 +1,4 @@
-//! Door 2 through the passage: a remembered verdict never outlives the facts it depends on.
+//! Tests door 2 through the passage: a remembered verdict is not used any more when the facts change on which it depends.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -81,7 +81,7 @@ async fn a_password_is_remembered_for_a_minute_and_a_wrong_one_never() {
         assert_eq!(code(&house, ask("alice@local", secret)).await, expected);
         assert_eq!(computed(), hashes, "{secret}");
     }
-    // A new password takes effect at once, even if the old one is remembered.
+    // A new password takes effect at once, even if the old password is remembered.
     password(&house, "another");
     assert_eq!(code(&house, ask("alice@local", "correct horse")).await, "ID05");
     assert_eq!(code(&house, ask("alice@local", "another")).await, "permit");
@@ -202,7 +202,7 @@ async fn a_certificate_stands_for_the_token_it_is_bound_to() {
         }
     };
     assert_eq!([said([1; 32]).await, said([2; 32]).await], ["alice@local!laptop", "ID23"]);
-    // The name of a certificate leads to its token; what the token has now decides.
+    // The fingerprint of a certificate leads to its token. Whether the certificate is accepted depends on the present verifier of the token.
     let tokens = enfilade_admin::list_tokens(house.facts(), Some(&alice())).unwrap();
     let id = tokens.into_iter().find(|token| token.tokenid == "alice@local!laptop").unwrap().id;
     let row = house.facts().read(|view| view.get::<Credential>(&id)).unwrap().unwrap().unwrap();
@@ -260,11 +260,11 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     };
     role().unwrap();
     let visit = house.admit(&Authid::from(alice())).await.unwrap();
-    // A change that does not concern Alice.
+    // This change does not concern Alice.
     let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
     enfilade_admin::set_user(&house.change_context(), &bob, &edit).unwrap();
     assert!(visit.clone().enter(&tank, OperationKind::Read, Blocking).is_ok());
-    // Alice's token is deleted and created again under the same name: it is another token.
+    // Alice's token is deleted, and a token with the same name is created. It is another token.
     let name = "test".parse().unwrap();
     enfilade_admin::delete_token(&house.change_context(), &alice(), &name).unwrap();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
@@ -294,18 +294,18 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
         assert!(knows(bytes).is_ok());
         assert!(knows(b"something else").is_err());
         assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());
-        // A proxy sends requests of several clients on one connection, and another client's address may be blocked.
+        // A proxy can send requests of several clients on one connection, and the address of another client may be blocked.
         let other = [192, 0, 2, 7].into();
         assert!(house.house.recognise(&last, (b"authorization", bytes), other).is_err());
     };
-    // A token is recognised until it expires.
+    // A token is recognised on the same connection until it expires.
     let token = || ask(&made.tokenid.to_string(), &made.value);
     come_in(b"a token", token()).await;
     house.clock.advance_seconds(9);
     assert!(knows(b"a token").is_ok());
     house.clock.advance_seconds(1);
     assert!(knows(b"a token").is_err());
-    // A password is recognised for a minute.
+    // A password is recognised on the same connection for a minute.
     come_in(b"a password", ask("alice@local", "correct horse")).await;
     house.clock.advance_seconds(61);
     assert!(knows(b"a password").is_err());
@@ -364,7 +364,7 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     assert_eq!(codes([&first.value, &second, third]).await, ["permit", "permit", "ID05"]);
     house.clock.advance_seconds(1);
     assert_eq!(codes([&first.value, &second, third]).await, ["ID05", "permit", "ID05"]);
-    // When the secret is replaced again, the one before the last ends at once.
+    // When the secret is replaced a second time, the first secret ends at once.
     let third = again(60);
     let fourth = again(60);
     assert_eq!(codes([&second, &third, &fourth]).await, ["ID05", "permit", "permit"]);
@@ -427,7 +427,7 @@ async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices
     assert!(enfilade_admin::upgrade_token(&house.change_context(), &upgrade).unwrap());
     assert!(!enfilade_admin::upgrade_token(&house.change_context(), &upgrade).unwrap(), "once");
 
-    // Running sessions continue; a new request needs no slow hash, with the right secret or a wrong one.
+    // Running sessions continue. A new request needs no slow hash, whether its secret is right or wrong.
     assert!(inside.enter(&tank, OperationKind::Read, Blocking).is_ok());
     let before = computed();
     assert!(come(&uuid, UUID).await.is_ok());

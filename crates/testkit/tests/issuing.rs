@@ -1,5 +1,5 @@
-//! Sessions that are issued (door 2): how long they last, for which project they are, and which changes of other records end them. Also long calls of
-//! Keystone's API, which door 4 judges again.
+//! Tests the sessions that door 2 issues: how long they last, for which project they are, and which changes of other records end them. Also tests
+//! long calls of Keystone's API, which door 4 judges again.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -74,7 +74,7 @@ impl World {
             admin::add_role(&ctx, role, None).unwrap();
         }
         admin::add_implication(&ctx, "own", "implied").unwrap();
-        // A new password ends the sessions issued before it, so the sessions of these tests begin a minute later.
+        // A new password ends the sessions that were issued before it. So the sessions of these tests begin a minute later.
         house.clock.advance_seconds(60);
         let world = World { house, ann, bea, domain, project };
         world.grant("own", On::Project(project));
@@ -107,7 +107,7 @@ impl World {
         self.new_credential(name, by, Vec::new()).0
     }
 
-    /// An application credential of Ann's, and how it logs in.
+    /// Creates an application credential of Ann, and returns how a client logs in with it.
     fn new_credential(
         &self,
         name: &str,
@@ -126,7 +126,7 @@ impl World {
         (made.id, SecretAsk { authid, secret: Secret::new(secret.unwrap().as_bytes()).unwrap() })
     }
 
-    /// What door 2 says to a token.
+    /// The code of door 2's answer to a token.
     fn code(&self, token: &str) -> &'static str {
         self.house.come_in_by(token.as_bytes()).map_or_else(|why| why.code(), |_| "permit")
     }
@@ -175,7 +175,7 @@ async fn a_session_ends_with_its_second_and_is_shown_to_services_for_a_while() {
     ] {
         world.house.clock.advance_seconds((second - elapsed).try_into().unwrap());
         elapsed = second;
-        // Twice: the second time the verdict is remembered.
+        // The session is judged twice, because the second verdict comes from the memo.
         for _ in 0..2 {
             let seen = [
                 world.house.come_in_by(issued.token.as_bytes()).is_ok(),
@@ -216,7 +216,7 @@ fn an_application_credential_made_by_another_does_not_outlive_it() {
         let ctx = world.house.change_context();
         enfilade_admin::set_token(&ctx, &world.ann.0, &"first".parse().unwrap(), &edit).unwrap();
         world.house.clock.advance_seconds(60);
-        // A session that is issued now: no mark of a removal ends it.
+        // This token is issued after the removal, so the mark of the removal does not end it.
         let (scope, lent) = (Scope::Project(world.project), Some(Lent::Credential(second)));
         let token = world.token(world.ann.1, scope, Methods::APPLICATION_CREDENTIAL, lent);
         assert_eq!(world.code(&token), expected, "{edit:?}");
@@ -239,7 +239,7 @@ fn a_session_by_a_trust_ends_with_the_trust_and_with_the_one_above_it() {
         world.house.clock.advance_seconds(seconds);
         assert_eq!(world.code(&to_bea), expected, "{seconds} s later");
     }
-    // Bea lends on.
+    // Bea delegates the trust again.
     put(&second, &Trust { trustee: world.ann.1, parent: Some(first), ..until(0) });
     let to_ann = token(world.ann.1, second);
     for (what, above, expected) in [
@@ -313,7 +313,7 @@ async fn a_session_is_issued_for_no_more_than_its_basis() {
 fn a_token_is_valid_from_a_little_before_its_second_of_issue() {
     let world = World::new();
     let token = world.token(world.ann.1, Scope::Unscoped, Methods::PASSWORD, None);
-    // Nothing is remembered of a refusal. The last one is about a remembered verdict.
+    // A refusal is not remembered. The last case is about a remembered verdict.
     for (early, expected) in [
         (CLOCK_SKEW_SECONDS + 100, "ID26"),
         (CLOCK_SKEW_SECONDS + 1, "ID26"),
@@ -451,7 +451,8 @@ async fn a_service_gets_a_session_for_a_right_signature_of_now() {
         assert_eq!(chain, expected.then_some([9; 16]));
     }
     assert_eq!(chain_of(&KEY), [9; 16]);
-    // All sessions of the key have one chain. When it is revoked, as for a new secret, a new session is of a later second than the mark covers.
+    // All sessions of the key have one chain. When the chain is revoked, as it is for a new secret, a new session gets a later issue time than the
+    // mark covers.
     let old = service.issue_signed(&permit, &ask("secret", now)).await.unwrap();
     let mark = Revoked::Chain(chain_of(&KEY));
     admin::revoke(&world.house.change_context(), &[mark], None, "a test").unwrap();
@@ -466,7 +467,7 @@ fn only_a_trust_that_may_be_delegated_again_makes_trusts() {
         let lent = Some(Lent::Trust(world.trust(redelegations)));
         let token = world.token(world.bea.1, Scope::Project(world.project), Methods::PASSWORD, lent);
         let mut visit = world.house.come_in_by(token.as_bytes()).unwrap();
-        // Without impersonation the trustor is not the user of the session, so the rule permits the call about any user.
+        // Without impersonation, the trustor is not the user of the session. So the rule permits the call about any user.
         for user in [world.ann.1, world.bea.1] {
             for (roles, expected) in [("own", expected), ("admin", false)] {
                 let lends = Some(Lends { project: &world.project, roles: &[roles.to_owned()] });
@@ -500,13 +501,13 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
         visit.may_go_on(&permit).unwrap();
         calls.push((name, scope, visit, permit));
     }
-    // Without this role the call would list other users than before, and a session that depends on the role ends.
+    // Without this role, the call would list other users than before. Therefore a session that depends on the role ends.
     let who = Target::User(world.ann.0.clone());
     admin::take_role(&ctx, &who, &On::Project(world.project), "admin").unwrap();
     let goes_on: Vec<bool> =
         calls.iter_mut().map(|(.., visit, permit)| visit.may_go_on(permit).is_ok()).collect();
     assert_eq!(goes_on, [true, true, false, true, false]);
-    // With a role that permits more, it would be another call.
+    // If the user gets a role that permits more, the result of the call would differ, too.
     world.house.clock.advance_seconds(60);
     let mut visit = world.session(in_project, Methods::PASSWORD, None);
     let permit = visit.use_api(rule("get_project"), &About { project, ..About::default() }).unwrap();
@@ -516,8 +517,8 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     assert!(why.contains("the role with which the call started"), "{why}");
 }
 
-/// Another server moved the horizon. Before this server issues a session, it makes a change of its own, because a third server may not have the first change
-/// yet, and would refuse the session.
+/// Another server has moved the horizon. Before this server issues a session, it makes its own change, because a third server may not have applied
+/// the first change yet, and would refuse the session.
 #[tokio::test]
 async fn a_session_is_issued_when_every_server_knows_the_horizon() {
     let asked = Arc::new(AtomicU32::new(0));

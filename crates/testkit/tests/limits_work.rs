@@ -1,4 +1,4 @@
-//! The work of a request that creates limits grows with the number of its limits: the reads are counted.
+//! Tests that the work of a request that creates limits grows only with the number of its limits. The test counts the reads of the store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

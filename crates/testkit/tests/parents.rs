@@ -15,7 +15,7 @@ use std::sync::Mutex;
 
 type Act<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// A store in which another server acts right before the next commit.
+/// A store in which another server makes a change right before the next commit.
 struct Meanwhile<'a> {
     facts: &'a dyn Source,
     act: Mutex<Option<Act<'a>>>,
@@ -157,7 +157,8 @@ fn nothing_is_imported_for_what_is_deleted_meanwhile() {
             let other = admin::add_role(&ctx, "other", None).unwrap().0;
             let roles = admin::list_named_roles(ctx.facts).unwrap();
             let worker = roles.iter().find(|(_, role)| role.name == "worker").unwrap().0;
-            // The deletion of the implied role must not take away the role with which the other records are delegated.
+            // The deletion of the implied role must not take away the role with which the other records are delegated. So another role is used in
+            // this case.
             let role = if nth == 3 { other } else { worker };
             let things: Vec<_> = imported(&world, role).into_iter().skip(nth).take(1).collect();
             let delete = || {

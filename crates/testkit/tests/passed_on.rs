@@ -1,5 +1,5 @@
-//! When a removed record is swept, its revocation mark is copied to the records that depended on it. A session that was issued after the removal
-//! stays valid.
+//! When the dependents of a removed record are deleted, they get the revocation mark of the removed record. A session that was issued after the
+//! removal stays valid.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,7 +17,7 @@ fn keys() -> KeyRing {
     KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
 }
 
-/// Issues a session of this server: later than every mark.
+/// Issues a session of this server. Its issue time is later than every mark.
 fn sign_in(house: &TestHouse, user: UserId, own: u8) -> String {
     house.clock.advance_seconds(10);
     let now = house.clock.now().unix_seconds;
@@ -37,8 +37,8 @@ fn stands(house: &TestHouse, token: &str) -> bool {
     house.come_in_by(token.as_bytes()).is_ok()
 }
 
-/// Ann is in a group of a domain, and that group is in a group of another domain. The first domain is removed, and its records are swept in
-/// `steps` steps; Ann signs in; the outer group is removed, and everything is swept.
+/// Ann is in a group of a domain, and that group is in a group of another domain. The first domain is removed, and its records are swept in `steps`
+/// steps; Then Ann signs in. At last the outer group is removed, and all dependents are deleted.
 #[test]
 fn a_group_in_a_removed_group_that_is_gone_itself_ends_nothing_new() {
     for steps in 0..4 {

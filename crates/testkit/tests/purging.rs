@@ -1,4 +1,4 @@
-//! A purge of revocations reads only the records it deletes: the reads are counted.
+//! Tests that a purge of revocations reads only the records that it deletes. The test counts the reads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -86,7 +86,7 @@ fn a_mark_that_is_set_again_stays_as_long_as_the_later_one_says() {
     world.purge(1);
     world.revoke(0..10, 1_000);
     world.revoke(0..5, 5_000);
-    // The mark that is set later has the earlier end.
+    // The second mark of a token has an earlier end than its first mark.
     world.revoke(5..6, 500);
     assert_eq!((world.left(), world.ends()), (10, 10));
     assert_eq!((world.purge(1_001).0, world.left(), world.ends()), (5, 5, 5));
@@ -106,7 +106,7 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
             Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0, request: None });
         older.delete::<Revocation>(&Revoked::Last);
         let ends = world.counted.read(|view| view.list::<Reverse>(&ReverseKey::ends()).unwrap()).unwrap();
-        // The present version has set the first marks itself, with their index, and has not indexed the older ones yet.
+        // This program has set the first marks with their index, and has not indexed the older marks yet.
         ends.iter().skip(in_between).for_each(|(key, _)| _ = older.delete::<Reverse>(key));
         world.counted.commit(&older).unwrap();
         assert_eq!((world.left(), world.ends(), world.last()), (1_001, in_between, None));
@@ -126,7 +126,7 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
     }
 }
 
-/// A store in which a purge was killed after any of its batches.
+/// Tests a store in which a purge was killed between two of its batches.
 #[test]
 fn a_mark_without_its_record_is_no_trouble() {
     let world = World::new();

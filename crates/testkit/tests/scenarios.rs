@@ -1,4 +1,4 @@
-//! Every world in `scenarios/`, with large and with tiny memos: the answers are the same.
+//! Runs every world in `scenarios/` with large memos and with tiny memos. The answers must be the same.
 
 use enfilade_testkit::{Remembering, run_world};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A completed COPY or MOVE that is refused afterwards is undone. If another program used one of the names in between, the response says where the
-//! resources are.
+//! Tests a completed COPY or MOVE that is refused afterwards, and is therefore undone. If another program used one of the names in between, the
+//! response says where the resources are.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -87,7 +87,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
         let enter = || visit.clone().enter(&main, OperationKind::Write, Blocking).unwrap();
         let terms = LockTerms { is_deep: false, is_exclusive: true, said: String::new(), seconds: 60 };
         let (lock, _) = enter().lock(&path("tree/new"), terms, &[]).unwrap();
-        // The client disconnects as soon as the new entry is in place.
+        // The client disconnects as soon as the new entry has its name.
         let is_placed = || root.join("other/new").exists() || root.join("old/new").exists();
         let keep_going = || {
             let is_placed = is_placed();
@@ -101,7 +101,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
         let refusal = act(&mut enter(), placing).unwrap_err();
         assert_eq!(format!("{}: {refusal}", refusal.code()), told, "{what}");
         assert_eq!(files(&root), left, "{what}");
-        // A lock does not move with its resource (RFC 4918 §7.6), and stays if the resource was not moved.
+        // A lock does not move together with its resource (RFC 4918 §7.6). The lock stays if the resource was not moved.
         let is_there = !enter().shown_locks(&path("tree/new")).unwrap().is_empty();
         assert_eq!(is_there, left.contains(&"tree/new"), "{what}");
     }

@@ -1,4 +1,5 @@
-//! A COPY of a tree ends at the time limit, and its response names each member that was renamed meanwhile and not copied.
+//! Tests that a COPY of a tree ends at the time limit. Also tests that its response names each member that was renamed during the copy and was not
+//! copied.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -33,7 +34,7 @@ async fn a_copy_that_takes_longer_than_it_may_is_ended_and_leaves_nothing() {
     }
 }
 
-/// In each round a member is renamed at another step of the copy. This member must be in the copy once, or the response must name it.
+/// In each round a member is renamed at another step of the copy. This member must be in the copy exactly once, or the response must name it.
 #[tokio::test]
 async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_named() {
     let mut house = TestHouse::new(Remembering::AsServed);

@@ -46,7 +46,7 @@ impl World {
         World { facts, service, endpoint, project, policy }
     }
 
-    /// Makes a change; right before its commit another server makes another one.
+    /// Makes a change. Right before its commit, another server makes another change.
     fn both(
         &self,
         own: impl FnOnce(&ChangeContext<'_>) -> Result<(), Error>,

@@ -1,4 +1,4 @@
-//! The record of a campaign: what ran, how much of it, on which source, and the line that each of its tests ended with.
+//! The record of a campaign: its name and size, the tested source, and the last line of each of its tests.
 
 use serde_json::json;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ const LABEL: f64 = 330.0;
 const LINE: f64 = 24.0;
 /// The width of a bar whose value equals the limit.
 const LIMIT: f64 = 300.0;
-/// The longest bar, in limits. A longer one ends here.
+/// The length of the longest bar, as a multiple of the limit. A longer bar is cut at this length.
 const MOST: f64 = 1.6;
 
 /// Draws the goals of a benchmark, with the line of the limit. The whisker is the interval.
@@ -23,7 +23,7 @@ pub(crate) fn svg(bench: &str, goals: &[Goal<'_>]) -> String {
     );
     for (index, goal) in goals.iter().enumerate() {
         let top = LINE * (index as f64 + 1.5);
-        // A limit of zero is met by zero only.
+        // If the limit is zero, only the value zero meets it.
         let share = |value: f64| match goal.at_most {
             limit if limit > 0.0 => (value / limit).clamp(0.0, MOST),
             _ if value <= 0.0 => 0.0,

@@ -1,4 +1,4 @@
-//! Records of benchmarks in `bench/runs`. Records of the first format stay readable; a reader is told what they lack.
+//! Records of benchmarks in `bench/runs`. Records of the first format can still be read. The pages list the data that these records lack.
 
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -67,7 +67,7 @@ pub(crate) fn read_all(root: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// What a record of the first format lacks.
+/// The data that a record of the first format lacks.
 const LACKS: [(&str, &str); 10] = [
     ("/date", "date"),
     ("/command", "options"),
@@ -94,7 +94,7 @@ impl Record {
         self.text("/bench").unwrap_or_default()
     }
 
-    /// The day of the run. In the first format only the name has it.
+    /// The day of the run. In the first format, only the name of the record contains the day.
     pub(crate) fn date(&self) -> &str {
         self.text("/date").or_else(|| self.name.get(..10)).unwrap_or_default()
     }
@@ -127,7 +127,7 @@ impl Record {
             && command.trim_end_matches(" --install") == format!("cargo xtask bench {words}")
     }
 
-    /// The number that was given to the benchmark. In the first format only the name has it.
+    /// The number that was given to the benchmark. In the first format, only the name of the record contains the number.
     pub(crate) fn size(&self) -> Option<&str> {
         if let Some(command) = self.text("/command") {
             return command.split_once("--n ").and_then(|(_, after)| after.split(' ').next());
@@ -160,7 +160,7 @@ impl Record {
         compiler.into_iter().chain(peers.map(peer)).collect::<Vec<_>>().join("; ")
     }
 
-    /// What the record does not tell.
+    /// The data that the record lacks.
     pub(crate) fn lacks(&self) -> Vec<&'static str> {
         let has_list = |pointer: &str| {
             let list = pointer.split('/').nth(1).filter(|_| pointer.contains("/0/"));
@@ -173,7 +173,7 @@ impl Record {
             .collect()
     }
 
-    /// Why no document may use this record, by what the record itself says.
+    /// The reason in the record itself why no document may use it; `None` if there is no such reason.
     pub(crate) fn refusal(&self) -> Option<String> {
         if !self.is_clean() {
             return Some("files were changed after the commit".to_owned());
@@ -216,7 +216,7 @@ impl Record {
         })
     }
 
-    /// What could not be measured: the name, and the reason if there is one.
+    /// The measurements that were not possible: the name, and the reason if there is one.
     pub(crate) fn not_measured(&self) -> impl Iterator<Item = (&str, &str)> {
         self.list("not_measured").filter_map(|of| {
             let what = of.get("goal").or_else(|| of.get("what"))?.as_str()?;

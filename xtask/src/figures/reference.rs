@@ -1,7 +1,7 @@
 //! References from a figure in a document to a record: `37 µs<!-- figure RECORD: row NAME (N) -->`, or `goal ID`. RECORD is the name of a file in
 //! `bench/runs` without `.json`.
 
-/// A figure of a document, and the place that it is from.
+/// A figure in a document, and the record that it is taken from.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reference<'t> {
     /// The number and the unit as they are written.

@@ -1,4 +1,4 @@
-//! The page of benchmarks: goals and comparisons of the newest record of each benchmark, with those first that do not hold.
+//! The page of benchmarks: goals and comparisons of the newest record of each benchmark. Goals that do not hold come first.
 
 use super::chart;
 use super::record::{Comparison, Estimate, Goal, Record};
@@ -147,7 +147,7 @@ fn failing<'r>(page: &mut String, newest: impl Iterator<Item = &'r Record>, usab
     }
 }
 
-/// The goals that the newest record of their benchmark does not have: they are newer than the record, or there is none.
+/// The goals that are not in the newest record of their benchmark, because they are newer than the record, or because there is no record.
 fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item = &'r Record> + Clone) {
     let section = goals.split_once("\n## Goals\n").map_or("", |(_, after)| after);
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -176,7 +176,7 @@ fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item
     }
 }
 
-/// The comparisons of a record; those first in which Enfilade is slower.
+/// The comparisons of a record. Comparisons in which Enfilade is slower come first.
 fn comparisons(page: &mut String, record: &Record) {
     let mut all: Vec<Comparison<'_>> = record.comparisons().collect();
     if all.is_empty() {
@@ -236,7 +236,7 @@ fn unused(page: &mut String, records: &[Record]) {
     }
 }
 
-/// A limit as it is in the code; one below one as a fraction, if it is one.
+/// A limit as it is written in the code. A limit below 1 is shown as a fraction, if it is one.
 fn limit(value: f64) -> String {
     match 1.0 / value {
         parts if value > 0.0 && value < 1.0 && (parts - parts.round()).abs() < 1e-9 => {
@@ -246,7 +246,7 @@ fn limit(value: f64) -> String {
     }
 }
 
-/// A text in a cell of a table. Between two `$` would be a formula.
+/// A text in a cell of a table. Text between two `$` would be shown as a formula.
 fn plain(text: &str) -> String {
     text.replace('|', "\\|").replace('$', "\\$")
 }

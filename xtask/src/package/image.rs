@@ -1,4 +1,5 @@
-//! The image for containers: an archive that is an image layout of OCI, and also what `docker save` writes, so that every engine loads it.
+//! The image for containers: an archive that is an image layout of OCI, and also has the form of the archives of `docker save`, so that every engine
+//! loads it.
 //!
 //! The image has the program, the libraries that it is linked with, and no shell. The libraries are those of the Debian that builds the program.
 

@@ -42,7 +42,7 @@ fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The ids of the packages that the program is built from: not those of tests and tools.
+/// The ids of the packages from which the program is built, without the packages that only tests and tools need.
 fn used(metadata: &Value) -> BTreeSet<&str> {
     let nodes = metadata.pointer("/resolve/nodes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let program = list(metadata, "packages").iter().find(|package| text(package, "name") == "enfilade");
@@ -54,7 +54,7 @@ fn used(metadata: &Value) -> BTreeSet<&str> {
         }
         let node = nodes.iter().find(|node| text(node, "id") == id);
         for dependency in node.map_or(&[][..], |node| list(node, "deps")) {
-            // A dependency only of tests has no kind but `dev`.
+            // A dependency that only tests need has only the kind `dev`.
             if list(dependency, "dep_kinds").iter().any(|kind| text(kind, "kind") != "dev") {
                 left.push(text(dependency, "pkg"));
             }

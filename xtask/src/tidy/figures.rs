@@ -1,4 +1,4 @@
-//! Checks that the page of benchmarks is what the records say, and that each figure of speed in another document is that of a record.
+//! Checks that the page of benchmarks agrees with the records, and that each figure of speed in another document is a figure of a record.
 
 use super::{Finding, Source};
 use crate::figures::record::{Record, read_all};
@@ -29,7 +29,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
         ));
     }
     let history = history(root);
-    // The page uses all records that do not refuse themselves.
+    // The page uses all records except those that contain a reason not to use them.
     for record in records.iter().filter(|record| record.refusal().is_none()) {
         if let Some(why) = refusal(record, history.as_ref()) {
             findings.push(of(

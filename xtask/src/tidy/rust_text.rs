@@ -1,5 +1,5 @@
-//! Rust text for the rules of tidy: blanks comments and literals, tells tests from code, and finds the beginning and end of functions. This is not a
-//! parser: it relies on the layout of rustfmt, which runs before it.
+//! Rust text for the rules of tidy: blanks comments and literals, distinguishes tests from code, and finds the beginning and end of functions. This
+//! is not a parser: it relies on the layout of rustfmt, which runs before it.
 
 /// The text with every comment, string and character literal blanked; offsets and lines do not change.
 pub(super) fn blanked(text: &str) -> String {

@@ -101,7 +101,7 @@ impl Listing {
                 let (base, mut names) = (base.clone(), list(base)?);
                 if let Some(shared) = terms.shared().next() {
                     names.extend(list(shared)?.into_iter().map(|name| shared.join(name).into_os_string()));
-                    // `has` looks for a name by its bytes.
+                    // The names are sorted by their bytes, because `has` finds a name by binary search.
                     names.sort();
                 }
                 let warnings = passed_over(&base)?.into_iter().map(|file| BadCertificate {

@@ -1,5 +1,5 @@
-//! What commands show of the certificates. A server does not use a crt-list if one of its lines cannot be applied. But commands also show
-//! such a list, with its other lines.
+//! The certificates in the form in which commands show them. A server does not use a crt-list if one of its lines cannot be applied. But commands
+//! also show such a list, with its other lines.
 
 use super::listing::Listing;
 use super::terms::CertificateTerms;

@@ -34,7 +34,7 @@ impl CertificateTerms {
         Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known), shared: None })
     }
 
-    /// A directory of certificates also has the files of another directory: those that all members of a fleet serve.
+    /// Adds the files of a second directory: the certificates that all members of a fleet serve.
     #[must_use]
     pub fn with_shared(self, directory: Option<&Path>) -> Self {
         CertificateTerms { shared: directory.map(Path::to_owned), ..self }

@@ -57,7 +57,7 @@ fn follows_what_changes(shelf: &Shelf) {
     assert_eq!((first.certificates.count(), first.read, first.bad.len()), (3, 3, 0));
     let verified = look.verify(&first.certificates, 2, &AtomicUsize::new(0));
     assert!(verified.bad.is_empty() && verified.changed.is_empty(), "{verified:?}");
-    // Nothing changed, and nothing is read.
+    // If nothing changed, no file is read.
     let again = look.look_again(&first.certificates, rules, LATE).unwrap();
     assert_eq!((again.certificates.count(), again.read), (3, 0));
     // One file is replaced, one is removed, one is added, one is not a certificate, and a usable one becomes unusable.
@@ -317,13 +317,13 @@ fn a_directory_has_the_certificates_of_the_fleet_too() {
     let terms = terms().with_shared(Some(&fleet.place));
     let files = CertificateFiles::new(CertificatePlace::Directory(own.place.clone()), digest(), terms);
     assert_eq!(files.directories(), [own.place.clone(), fleet.place.clone()].into());
-    // A name that no certificate has is refused.
+    // A connection with a server name that no certificate has is refused.
     let rules = Rules { strict: true, ..Rules::default() };
     let first = files.look(rules, None, LATE).unwrap();
     assert_eq!((first.certificates.count(), first.bad.len()), (3, 0), "{:?}", first.bad);
     assert_eq!(answers(&first.certificates, "f.example"), "f.pem");
     assert!(files.verify(&first.certificates, 1, &AtomicUsize::new(0)).bad.is_empty());
-    // One is added, one replaced, and one removed.
+    // One file is added, one is replaced, and one is removed.
     fleet.write("g.pem", &["g.example"]);
     fleet.write("f.pem", &["f.example", "more.example"]);
     std::fs::remove_file(own.place.join("a.pem")).unwrap();
@@ -337,7 +337,7 @@ fn a_directory_has_the_certificates_of_the_fleet_too() {
         assert_eq!(answers(after, "more.example"), "f.pem");
         assert_eq!(answers(after, "first.example"), "-first.pem");
     }
-    // An index has them, too.
+    // The index contains the shared certificates, too.
     let verified = files.verify(&by_all, 1, &AtomicUsize::new(0));
     assert!(verified.bad.is_empty() && verified.changed.is_empty(), "{verified:?}");
     let index = own.place.with_extension("index");

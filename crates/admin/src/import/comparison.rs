@@ -231,27 +231,27 @@ mod tests {
     #[test]
     fn roles_are_judged_by_what_they_give_on_each_path() {
         for (here, copy, expected) in [
-            // An entry that propagates gives more than one that does not.
+            // An entry that propagates gives more rights than an entry that does not propagate.
             (
                 "acl:0:/datastore:ann@pbs:Admin",
                 "acl:1:/datastore:ann@pbs:Admin",
                 "roles of ann@pbs below /datastore",
             ),
             ("acl:1:/datastore:ann@pbs:Admin", "acl:0:/datastore:ann@pbs:Admin", ""),
-            // The same for NoAccess.
+            // A NoAccess that propagates takes away more rights than a NoAccess that does not propagate.
             (
                 "acl:1:/datastore/tank:ann@pbs:NoAccess",
                 "acl:0:/datastore/tank:ann@pbs:NoAccess",
                 "below /datastore/tank without NoAccess of ann@pbs",
             ),
             ("acl:0:/datastore/tank:ann@pbs:NoAccess", "acl:1:/datastore/tank:ann@pbs:NoAccess", ""),
-            // Lesser roles on a path replace those of the path above.
+            // Roles with fewer rights on a path replace the roles of the path above.
             (
                 "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/tank:ann@pbs:DatastoreAudit",
                 "acl:1:/:ann@pbs:Admin",
                 "roles of ann@pbs on /datastore/tank",
             ),
-            // The roles of the path above are the same here.
+            // The followed files give the same roles on this path, because they propagate from the path above.
             ("acl:1:/:ann@pbs:Admin", "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/tank:ann@pbs:Admin", ""),
             // In the copy, only NoAccess counts.
             ("acl:1:/:ann@pbs:NoAccess", "acl:1:/:ann@pbs:NoAccess,Admin", ""),

@@ -53,7 +53,7 @@ fn of_line(line: &AclCfg, roots: &BTreeMap<String, String>) -> Option<String> {
     Some(format!("{effect}, because `{root}` has no file or folder `{below}`; {next}"))
 }
 
-/// Whether certainly nothing is at the path.
+/// Whether it is certain that no file exists at the path.
 fn is_missing(path: &Path) -> bool {
     let found = std::fs::symlink_metadata(path);
     found.is_err_and(|why| matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))

@@ -83,7 +83,7 @@ pub fn create_application_credential(
     let chosen = chosen.map_err(Error::Invalid)?;
     let seconds = match new.expires_micros {
         0 => 0,
-        // The second 0 would mean never.
+        // The expiry 0 would mean that the credential never expires.
         micros => micros.div_euclid(MICROS_PER_SECOND).max(1),
     };
     let has_fraction = new.expires_micros % MICROS_PER_SECOND != 0;

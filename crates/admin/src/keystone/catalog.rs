@@ -70,7 +70,8 @@ impl StoredResource for Endpoint {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
-        // A change that sets a policy or filter for the endpoint also expects the endpoint's record. So if both are made at once, they conflict.
+        // A change that sets a policy or filter for the endpoint also expects the endpoint's record. So if such a change is made at the same time as
+        // this deletion, the two changes conflict.
         claim(view, change, id, self)?;
         change.delete::<Endpoint>(id);
         forget_selected(view, change, Selected::Endpoint(*id))?;
@@ -98,8 +99,8 @@ impl StoredResource for Region {
                 return Err(Error::Invalid("a region cannot be in itself".to_owned()));
             }
             let row = at.view.get::<Region>(&parent)?.ok_or_else(|| missing("region", &parent))?;
-            // If two changes at the same time would put regions into each other, or one of them deletes a parent, the changes conflict, and the
-            // second is built again.
+            // If two changes at the same time would put regions into each other, or one of them deletes a parent, the changes conflict, and the later
+            // one is built again on the result of the other.
             claim(at.view, at.change, &parent, &row)?;
             above = row.parent;
         }

@@ -303,7 +303,7 @@ pub struct Scopes {
     pub system: bool,
 }
 
-/// The scopes in which a user has a role, directly or through a group: enabled projects, enabled domains and the system.
+/// The scopes in which a user has a role, directly or through a group: enabled projects, enabled domains, and the system.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -47,7 +47,7 @@ pub struct Saving<'s, 'v, R: Row> {
     pub(super) limit_model: LimitModel,
 }
 
-/// Claims a record for a change. If two changes claim the same record at the same time, they conflict, and the second is built again. The record
+/// Claims a record for a change. If two changes claim the same record at the same time, they conflict, and the later one is built again. The record
 /// itself does not change.
 pub(super) fn claim<R: Row>(
     view: &View<'_>,

@@ -179,7 +179,7 @@ impl StoredResource for Limit {
         let mut known = Known::new(at.view);
         known.set(self)?;
         known.fits(at.limit_model, &registered, self)?;
-        // If two limits of one resource change at the same time, the changes conflict, and the second is checked again, on the result of the first.
+        // If two limits of one resource change at the same time, the changes conflict, and the later one is checked again on the result of the other.
         claim(at.view, at.change, &self.registered, &registered)
     }
 

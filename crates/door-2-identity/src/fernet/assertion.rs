@@ -1,7 +1,8 @@
-//! Assertions: short-lived JSON Web Tokens (RFC 7519) that tell an application who the visitor is. They are signed with Ed25519 (RFC 8037).
+//! Assertions: short-lived JSON Web Tokens (RFC 7519) with which an application learns who the visitor is. They are signed with Ed25519 (RFC 8037).
 //!
-//! The key of assertions is derived from a Fernet key, so it rotates together with the keys of tokens, and all servers with the same keys sign alike. The
-//! staged key is published, too: an application knows a key before the first assertion is signed with it.
+//! The key of assertions is derived from a Fernet key. So it changes with each rotation of the Fernet keys, and all servers with the same Fernet keys
+//! make the same signatures. The public key of the staged key is published, too, so that an application has a key before the first assertion is
+//! signed with it.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -69,7 +70,7 @@ mod tests {
         };
         let signed = format!("{}.{}", parts[0], parts[1]);
         assert!(check(&keys[0], &signed) && !check(&keys[1], &signed) && !check(&keys[0], &token));
-        // After a rotation the earlier key is still published.
+        // After a rotation, the earlier key is still published.
         let rotated = KeyRing::new(&[(0, &[9; 32]), (3, &[3; 32]), (4, &[7; 32])]).unwrap();
         assert_eq!(rotated.assertion_keys()[0], keys[1]);
         assert!(rotated.assertion_keys().contains(&keys[0]));

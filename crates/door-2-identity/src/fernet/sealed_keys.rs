@@ -1,6 +1,6 @@
-//! Keys of sessions, encrypted for the other members of a fleet. Each key is a Fernet frame under a key that is derived from the key of API tokens, which
-//! all members have. The payload of a frame is `id of the keys 8 | number of keys u32 | number of this key u32 | key 32`, so frames of different keys
-//! cannot be mixed, and none can be left out.
+//! Keys of sessions, encrypted for the other members of a fleet. Each key is a Fernet frame under a key that is derived from the key of API tokens,
+//! which all members have. The payload of a frame is `id of the keys 8 | number of keys u32 | number of this key u32 | key 32`, so an attacker cannot
+//! mix frames of different sets of keys, and cannot leave out a frame.
 
 use super::frame::{NotOurs, Room, open, seal};
 use super::{KEY_BYTES, KeyRing};
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 /// The number and the bytes of each key, in the order of the numbers.
 pub type KeyList = Vec<(u32, Zeroizing<[u8; KEY_BYTES]>)>;
 
-/// An identifier of keys. Other keys get another one.
+/// An identifier of a set of keys. Each set has a different identifier.
 pub type KeysId = [u8; 8];
 
 fn ring(by: &HashKey) -> Result<KeyRing, NotOurs> {
@@ -18,7 +18,7 @@ fn ring(by: &HashKey) -> Result<KeyRing, NotOurs> {
     KeyRing::of(&[(1, &key)]).map_err(|_| NotOurs)
 }
 
-/// Encrypts keys for everybody who has the key `by`. `iv` gives random bytes, other ones for each key. The text has a line for each key.
+/// Encrypts keys for all members that have the key `by`. Each call of `iv` must return new random bytes. The result has one line for each key.
 ///
 /// # Errors
 /// When the library refuses, or there are no random bytes.
@@ -46,10 +46,10 @@ where
     Ok(lines.join("\n"))
 }
 
-/// Decrypts what [`seal_keys`] encrypted.
+/// Decrypts a text that [`seal_keys`] made.
 ///
 /// # Errors
-/// [`NotOurs`] if another key encrypted them, or they are not whole.
+/// [`NotOurs`] if the text was encrypted with another key, or a part of it is missing.
 pub fn open_keys(by: &HashKey, sealed: &str) -> Result<(KeysId, KeyList), NotOurs> {
     let ring = ring(by)?;
     let (mut keys, mut of_all) = (KeyList::new(), None);
@@ -66,7 +66,7 @@ pub fn open_keys(by: &HashKey, sealed: &str) -> Result<(KeysId, KeyList), NotOur
         keys.push((u32::from_be_bytes(*number), key));
     }
     let (id, count) = of_all.ok_or(NotOurs)?;
-    // Each number once: a repeated frame would stand for one that was left out.
+    // Each number must occur once. Otherwise a repeated frame could take the place of a frame that was left out.
     let is_whole = keys.is_sorted_by(|(one, _), (next, _)| one < next);
     match is_whole && u32::try_from(keys.len()) == Ok(u32::from_be_bytes(count)) {
         true => Ok((id, keys)),
@@ -89,7 +89,7 @@ mod tests {
         seal_keys(&HashKey::new(&[by; 32]), [id; 8], 1, &keys, iv).unwrap()
     }
 
-    /// The numbers of the keys that a member reads.
+    /// The numbers of the keys that a member with the key `by` reads; `None` if the text is refused.
     fn check(by: u8, sealed: &str) -> Option<(u8, Vec<u32>)> {
         let (id, keys) = open_keys(&HashKey::new(&[by; 32]), sealed).ok()?;
         assert!(keys.iter().all(|(number, key)| **key == [*number as u8; 32]));

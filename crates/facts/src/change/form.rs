@@ -1,4 +1,5 @@
-//! The bytes in which a change is sent to another machine. A change that was read from them makes the same writes on the same records.
+//! The bytes in which a change is sent to another machine. A change that was read from these bytes makes the same writes, if the records are the
+//! same.
 //!
 //! ```text
 //! who | what | unix seconds | request | requester | expectations | writes | marks | horizon
@@ -118,7 +119,7 @@ fn record(from: &mut Reader<'_>) -> Option<(Table, Vec<u8>)> {
     Some((table, from.bytes()?.to_vec()))
 }
 
-/// The map of these pairs; `None` if the keys are not in order, or a key is there twice.
+/// The map of these pairs; `None` if the keys are not in order, or a key occurs twice.
 fn in_order<K: Ord, V>(pairs: Vec<(K, V)>) -> Option<BTreeMap<K, V>> {
     pairs.is_sorted_by(|(one, _), (other, _)| one < other).then(|| pairs.into_iter().collect())
 }
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A change that was read is written in the same form again, so no two forms mean the same change.
+    /// If damaged bytes can be read as a change, this change has exactly these bytes. So no two sequences of bytes mean the same change.
     #[test]
     fn damaged_bytes_are_refused_or_are_another_change() {
         for change in changes() {

@@ -14,7 +14,7 @@ pub struct LimitRow {
     pub range: (u64, u64),
     /// The unit of the number.
     pub unit: &'static str,
-    /// What is limited.
+    /// A description of the limited quantity.
     pub what: &'static str,
     /// What happens above the limit.
     pub beyond: &'static str,

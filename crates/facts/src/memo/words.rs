@@ -106,8 +106,8 @@ impl Atomic for AtomicU64 {
 }
 
 /// Three words: the two halves of the key, each mixed with the value, and the value. A reader may get some words from before a write and some words
-/// from after the write. Such a combination of words matches the key of no lookup, so the entry is not found. So the loads and stores of the three
-/// words need no memory order.
+/// from after the write. No lookup has a key that matches such a combination of words, so the entry is not found. That is why the loads and stores of
+/// the three words need no memory order.
 struct Entry<A>([A; 3]);
 
 impl<A: Atomic> Entry<A> {
@@ -249,7 +249,7 @@ mod tests {
         });
     }
 
-    /// If the value is not mixed into the key, a reader finds the wrong value. So the tests above can fail.
+    /// If the value is not mixed into the key, a reader finds the wrong value. This proves that the tests above can fail.
     #[test]
     #[should_panic(expected = "the value of another key")]
     fn an_entry_whose_words_do_not_vouch_for_each_other_is_found_out() {

@@ -53,9 +53,9 @@ impl FromStr for CredentialKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum CountsIfBoth {
-    /// The cookie. The header is for the application.
+    /// The cookie counts. The header is for the application.
     Cookie = 1,
-    /// The header.
+    /// The header counts.
     Header = 2,
 }
 

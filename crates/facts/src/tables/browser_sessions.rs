@@ -86,7 +86,7 @@ impl super::Key for BrowserSessionId {
 /// the console reads such a record as a session of an application that does not exist.
 pub const CONSOLE: &str = "enfilade-console";
 
-/// What a session of a browser is good for.
+/// The requests for which a browser can use a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audience {
@@ -140,7 +140,7 @@ impl TryFrom<String> for SecretDigest {
     }
 }
 
-/// What the browser has to present.
+/// The proof that the browser has to present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BrowserProof {
@@ -171,9 +171,9 @@ pub struct BrowserSession {
     pub issued_at: i64,
     /// The audit id of the sign-in. All sessions of one sign-in have it, so a revocation of the sign-in ends all of them.
     pub audit: [u8; 16],
-    /// What the session is good for.
+    /// The requests for which the browser can use the session.
     pub audience: Audience,
-    /// What the browser has to present.
+    /// The proof that the browser has to present.
     pub proof: BrowserProof,
 }
 

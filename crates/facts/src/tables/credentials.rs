@@ -6,7 +6,7 @@ use crate::vocabulary::{CredentialId, Malformed, TokenName, UserId, from_hex, to
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a secret is checked against.
+/// The value against which a secret is checked.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Verifier {

@@ -94,7 +94,7 @@ pub struct DatastoreProfile {
     /// The rules for access to the datastore's files.
     #[serde(default)]
     pub access: AccessRules,
-    /// The members of the fleet that may serve the datastore; `None` for the one whose edited files are followed.
+    /// The members of the fleet that may serve the datastore; `None` for the member whose edited files the fleet follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<HomeMembers>,
 }

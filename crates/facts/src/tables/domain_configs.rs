@@ -41,7 +41,7 @@ impl Row for DomainConfig {
     fn redact(&mut self) -> bool {
         let mut secrets = self.options.iter_mut().filter(|option| option.sensitive).peekable();
         let has_secrets = secrets.peek().is_some();
-        // The value is JSON.
+        // The value is JSON, so the word that replaces a secret is a JSON string.
         secrets.for_each(|option| option.value = format!("\"{REDACTED}\""));
         has_secrets
     }

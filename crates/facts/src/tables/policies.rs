@@ -28,7 +28,7 @@ impl Row for Policy {
     }
 }
 
-/// What a policy is for. Each target has at most one policy.
+/// The endpoints to which a policy applies. Each target has at most one policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PolicyTarget {
     /// One endpoint.

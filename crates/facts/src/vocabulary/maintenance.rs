@@ -36,15 +36,15 @@ impl fmt::Display for OperationKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum MaintenanceMode {
-    /// No writes.
+    /// Writes are refused.
     ReadOnly,
-    /// Only lookups.
+    /// Everything except lookups is refused.
     Offline,
-    /// The datastore will be unmounted: nothing but lookups.
+    /// The datastore will be unmounted. Everything except lookups is refused.
     Unmount,
-    /// The datastore's cache of an object store is being rebuilt: nothing but lookups.
+    /// The datastore's cache of an object store is being rebuilt. Everything except lookups is refused.
     S3Refresh,
-    /// The datastore will be deleted: no operation at all.
+    /// The datastore will be deleted. Every operation is refused.
     Delete,
     /// An unknown mode. Proxmox Backup Server permits writing to a datastore with an unknown mode; this server refuses every operation on it.
     Unknown(String),

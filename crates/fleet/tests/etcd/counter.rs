@@ -1,4 +1,4 @@
-//! A number in the facts, to which members add one.
+//! A number in the facts. The members add 1 to this number.
 
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
@@ -33,7 +33,7 @@ pub(crate) fn granted(source: &dyn Source) -> Result<(Option<Domain>, u64), Sour
     Ok((row, number))
 }
 
-/// Adds one to the number, if nobody changed it meanwhile. Returns the new number.
+/// Adds 1 to the number, if no other member changed the number at the same time. Returns the new number.
 pub(crate) fn add_one(source: &dyn Source) -> Result<u64, CommitError> {
     let (before, number) = granted(source)?;
     let mut next = Domain::new("local".parse().unwrap());

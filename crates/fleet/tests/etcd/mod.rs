@@ -1,4 +1,4 @@
-//! A real etcd, which a test starts and stops.
+//! A real etcd, which a test can start and stop.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -41,7 +41,7 @@ impl Server {
 
     /// Makes a machine of this name a member of a log.
     pub(crate) fn admit(&self, prefix: &str, store: StoreId, name: &str) {
-        // A connection belongs to the runtime of its first call.
+        // A connection belongs to the runtime of its first call, so each runtime needs its own connection.
         let log = self.log(prefix, store);
         let admitted = async {
             let invitation = log.invite(name).await?;
@@ -59,12 +59,12 @@ impl Server {
         self.0.control(arguments)
     }
 
-    /// Writes a key as somebody else would.
+    /// Writes a key with `etcdctl`, without the log.
     pub(crate) fn put(&self, key: &str, value: &str) {
         self.0.control(&["put", key, value]);
     }
 
-    /// Deletes a key as somebody else would.
+    /// Deletes a key with `etcdctl`, without the log.
     pub(crate) fn delete(&self, key: &str) {
         self.0.control(&["del", key]);
     }
@@ -93,7 +93,7 @@ pub(crate) fn digest_of(source: &dyn Source) -> u128 {
     source.read(digest).unwrap().unwrap()
 }
 
-/// Waits until it is so, for at most a minute.
+/// Waits until the condition is true, for at most a minute.
 #[expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..1_200 {

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_taken_in_bit_by_bit() {
-        // With few changes, one round reads all of them. With many, several rounds are needed.
+        // With few changes, one round reads all changes. With many changes, several rounds are needed.
         for (each, all) in [(3, 80), (10, 300), (10, 350), (1, 10_000)] {
             let (memory, records) = gather(each, all).unwrap();
             let mut expected = Vec::new();

@@ -296,7 +296,7 @@ impl FernetKeys {
         Ok([(STAGED, new_key()?)].into_iter().chain(others).collect())
     }
 
-    /// A staged key and a primary key that nothing was signed with.
+    /// A staged key and a primary key, with which no token was signed.
     ///
     /// # Errors
     /// When there are no random bytes.
@@ -304,10 +304,10 @@ impl FernetKeys {
         Ok(vec![(STAGED, new_key()?), (1, new_key()?)])
     }
 
-    /// Puts these keys in the place of those in the directory. Each key that is in both stays there the whole time.
+    /// Replaces the keys in the directory by these keys. If a key is already in the directory, its file is not changed.
     ///
     /// # Errors
-    /// When a file cannot be written. Call it again: it then does what is left to do.
+    /// When a file cannot be written. If the caller calls this function again, it completes the replacement.
     pub fn install(&self, keys: &[(u32, Zeroizing<[u8; KEY_BYTES]>)]) -> io::Result<()> {
         directory::make_for(&self.directory, self.group)?;
         let directory = self.lock()?;
@@ -315,16 +315,16 @@ impl FernetKeys {
         let is_there = |number: &u32, key: &Zeroizing<[u8; KEY_BYTES]>| {
             found.keys.get(number).is_some_and(|found| found.bytes == *key)
         };
-        // The staged key is the last one: until then, its file can have the only copy of the new primary key.
+        // The file of the staged key is written last, because until then it can contain the only copy of the new primary key.
         for (number, key) in keys.iter().rev().filter(|(number, key)| !is_there(number, key)) {
             self.write(*number, key)?;
         }
-        // Also files that cannot be read: when they are repaired, their keys would count again.
+        // Key files that cannot be read are removed, too. If such a file were repaired later, its key would be in use again.
         let number = |name: &str| name.parse::<u32>().ok().filter(|number| number.to_string() == name);
         let unread = found.ignored.iter().filter_map(|(name, _)| number(name));
         let is_gone = |number: &u32| !keys.iter().any(|(stays, _)| stays == number);
         let mut gone: Vec<u32> = found.keys.keys().copied().chain(unread).filter(is_gone).collect();
-        // The highest key signs.
+        // The key with the highest number is removed first, because it signs as long as its file exists.
         gone.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
         self.remove(&gone)?;
         directory.sync_all()

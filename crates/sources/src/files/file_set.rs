@@ -28,10 +28,10 @@ pub struct FileSet {
     followed: Followed,
 }
 
-/// Why the files of this machine are not followed now; `None` if they are.
+/// Returns the reason why the files of this machine are not followed now; `None` if they are followed.
 pub type WhyNotFollowed = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Whether the files of this machine are followed: always, or unless there is a reason.
+/// Whether the files of this machine are followed. Without a function, they are always followed.
 #[derive(Clone, Default)]
 struct Followed(Option<WhyNotFollowed>);
 
@@ -70,7 +70,8 @@ impl FileSet {
         FileSet { stale_limit, ..self }
     }
 
-    /// The files of this machine are not followed while there is a reason. Then they are not changed, and the reason is the error of each attempt.
+    /// The files of this machine are not followed while `why` returns a reason. Then no command changes the files, and each attempt fails with this
+    /// reason.
     #[must_use]
     pub fn followed_unless(self, why: Option<WhyNotFollowed>) -> Self {
         FileSet { followed: Followed(why), ..self }

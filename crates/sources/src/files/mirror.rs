@@ -84,8 +84,8 @@ pub struct Mirror {
     /// The value that `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the time at which last good facts exceed the stale limit, in seconds since the epoch. From this time
-    /// on, each look reads the file again if it has problems. A look also reads a file with problems that has no entry in this map.
+    /// For each file that this process compared, the time at which its last good facts exceed the stale limit, in seconds since the epoch. From this
+    /// time on, each look reads the file again if it has problems. A look also reads a file with problems that has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.

@@ -36,9 +36,9 @@ pub(super) struct Environment {
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     pub(super) disk_reserve: DiskReserve,
-    /// Whether the changes come from the log of a fleet. This is written only while no process has the store open.
+    /// Whether the changes come from the log of a fleet. The store's flag for this changes only while no process has the store open.
     pub(super) is_replica: bool,
-    /// The format of the store, as this process knows it. Only a member of a fleet has an older one than [`FORMAT`].
+    /// The format of the store, as this process knows it. Only a member of a fleet has a store of an older format than [`FORMAT`].
     pub(super) format: AtomicU32,
     tables: Tables<'static>,
     /// A number that no other environment of this process has had.

@@ -142,7 +142,8 @@ fn is_network(magic: u64, device: u64, mountinfo: impl FnOnce() -> Vec<u8>) -> b
     NETWORK.contains(&magic) || (magic == FUSE && is_network_fuse(&mountinfo(), device))
 }
 
-/// Whether a device is a network file system by FUSE, as `/proc/self/mountinfo` says (proc(5)). The third field of a line is the device, and the type follows after ` - `.
+/// Whether a device is a network file system by FUSE, as `/proc/self/mountinfo` says (proc(5)). The third field of a line is the device, and the type
+/// follows after ` - `.
 fn is_network_fuse(mountinfo: &[u8], device: u64) -> bool {
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     String::from_utf8_lossy(mountinfo).lines().any(|line| {

@@ -17,7 +17,7 @@ impl Lmdb {
         self.environment.is_replica
     }
 
-    /// Says of a store whether its changes come from the log of a fleet. The facts, their revision and the id of the store stay the same.
+    /// Sets whether the changes of a store come from the log of a fleet. The facts, their revision and the id of the store stay the same.
     ///
     /// # Errors
     /// When a process has the store open, or the store cannot be opened or written. Then the store is unchanged.
@@ -56,7 +56,7 @@ impl Lmdb {
             let (known, revision) = environment.reading(|_, view| {
                 Ok::<_, SourceError>((view.get::<Identity>(&IdentityKey)?, view.head()?.revision))
             })??;
-            // Another process may have raised it.
+            // Another process may have raised the format already.
             if let Some(Identity { format: known, store }) = known
                 && known & !REPLICA < format
             {
@@ -150,7 +150,7 @@ mod tests {
         let accepted = Lmdb::accept(&path, Terms::default(), &audit, &mut |_, _| {});
         assert!(matches!(accepted, Err(RestoreError::Open(OpenError::OfFleet(_)))), "{accepted:?}");
         assert!(Older::open(&path, Terms::default()).unwrap().is_none());
-        // Taken out of the fleet, it is another store.
+        // A store that is taken out of the fleet gets another id.
         let before = Lmdb::acknowledged(&path).unwrap();
         let at = Lmdb::recover(&path, Terms::default(), &audit, &mut |_, _| {}).unwrap();
         assert_eq!((at.store == before.store, at.revision), (false, before.next().revision));
@@ -175,7 +175,7 @@ mod tests {
         lmdb.read(|view| view.get::<Identity>(&IdentityKey)).unwrap().unwrap().unwrap().format
     }
 
-    /// So a program of the older format can still open it, until the fleet gets the newer format.
+    /// A replica keeps its older format until the format of the fleet is raised, so that a program of the older format can still open it.
     #[test]
     fn a_replica_of_an_older_format_keeps_it_until_it_is_raised() {
         let scratch = Scratch::new();
@@ -197,7 +197,7 @@ mod tests {
         }
         drop((lmdb, other));
         assert!(Lmdb::open(&path).unwrap().is_replica());
-        // It needs records that are converted.
+        // A replica of a format that is older than `FORMAT_IN_FLEET` is refused, because its records need a conversion.
         let old = scratch.path().join("old");
         replica_of(&old, FORMAT_IN_FLEET - 1);
         for why in [Lmdb::open(&old).err().unwrap(), Older::open(&old, Terms::default()).err().unwrap()] {

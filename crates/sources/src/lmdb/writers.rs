@@ -82,7 +82,7 @@ impl Writers {
         answers
     }
 
-    /// Writes the changes of this thread, and those that wait, as one group. Returns the results of the former.
+    /// Writes the changes `own` and the changes that wait in the queue, as one group. Returns the results of `own`.
     fn lead(
         &self,
         mut queue: MutexGuard<'_, Queue>,

@@ -1,7 +1,7 @@
-//! Tries in a running server what the server must not be able to do.
+//! Attempts operations inside a running server that the server must not be able to perform.
 //!
-//! - `ATTEMPTS`: a file with one attempt in each line. When the server accepts its next connection, it makes all attempts, and writes one line for each to the
-//!   file with `.done` at the end of its name: `ok`, or the number of the error.
+//! - `ATTEMPTS`: a file with one attempt in each line. When the server accepts its next connection, the library makes all attempts. For each attempt
+//!   it writes a line to the file with `.done` at the end of its name: `ok`, or the number of the error.
 
 use super::real;
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn accept4(
 ) -> c_int {
     type Accept = unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int;
     let call: Accept = real(c"accept4");
-    // SAFETY: the caller's arguments, passed on.
+    // SAFETY: the caller's arguments are passed on.
     let accepted = unsafe { call(fd, address, length, flags) };
     if accepted >= 0
         && let Ok(file) = std::env::var("ATTEMPTS")
@@ -46,7 +46,7 @@ fn attempt(line: &str) -> String {
     }
 }
 
-/// Makes one attempt; a negative result is a failure, whose reason is in `errno`.
+/// Makes one attempt. A negative result means that the attempt failed, and `errno` contains the reason.
 fn tried(what: &str, on: &str) -> Option<libc::c_long> {
     let path = CString::new(on).ok()?;
     let number = on.parse::<libc::c_long>();
@@ -109,6 +109,6 @@ fn loopback(port: libc::c_long) -> Option<libc::sockaddr_in> {
 /// The address of a new page.
 fn mapped(protection: c_int) -> libc::c_long {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping; nothing else is at its address.
+    // SAFETY: this is a new mapping, so nothing else is at its address.
     unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) as libc::c_long }
 }

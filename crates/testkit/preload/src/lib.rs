@@ -54,7 +54,7 @@ fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
     counted_or_half(is_counted, failed, None, call)
 }
 
-/// Like [`counted`], for an operation that can be half done.
+/// Like [`counted`], for an operation that can be done by half.
 fn counted_or_half<R>(
     is_counted: bool,
     failed: R,
@@ -64,7 +64,7 @@ fn counted_or_half<R>(
     let plan = plan().filter(|plan| is_counted && COUNT.fetch_add(1, Ordering::SeqCst) + 1 == plan.at);
     let Some(plan) = plan else { return call() };
     if let Some(mark) = &plan.mark {
-        // SAFETY: the path ends with NUL; the descriptor is closed or lost with the process.
+        // SAFETY: the path ends with NUL. The descriptor is closed here or at the end of the process.
         unsafe { libc::close(libc::open(mark.as_ptr().cast(), libc::O_CREAT | libc::O_WRONLY, 0o600)) };
     }
     match plan.fault {
@@ -79,13 +79,13 @@ fn counted_or_half<R>(
 }
 
 fn fail<R>(errno: c_int, failed: R) -> R {
-    // SAFETY: the address of this thread's errno.
+    // SAFETY: this is the address of this thread's errno.
     unsafe { *libc::__errno_location() = errno };
     failed
 }
 
 fn die() -> ! {
-    // SAFETY: ends this process, as `kill -9` would.
+    // SAFETY: this ends the process, as `kill -9` would.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     loop {
         std::hint::spin_loop();
@@ -93,7 +93,7 @@ fn die() -> ! {
 }
 
 fn is_file(fd: c_int) -> bool {
-    // SAFETY: a zeroed `stat` is a valid one, and is written by the kernel.
+    // SAFETY: a zeroed `stat` is valid, and the kernel overwrites it.
     unsafe {
         let mut stat = std::mem::zeroed::<libc::stat>();
         fd > 2 && libc::fstat(fd, &mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG
@@ -102,7 +102,7 @@ fn is_file(fd: c_int) -> bool {
 
 /// The C library's own function of this name.
 fn real<F: Copy>(name: &CStr) -> F {
-    // SAFETY: the name is of a function of this type; without it nothing here works, and no error can be reported.
+    // SAFETY: the name is that of a function of this type. Without the function, nothing in this library works, and no error can be reported.
     unsafe {
         let found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if found.is_null() {
@@ -123,7 +123,7 @@ macro_rules! on_descriptors {
             let name = concat!(stringify!($name), "\0");
             let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             let call: unsafe extern "C" fn(c_int $(, $kind)*) -> $result = real(name);
-            // SAFETY: the caller's arguments, handed on.
+            // SAFETY: the caller's arguments are passed on.
             counted(is_file($fd), -1, || unsafe { call($fd $(, $arg)*) })
         }
     )*};
@@ -141,7 +141,7 @@ macro_rules! on_writes {
             let name = concat!(stringify!($name), "\0");
             let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             let call: unsafe extern "C" fn(c_int, $kind, $number $(, $offset)*) -> ssize_t = real(name);
-            // SAFETY: the caller's arguments, passed on; a shorter length is valid, too.
+            // SAFETY: the caller's arguments are passed on. A shorter length is valid, too.
             let some = |count| unsafe { call($fd, $bytes, count $(, $at)*) };
             let half = || some(($count / 2).max(1));
             counted_or_half(is_file($fd), -1, Some(&half), || some($count))
@@ -175,7 +175,7 @@ macro_rules! on_maps {
             type Map = unsafe extern "C" fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
             let name = concat!(stringify!($name), "\0");
             let call: Map = real(CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default());
-            // SAFETY: the caller's arguments, handed on.
+            // SAFETY: the caller's arguments are passed on.
             counted(is_file(fd), libc::MAP_FAILED, || unsafe { call(address, length, protection, flags, fd, at) })
         }
     )*};
@@ -204,7 +204,7 @@ macro_rules! on_paths {
             let name = concat!(stringify!($name), "\0");
             let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             let call: unsafe extern "C" fn($($kind),*) -> c_int = real(name);
-            // SAFETY: the caller's arguments, handed on.
+            // SAFETY: the caller's arguments are passed on.
             counted(true, -1, || unsafe { call($($arg),*) })
         }
     )*};

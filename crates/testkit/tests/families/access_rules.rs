@@ -67,11 +67,11 @@ async fn a_rule_is_one_record_of_its_user_and_outlives_its_credentials() {
     let (two, of_two) = ids(&world, "two", json!([get("/c"), get("/b")])).await;
     let [c, also_b] = of_two.as_slice() else { panic!("{of_two:?}") };
     assert!(b == also_b && a != b && b != c && a != c);
-    // By id; attributes next to the id do not count.
+    // A rule can be given by its id. Other attributes of the same object do not count.
     let by_id = json!([{ "id": a }, { "id": a, "path": "/other" }, get("/a")]);
     let (three, of_three) = ids(&world, "three", by_id).await;
     assert_eq!(of_three, std::slice::from_ref(a));
-    // A credential writes its rules anew, so that a deletion that did not know of the credential is not committed.
+    // A new credential writes its rules again. So a deletion that was built without knowledge of the credential is not committed.
     let newest = world.house.facts().at().revision;
     let (key, _) = stored(&world, "member").into_iter().find(|(_, rule)| rule.path == "/a").unwrap();
     let written = world.house.facts().read(|view| view.revision_of::<AccessRule>(&key).unwrap()).unwrap();
@@ -109,7 +109,7 @@ async fn a_rule_is_one_record_of_its_user_and_outlives_its_credentials() {
     assert_eq!(call(&world, "member", "GET", &rule_a, &Value::Null).await.0, 404);
     assert_eq!(create(&world, "late", &json!({ "access_rules": [{ "id": a }] })).await.0, 404);
     assert_eq!(call(&world, "member", "DELETE", &format!("{CREDENTIALS}/{two}"), &Value::Null).await.0, 204);
-    // As in Keystone, the role admin on a project does not reach the rules of others.
+    // As in Keystone, the role admin on a project gives no access to the access rules of other users.
     for (who, expected) in [("admin", 403), ("member", 204)] {
         assert_eq!(
             call(&world, who, "DELETE", &format!("{RULES}/{b}"), &Value::Null).await.0,
@@ -117,7 +117,7 @@ async fn a_rule_is_one_record_of_its_user_and_outlives_its_credentials() {
             "{who}"
         );
     }
-    // The same request gets another id now.
+    // After the deletion, the same request gets another id.
     assert_ne!(ids(&world, "again", json!([get("/a")])).await.1, std::slice::from_ref(a));
 }
 
@@ -252,7 +252,7 @@ async fn a_credential_shows_the_microseconds_of_its_expiry_and_ends_no_later() {
             exact = made;
         }
     }
-    // It would end at once.
+    // The credential would expire at once.
     assert_eq!(create(&world, "now", &json!({ "expires_at": format!("{}.9", at(0)) })).await.0, 400);
 
     let login = json!({ "id": exact["id"], "secret": exact["secret"] });
@@ -264,7 +264,7 @@ async fn a_credential_shows_the_microseconds_of_its_expiry_and_ends_no_later() {
     world.house.clock.advance_seconds(1);
     assert_eq!(world.ask(&headers, "POST", "/v3/auth/tokens", &body).await.0, 401);
 
-    // The microseconds belong to the expiry of the request, not to one that the credential gets later.
+    // The microseconds belong to the expiry of the request, and not to an expiry that the credential gets later.
     let edit = TokenEdit { expires: Some(now + 200), ..TokenEdit::default() };
     let ctx = world.house.change_context();
     set_token(&ctx, &"member@Default".parse().unwrap(), &"exact".parse().unwrap(), &edit).unwrap();

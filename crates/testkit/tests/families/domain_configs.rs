@@ -61,7 +61,7 @@ async fn configurations_of_domains() {
         ("member", "GET", at("/security_compliance/password_regex"), none(), 200, &["{\"config\":{\"password_regex\":null}}"]),
         ("member", "GET", at("/security_compliance/minimum"), none(), 403, &["password_regex"]),
         ("member", "GET", "/v3/domains/<elsewhere>/config/security_compliance", none(), 403, &["default domain"]),
-        // The configuration of a domain is deleted with it.
+        // The configuration of a domain is deleted together with the domain.
         ("admin", "PUT", "/v3/domains/<elsewhere>/config", new(), 201, &[]),
         ("admin", "PATCH", "/v3/domains/<elsewhere>", json!({ "domain": { "enabled": false } }), 200, &[]),
         ("admin", "DELETE", "/v3/domains/<elsewhere>", none(), 204, &[]),

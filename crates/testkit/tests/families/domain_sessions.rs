@@ -15,11 +15,11 @@ async fn an_administrator_of_a_domain() {
     let rows: Vec<Row> = vec![
         ("admin", "GET", "/v3/roles?name=admin -> admins", none(), 200, &[]),
         ("admin", "PUT", "/v3/projects/<far>/users/<member>/roles/<admins>", none(), 204, &[]),
-        // A reader of the domain.
+        // `clerk` is a reader of the domain.
         ("clerk", "GET", "/v3/domains", none(), 200, &["\"id\":\"default\"", "!<elsewhere>"]),
         ("clerk", "GET", projects, none(), 200, &["<a>", "!<far>"]),
         ("clerk", "POST", "/v3/projects", json!({ "project": { "name": "new" } }), 403, &[]),
-        // An administrator of the domain.
+        // `admin` is an administrator of the domain.
         ("admin", "PUT", on_domain, none(), 204, &[]),
         ("clerk", "POST", "/v3/projects", json!({ "project": { "name": "new" } }), 201, &[]),
         ("clerk", "GET", "/v3/domains", none(), 200, &["\"id\":\"default\"", "!<elsewhere>"]),
@@ -43,7 +43,7 @@ async fn an_administrator_of_a_domain() {
         ("admin", "POST", "/v3/limits -> distant", limit("<far>"), 201, &[]),
         ("admin", "GET", "/v3/limits", none(), 200, &["<near>", "<distant>"]),
         ("clerk", "GET", "/v3/limits", none(), 200, &["<near>", "<distant>"]),
-        // Roles of a domain are shown to administrators and readers of the system.
+        // Roles of a domain are shown only to administrators and readers of the system.
         ("admin", "POST", "/v3/roles -> local", json!({ "role": { "name": "local", "domain_id": "default" } }), 201, &[]),
         ("admin", "GET", "/v3/roles/<local>", none(), 200, &["<local>"]),
         ("admin", "GET", "/v3/roles?domain_id=default", none(), 200, &["<local>"]),

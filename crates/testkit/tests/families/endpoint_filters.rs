@@ -61,7 +61,7 @@ async fn the_catalog_follows_the_filters_of_the_project() {
         ("admin", "GET", at("projects/<a>/endpoint_groups"), none(), 200, &["<group>"]),
         ("admin", "GET", at("endpoints/<public>/projects"), none(), 200, &["<a>", "!<b>"]),
         ("admin", "GET", at("endpoint_groups/<group>/projects"), none(), 200, &["<a>", "!<b>"]),
-        // The list is read in pages, as other lists are.
+        // The list is read in pages, like other lists.
         ("admin", "PUT", at("projects/<b>/endpoints/<public>"), none(), 204, &[]),
         ("admin", "GET", at("endpoints/<public>/projects"), none(), 200, &["<a>", "<b>", "\"next\":null"]),
         ("admin", "GET", at("endpoints/<public>/projects?limit=1"), none(), 200, &["limit=1&marker="]),
@@ -78,11 +78,11 @@ async fn the_catalog_follows_the_filters_of_the_project() {
         ("admin", "PATCH", patch, group(json!({ "filters": { "region_id": "none" } })), 200, &[]),
         ("admin", "DELETE", single, none(), 204, &[]),
         ("member", "GET", seen, none(), 200, &["<public>", "<admins>", "<other-one>"]),
-        // A selected endpoint that is disabled is not shown, and others are not selected.
+        // A selected endpoint that is disabled is not shown, and endpoints that are not selected are not shown either.
         ("admin", "PUT", single, none(), 204, &[]),
         ("admin", "PATCH", "/v3/endpoints/<public>", disabled, 200, &[]),
         ("member", "GET", seen, none(), 200, &["\"catalog\":[]"]),
-        // A filter ends with the endpoint, the group and the project.
+        // A filter is deleted together with the endpoint, the group or the project.
         ("admin", "DELETE", "/v3/endpoints/<public>", none(), 204, &[]),
         ("member", "GET", seen, none(), 200, &["<admins>", "<other-one>"]),
         ("admin", "PUT", at("projects/<far>/endpoints/<admins>"), none(), 204, &[]),

@@ -46,7 +46,7 @@ async fn identity_providers() {
         ("admin", "PUT", long, provider(json!({})), 400, &["identity provider"]),
         ("admin", "PUT", "/v3/OS-FEDERATION/identity_providers/a%2Fb", provider(json!({})), 400, &["identity provider"]),
         ("admin", "GET", all, none(), 200, &["\"identity_providers\":[]"]),
-        // Without a domain the provider gets a new one.
+        // If no domain is given, the provider gets a new domain.
         ("admin", "PUT", OWN, provider(json!({ "remote_ids": ["urn:b", "urn:a"], "description": "words" })), 201, &[
             "\"id\":\"acme\"", "\"enabled\":false", "\"remote_ids\":[\"urn:a\",\"urn:b\"]", "words", "\"authorization_ttl\":null",
             "/v3/OS-FEDERATION/identity_providers/acme/protocols\"", "/v3/OS-FEDERATION/identity_providers/acme\"",
@@ -65,7 +65,7 @@ async fn identity_providers() {
         ("admin", "PATCH", OWN, provider(json!({ "domain_id": "<elsewhere>" })), 400, &["domain_id"]),
         ("admin", "PATCH", OTHER, provider(json!({ "remote_ids": ["urn:b"] })), 409, &["urn:b"]),
         ("admin", "PATCH", OWN, provider(json!({ "remote_ids": ["urn:a", "urn:c"], "enabled": true })), 200, &["\"remote_ids\":[\"urn:a\",\"urn:c\"]", "\"enabled\":true", "words"]),
-        // A remote id that was removed is free.
+        // A remote id that was removed can be used again.
         ("admin", "PATCH", OTHER, provider(json!({ "remote_ids": ["urn:b"] })), 200, &["urn:b"]),
         ("admin", "PATCH", OTHER, provider(json!({ "authorization_ttl": null })), 200, &["\"authorization_ttl\":null", "urn:b"]),
         ("member", "GET", OWN, none(), 403, &["!acme"]),
@@ -74,7 +74,7 @@ async fn identity_providers() {
         ("member", "DELETE", OWN, none(), 403, &[]),
         ("admin", "PATCH", "/v3/OS-FEDERATION/identity_providers/none", provider(json!({ "enabled": false })), 404, &["none"]),
         ("admin", "DELETE", "/v3/OS-FEDERATION/identity_providers/none", none(), 404, &["none"]),
-        // The providers of a domain are deleted with it.
+        // The providers of a domain are deleted together with the domain.
         ("admin", "PATCH", "/v3/domains/<elsewhere>", json!({ "domain": { "enabled": false } }), 200, &[]),
         ("admin", "DELETE", "/v3/domains/<elsewhere>", none(), 204, &[]),
         ("admin", "GET", OTHER, none(), 404, &[]),
@@ -206,7 +206,7 @@ async fn nobody_signs_in_by_federation() {
         ("member", "GET", "/v3/OS-FEDERATION/saml2/metadata", none(), 501, &["needs a directory"]),
         ("member", "GET", "/v3/OS-FEDERATION/nothing", none(), 404, &[]),
         ("member", "POST", "/v3/OS-FEDERATION/identity_providers", json!({}), 405, &[]),
-        // The older names of two calls.
+        // These are the older names of two calls.
         ("member", "GET", "/v3/OS-FEDERATION/projects", none(), 200, &["<a>", "!<b>"]),
         ("clerk", "GET", "/v3/OS-FEDERATION/domains", none(), 200, &["\"id\":\"default\""]),
     ];

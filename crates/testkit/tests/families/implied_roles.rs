@@ -39,14 +39,14 @@ async fn implied_roles() {
         ("admin", "GET", "/v3/roles/<lead>/implies", none(), 200, &["\"implies\":[{\"id\":\"<help>\"", "/v3/roles/<lead>/implies\""]),
         ("admin", "GET", "/v3/role_inferences", none(), 200, &["\"implies\":[{\"id\":\"<help>\"", "\"prior_role\":{\"id\":\"<lead>\"", "!\"next\""]),
         ("member", "GET", "/v3/role_inferences", none(), 403, &[]),
-        // No role implies `admin`. Only a role of a domain implies a role of a domain.
+        // No role may imply `admin`. Only a role of a domain may imply a role of a domain.
         ("admin", "PUT", implies("lead", "admins"), none(), 403, &["admin"]),
         ("admin", "PUT", implies("lead", "local"), none(), 403, &["domain"]),
         ("admin", "PUT", implies("lead", "lead"), none(), 403, &["itself"]),
         ("admin", "PUT", implies("far-one", "local"), none(), 201, &[]),
         ("admin", "PUT", implies("local", "help"), none(), 201, &[]),
         ("admin", "PUT", implies("admins", "help"), none(), 201, &[]),
-        // An implied role does not get the name `admin` either.
+        // An implied role may not get the name `admin` either.
         ("admin", "PATCH", "/v3/roles/<local>", json!({ "role": { "name": "admin" } }), 403, &["far-one implies this role"]),
         ("admin", "PATCH", "/v3/roles/<far-one>", json!({ "role": { "name": "admin" } }), 200, &[]),
         ("admin", "PUT", implies("local", "far-one"), none(), 403, &["admin"]),
@@ -73,7 +73,7 @@ async fn a_role_of_a_domain_on_a_project() {
     World::new(LimitModel::Flat).await.hold(&rows).await;
 }
 
-/// The commands and the import use the rules of the API.
+/// The commands and the import follow the same rules as the API.
 #[test]
 fn commands_and_imports_let_no_role_imply_what_the_api_refuses() {
     let house = TestHouse::new(Remembering::AsServed);

@@ -1,4 +1,5 @@
-//! Imports of what users of a Keystone delegated: application credentials with their secrets, trusts, EC2 keys, OAuth consumers and access tokens.
+//! Imports of records that users of a Keystone delegated: application credentials with their secrets, trusts, EC2 keys, OAuth consumers and access
+//! tokens.
 
 mod again;
 
@@ -51,7 +52,7 @@ fn user(id: UserId, name: &str) -> CloudRecord {
     CloudRecord::User(id, Box::new(user))
 }
 
-/// Ann and ben. Ann has a role on the project through a group.
+/// The records of ann and ben. Ann has a role on the project through a group.
 fn world() -> Vec<CloudRecord> {
     let scope = GrantScope::Project(PROJECT);
     vec![
@@ -73,8 +74,8 @@ fn credential(verifier: Verifier) -> CloudRecord {
     CloudRecord::Credential(CREDENTIAL, Box::new(row))
 }
 
-/// Imports the world and these records, first only as it would be. Checks for each record the beginning of the reason for which it is left out, and that
-/// another import changes nothing.
+/// Imports the world and these records, first as a dry run. Checks for each record the beginning of the reason for which it is left out. Also checks
+/// that another import changes nothing.
 fn imported(house: &TestHouse, rows: &[(CloudRecord, Option<&str>)]) {
     let before = world();
     let things: Vec<_> =
@@ -126,12 +127,12 @@ async fn an_application_credential_works_with_its_secret_and_needs_the_slow_hash
     let computed = house.house.gate().counts().computed;
     assert!(house.come_in(ask(&secret)).await.is_ok() && house.come_in(ask("wrong")).await.is_err());
     assert_eq!(house.house.gate().counts().computed, computed);
-    // No import brings the slow hash back.
+    // No later import restores the slow hash.
     assert!(import(&house, &things, false).iter().all(|item| item.left_out.is_some()));
     let row = house.facts().read(|view| view.get::<Credential>(&CREDENTIAL)).unwrap().unwrap().unwrap();
     assert!(matches!(row.verifier, Verifier::Keyed(_)));
 
-    // In a new store, the credential comes with its secret.
+    // In a new store, the credential is imported together with its secret.
     let house = TestHouse::new(Remembering::AsServed);
     let report = import(&house, &things, false);
     assert!(
@@ -153,10 +154,11 @@ async fn a_secret_that_a_person_may_have_chosen_keeps_its_slow_hash() {
     assert!(house.upgrades.try_recv().is_err());
 }
 
-/// bcrypt reads only the first 72 bytes of a secret: a login with another end must not replace the hash by one of the wrong secret.
+/// bcrypt reads only the first 72 bytes of a secret. So a login with another end of the secret must not replace the hash by a hash of the wrong
+/// secret.
 #[tokio::test]
 async fn a_bcrypt_hash_of_a_long_secret_stays() {
-    // Made with libxcrypt for `generated()`.
+    // This hash was made with libxcrypt for `generated()`.
     let hash = "$2b$04$abcdefghijklmnopqrstuuBeZfpqi0T9ln3St.8ZhuL7LJwnT.riW";
     let house = TestHouse::new(Remembering::AsServed);
     import(&house, &[world(), vec![credential(Verifier::Upgrading(hash.to_owned()))]].concat(), false);

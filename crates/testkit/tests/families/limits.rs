@@ -95,7 +95,7 @@ async fn limits_of_projects_and_domains() {
         ("admin", "POST", collection, limits(&[("domain_id", NOBODY, 1)]), 400, &["domain_id"]),
         ("admin", "POST", collection, limits(&[("project_id", "<b>", -2)]), 400, &["resource_limit"]),
         ("member", "POST", collection, limits(&[("project_id", "<b>", 1)]), 403, &["not authorized"]),
-        // The id of a domain as a project's id stands for the domain.
+        // If the id of a domain is given as the id of a project, the limit is for the domain.
         ("admin", "POST", "/v3/limits -> of-domain", limits(&[("project_id", "default", 9)]), 201, &["\"domain_id\":\"default\"", "\"project_id\":null"]),
         ("admin", "POST", collection, limits(&[("domain_id", "default", 9)]), 409, &[]),
         ("admin", "POST", "/v3/limits -> far-away", limits(&[("project_id", "<far>", 3)]), 201, &[]),
@@ -123,7 +123,7 @@ async fn limits_of_projects_and_domains() {
         ("admin", "PATCH", own, patch(json!({ "description": null })), 200, &["\"resource_limit\":0", "\"description\":null"]),
         ("admin", "PATCH", own, patch(json!({ "service_id": "<service>" })), 400, &["service_id"]),
         ("member", "PATCH", own, patch(json!({ "resource_limit": 1 })), 403, &[]),
-        // The limits of a project are deleted with it.
+        // The limits of a project are deleted together with the project.
         ("admin", "DELETE", "/v3/projects/<far>", none(), 204, &[]),
         ("admin", "GET", collection, none(), 200, &["<own>", "!<far-away>"]),
         ("member", "DELETE", own, none(), 403, &[]),
@@ -148,7 +148,7 @@ async fn limits_of_two_levels() {
         ("member", "GET", "/v3/limits/model", none(), 200, &["\"name\":\"strict_two_level\""]),
         ("admin", "POST", "/v3/services -> service", json!({ "service": { "type": "volume" } }), 201, &[]),
         ("admin", "POST", "/v3/registered_limits", new, 201, &[]),
-        // Without a limit of the domain, the default counts.
+        // If the domain has no limit, the default counts.
         ("admin", "POST", collection, limits(&[("project_id", "<a>", 11)]), 403, &["Invalid resource limit", "parent"]),
         ("admin", "POST", "/v3/limits -> domain", limits(&[("domain_id", "default", 8)]), 201, &[]),
         ("admin", "POST", collection, limits(&[("project_id", "<a>", 9)]), 403, &["parent"]),
@@ -163,7 +163,7 @@ async fn limits_of_two_levels() {
         ("admin", "GET", "/v3/limits?domain_id=<elsewhere>", none(), 200, &["\"limits\":[]"]),
         ("admin", "POST", collection, limits(&[("domain_id", "<elsewhere>", 20), ("project_id", "<far>", 15)]), 201, &[]),
         ("admin", "POST", "/v3/projects -> inner", project("inner", "<a>"), 201, &[]),
-        // So do the limits of a project and of a project in it.
+        // The limits of a project and of a project in it are compared, too.
         ("admin", "POST", "/v3/limits -> in-project", limits(&[("project_id", "<inner>", 50)]), 201, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(101), 403, &["larger than that of the parent"]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(-1), 403, &["parent"]),

@@ -38,7 +38,7 @@ async fn inherited_assignments_are_listed_alone() {
     let rows: Vec<Row> = vec![
         ("admin", "GET", "/v3/roles?name=reader -> readers", none(), 200, &[]),
         ("admin", "PUT", below, none(), 204, &[]),
-        // Clients encode the colon.
+        // Clients percent-encode the colon.
         ("admin", "GET", "/v3/role_assignments?user.id=<member>&scope.OS-INHERIT%3Ainherited_to=projects", none(), 200, ALONE),
         ("admin", "GET", "/v3/role_assignments?user.id=<member>&scope.OS-INHERIT:inherited_to=projects", none(), 200, ALONE),
         ("admin", "GET", "/v3/role_assignments?user.id=<member>&scope.OS-INHERIT:inherited_to=none", none(), 200, OTHERS),

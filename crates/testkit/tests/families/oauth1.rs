@@ -17,7 +17,7 @@ use std::sync::Arc;
 const JSON: (&str, &str) = ("content-type", "application/json");
 const RECEIPT: &str = "openstack-auth-receipt";
 
-/// An id, and its secret.
+/// An id and its secret.
 type Key = (String, String);
 
 fn encoded(text: &str) -> String {
@@ -146,7 +146,7 @@ async fn access(world: &World, consumer: &Key, nonce: u32) -> Key {
     let signer = Signer { verifier: Some(verifier), ..Signer::new(world, consumer, Some(&request), nonce) };
     let (status, text) = signer.post(world, "/v3/OS-OAUTH1/access_token", "").await;
     assert_eq!(status, 201, "{text}");
-    // A request token is exchanged once.
+    // A request token can be exchanged only once.
     let again = Signer { nonce: format!("{nonce}-again"), ..signer };
     assert_eq!(again.post(world, "/v3/OS-OAUTH1/access_token", "").await.0, 401);
     key(&text)
@@ -197,7 +197,7 @@ async fn a_consumer_acts_for_a_user_with_the_delegated_roles() {
     assert_eq!(told["OS-OAUTH1"], json!({ "access_token_id": access.0, "consumer_id": consumer.0 }));
     let token = token.unwrap();
     assert!(lives(&world, &token).await);
-    // The session manages no people, credentials or delegations, although its user is an administrator.
+    // The session may not manage users, credentials or delegations, although its user is an administrator.
     let (user, json) = (world.filled("<admin>"), JSON);
     for (method, path, body) in [
         ("POST", "/v3/users".to_owned(), json!({ "user": { "name": "more" } })),
@@ -217,7 +217,7 @@ async fn a_consumer_acts_for_a_user_with_the_delegated_roles() {
     }
     let exchange = json!({ "auth": { "identity": { "methods": ["token"], "token": { "id": token } } } });
     assert_eq!(world.ask(&[JSON], "POST", "/v3/auth/tokens", &exchange.to_string()).await.0, 403);
-    // The scope is that of the access token.
+    // The scope of the session is that of the access token.
     let scope = |project: &str| format!(",\"scope\":{{\"project\":{{\"id\":\"{project}\"}}}}");
     for (nonce, scope, expected) in [
         (3, scope("<a>"), 201),
@@ -253,7 +253,7 @@ async fn a_request_is_accepted_once_and_only_as_it_was_signed() {
         Signer { consumer: other.clone(), ..good.clone() },
         Signer { token: Some((access.0.clone(), consumer.1.clone())), ..good.clone() },
         Signer { token: Some((NOBODY.into(), access.1.clone())), ..good.clone() },
-        // What does not exist has no secret, and a signature with an empty secret proves nothing.
+        // A consumer or token that does not exist has no secret. A signature with an empty secret proves nothing.
         Signer { token: Some((NOBODY.into(), String::new())), ..good.clone() },
         Signer { consumer: ("redacted".into(), "redacted".into()), ..good.clone() },
         Signer { seconds: good.seconds - 301, ..good.clone() },
@@ -312,7 +312,7 @@ async fn only_an_approved_request_token_is_exchanged() {
     let roles = json!({ "roles": [{ "name": "member" }] }).to_string();
     assert_eq!(world.ask(&headers, "PUT", &approve, &roles).await.0, 403, "as in Keystone's policy");
     assert_eq!(with("guessed", 5).post(&world, exchange, "").await.0, 401, "another verifier");
-    // A request token lasts eight hours. An expired one is deleted when the consumer gets the next one.
+    // A request token lasts eight hours. An expired request token is deleted when the consumer gets the next one.
     world.house.clock.advance_seconds(8 * 3600);
     assert_eq!(as_admin(&world, "PUT", &approve, &json!({ "roles": [{ "name": "admin" }] })).await.0, 404);
     assert_eq!(signer(None, 6).post(&world, path, "<a>").await.0, 201);
@@ -349,7 +349,7 @@ async fn sessions_end_with_what_they_depend_on() {
     }
 }
 
-/// Whether `user access` says that the access token of `admin` works.
+/// Whether `user access` reports that the access token of `admin` works.
 fn is_said_to_work(world: &World) -> bool {
     let user: UserId = world.id("admin").parse().unwrap();
     let (now, key) = (world.house.clock.now(), HashKey::new(&[42; 32]));
@@ -422,7 +422,7 @@ async fn a_rule_for_password_and_consumer_is_satisfied_with_a_receipt() {
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(told["token"]["methods"], json!(["password", "oauth1"]));
     assert_eq!(told["token"]["OS-OAUTH1"]["access_token_id"], json!(access.0));
-    // The session is lent: it cannot be exchanged, although its user presented a password.
+    // The session is lent. So it cannot be exchanged, although its user presented a password.
     let token = token.unwrap();
     assert!(lives(&world, &token).await);
     let exchange = json!({ "auth": { "identity": { "methods": ["token"], "token": { "id": token } } } });
@@ -437,13 +437,13 @@ async fn an_access_token_works_if_the_user_can_get_a_receipt_for_the_other_metho
     let world = World::new(LimitModel::Flat).await;
     let consumer = consumer(&world).await;
     access(&world, &consumer, 1).await;
-    // For each rule: whether the access token works without a key for passcodes, and with one.
+    // For each rule: whether the access token works if the user has no credential for passcodes, and whether it works if the user has one.
     let cases = [
         (json!([["password", "oauth1"]]), true, true),
         (json!([["oauth1", "totp"]]), false, true),
         (json!([["password", "oauth1", "totp"]]), false, true),
         (json!([["password", "oauth1", "application_credential"]]), false, false),
-        // The password alone opens a session, so there is no receipt for it.
+        // The password alone is enough for a session, so no receipt is issued for the password.
         (json!([["password"], ["password", "oauth1"]]), false, false),
         (json!([["password"], ["totp", "oauth1"]]), false, true),
         (json!([["password", "totp"]]), false, false),
@@ -535,7 +535,7 @@ async fn a_request_token_ends_in_the_second_in_which_it_expires() {
     }
 }
 
-/// Nobody without an access token makes the server look for a project: the tables that a scope is looked up in are not read.
+/// A client without an access token must not cause the server to look for a project. So the tables in which a scope is looked up are not read.
 #[tokio::test]
 async fn the_scope_is_looked_up_only_after_the_proof() {
     let mut counted = None;

@@ -86,7 +86,7 @@ async fn other_requests_get_the_errors_of_rfc_6749() {
         assert!(told["error_description"].is_string() && !text.contains(&secret), "{text}");
         assert_eq!(answered.contains_key("www-authenticate"), status == 401, "{body}");
     }
-    // The wrong secret and the client that does not exist count as failed logins.
+    // A login with the wrong secret and a login of a client that does not exist both count as failed logins.
     assert_eq!(failures() - before, 2);
     let (status, _, text) = world.ask(&[], "GET", PATH, "").await;
     assert_eq!((status, text.contains("other_error")), (405, true), "{text}");

@@ -61,7 +61,7 @@ async fn changed_credentials_and_regions() {
         ("admin", "POST", "/v3/credentials -> key", key, 201, &[]),
         ("admin", "PATCH", own, blob(r#"{"access":"l","secret":"second"}"#), 200, &["<key>", "second"]),
         ("admin", "GET", own, none(), 200, &["second"]),
-        // The command line client sends all attributes.
+        // The client `openstack` sends all attributes.
         ("admin", "PATCH", own, all, 200, &["third"]),
         ("admin", "PATCH", own, credential(json!({})), 400, &["blob"]),
         ("admin", "PATCH", own, blob("x"), 400, &["blob"]),
@@ -81,9 +81,9 @@ async fn changed_credentials_and_regions() {
         ("admin", "POST", "/v3/services -> service", json!({ "service": { "type": "volume" } }), 201, &[]),
         ("admin", "POST", "/v3/endpoints -> endpoint", endpoint("<service>", "public", json!("inner")), 201, &[]),
         ("admin", "DELETE", "/v3/regions/east", none(), 403, &["endpoints"]),
-        // The old parameter `region` creates the region.
+        // The old parameter `region` creates the region if it does not exist.
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region_id": "west" })), 404, &["west"]),
-        // A refused request makes no region.
+        // A refused request creates no region.
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "half", "url": "ftp://x" })), 400, &["URL"]),
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "half", "service_id": NOBODY })), 404, &["service"]),
         ("admin", "POST", "/v3/endpoints", moved(json!({ "region": "half", "service_id": NOBODY, "interface": "public", "url": "https://x" })), 404, &["service"]),

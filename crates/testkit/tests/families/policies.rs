@@ -35,16 +35,16 @@ async fn policies_of_endpoints() {
         ("admin", "GET", in_region("one", "east"), none(), 204, &[]),
         ("admin", "GET", in_region("one", "inner"), none(), 404, &[]),
         ("admin", "GET", at("one", "services/<first>"), none(), 404, &[]),
-        // A region counts for the regions in it.
+        // The policy of a region also applies to the regions in it.
         ("admin", "GET", of("admins"), none(), 200, &["<one>"]),
         ("admin", "GET", at("one", "endpoints"), none(), 200, &["<public>", "<admins>", "!<other-one>"]),
-        // An endpoint's own policy comes first, that of its service last.
+        // The policy of the endpoint itself has the first place, and the policy of its service has the last.
         ("admin", "PUT", at("two", "endpoints/<admins>"), none(), 204, &[]),
         ("admin", "PUT", at("two", "services/<first>"), none(), 204, &[]),
         ("admin", "GET", of("admins"), none(), 200, &["<two>"]),
         ("admin", "GET", of("public"), none(), 200, &["<one>"]),
         ("admin", "GET", of("other-one"), none(), 404, &[]),
-        // A target has one policy.
+        // A target has only one policy.
         ("admin", "PUT", in_region("two", "east"), none(), 204, &[]),
         ("admin", "GET", in_region("one", "east"), none(), 404, &[]),
         ("admin", "DELETE", in_region("one", "east"), none(), 204, &[]),
@@ -56,7 +56,7 @@ async fn policies_of_endpoints() {
         ("admin", "PUT", at("first", "services/<first>"), none(), 404, &["policy"]),
         ("member", "PUT", at("two", "services/<first>"), none(), 403, &[]),
         ("member", "GET", of("public"), none(), 403, &[]),
-        // Associations are deleted with each of their parts.
+        // An association is deleted together with each record to which it refers.
         ("admin", "DELETE", "/v3/policies/<two>", none(), 204, &[]),
         ("admin", "GET", of("public"), none(), 404, &["No policy"]),
         ("admin", "PUT", at("one", "endpoints/<public>"), none(), 204, &[]),

@@ -1,4 +1,4 @@
-//! The users, and the requests with their answers.
+//! The users of the tests, and functions that send requests and compare the answers.
 
 use bytes::Bytes;
 use enfilade_admin::keystone as admin;
@@ -184,7 +184,7 @@ fn first_id(answer: &Value) -> Option<String> {
     body["id"].as_str().map(str::to_owned)
 }
 
-/// No body.
+/// An empty body.
 pub(crate) fn none() -> Value {
     Value::Null
 }

@@ -1,8 +1,8 @@
 //! COPY, MOVE and DELETE of whole trees against a naive reference: random trees, random ACLs and locks.
 //!
-//! In the first test one actor acts alone, and the outcome equals that of the reference, member by member. In the second test another actor acts
-//! between any two system calls of the first. Every acknowledged change must exist, or a user with the right must have deleted it. The answer must be
-//! right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved name.
+//! In the first test one actor acts alone, and the outcome must equal that of the reference, member by member. In the second test another actor can
+//! act between any two system calls of the first actor. Every acknowledged change must exist, or a user with the right must have deleted it. The
+//! answer must be right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved name.
 //!
 //! The actors are two threads of a worker, which is a second process of this program. The worker is traced: each of its threads stops at every system
 //! call, and the scheduler lets one of them continue.
@@ -25,7 +25,7 @@ const RUNS: &str = "ENFILADE_INTERLEAVED_RUNS";
 const SEED: &str = "ENFILADE_INTERLEAVED_SEED";
 const ALONE: &str = "ENFILADE_INTERLEAVED_ALONE";
 
-/// The number of runs with two actors in a usual test run, and how many runs with one actor there are for each of these.
+/// The number of runs with two actors in a usual test run. The second constant is the number of runs with one actor for each run with two actors.
 const GATE: u64 = 400;
 const TIMES_ALONE: u64 = 4;
 /// A file system in memory, if the machine has one.
@@ -79,7 +79,7 @@ fn together(world: &World, seed: u64, run: u64) {
         let bob = scope.spawn(|| {
             let outcome = actors.act(Actor::Bob, &acts[1]);
             if let Some(then) = &then {
-                // The scheduler sees this call, and the next act begins when its plan says so.
+                // The scheduler sees this system call, and begins the next act when its plan says so.
                 let _ = std::os::unix::process::parent_id();
                 let _ = actors.act(Actor::Bob, then);
             }
@@ -114,14 +114,14 @@ fn start(runs: u64, seed: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "worker", "--nocapture", "--test-threads", "1"]).stdout(Stdio::null());
     command.env(RUNS, runs.to_string()).env(SEED, seed.to_string());
-    // The worker syncs thousands of trees, which is faster in memory, and this test does not test the disk.
+    // The worker syncs thousands of trees, and this test does not test the disk. So a file system in memory is used, because it is faster.
     if Path::new(MEMORY).is_dir() {
         command.env("TMPDIR", MEMORY);
     }
     command
 }
 
-/// The scheduler waits for any child of this process, so only one may run at a time.
+/// The scheduler waits for any child process, so only one child process may run at a time.
 static CHILDREN: Mutex<()> = Mutex::new(());
 
 #[test]

@@ -9,7 +9,7 @@ pub(crate) enum Actor {
     Bob,
 }
 
-/// The ACL of an entry. New entries in it inherit the same ACL, except for `Shut`.
+/// The ACL of an entry. New entries in it inherit the same ACL, except in `Shut`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acl {
     /// Both may do everything.
@@ -28,7 +28,7 @@ pub(crate) enum Acl {
     Hurt,
 }
 
-/// Of 30 entries, on average one has each of the six ACLs in `OTHERS`, and 24 have `Both`.
+/// In a tree of 30 entries, each of the six ACLs in `OTHERS` occurs once on average, and `Both` occurs 24 times.
 const THINGS: usize = 30;
 const OTHERS: [Acl; 6] = [Acl::OnlyAlice, Acl::OnlyBob, Acl::AliceReads, Acl::BobReads, Acl::Shut, Acl::Hurt];
 
@@ -87,7 +87,7 @@ pub(crate) enum Act {
     Lock(String),
 }
 
-/// `Err`: refused. `Ok`: done, except for these members.
+/// `Err` means that the act was refused. `Ok` means that the act was done, except for these members.
 pub(crate) type Outcome = Result<BTreeSet<String>, ()>;
 
 /// The files on disk; directories have no content.

@@ -172,7 +172,7 @@ impl Run {
             match (self.threads[self.turn].1, self.threads[other].1) {
                 (State::Ready, _) => {}
                 (_, State::Ready) => self.turn = other,
-                // Both threads wait, for each other or for a third: let them check again.
+                // Both threads wait for each other or for a third thread. Both of them check again whether they can continue.
                 _ => {
                     let waits = (0..2).find(|who| self.threads[*who].1 == State::Waits);
                     let Some(waits) = waits else {
@@ -245,7 +245,7 @@ impl Run {
                 }
                 Plan::AfterRename { .. } if self.has_renamed => true,
                 Plan::AfterRename { other_first, .. } => {
-                    // A rename counts only after the first act of the other thread.
+                    // A rename counts only after the other thread has done its first act.
                     self.has_renamed = other_first.is_none() && calls::RENAMES.contains(&call);
                     false
                 }

@@ -1,4 +1,4 @@
-//! The real server, on real directories.
+//! Runs the real server on real directories.
 
 use crate::reference::{Acl, Act, Actor, Disk, Outcome, Tree, is_within};
 use enfilade_admin::NewAcl;
@@ -94,7 +94,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let visits = [0, 1].map(|who| runtime.block_on(house.admit(&people[who])).unwrap());
         let actors = Actors { name: name.clone(), visits };
-        // The first query counts the content; after that, each change is counted.
+        // The first query counts the whole content. After that, each change updates the count.
         actors.stay(Actor::Alice).quota().unwrap();
         World { house, locks, name, acls, attribute, actors }
     }
@@ -161,7 +161,7 @@ impl World {
     /// Checks that an acknowledged lock exists, and that its entry has not moved, because no other user may remove the entry.
     pub(crate) fn check_locks(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &str) {
         let (Act::Lock(name), Ok(_)) = (&acts[1], &outcomes[1]) else { return };
-        // Alice may have moved or deleted the entry before it was locked, and moved another entry to its place.
+        // Alice may have moved or deleted the entry before the lock was taken, and may have moved another entry to its place.
         let locks = self.locks().covering(&self.name, &path(name)).unwrap();
         let is_on_it = locks.iter().any(|lock| lock.path == path(name));
         let is_there = now.contains_key(name);

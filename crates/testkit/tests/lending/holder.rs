@@ -1,4 +1,4 @@
-//! The holder of a lent credential: derives more credentials, calls any route, and remembers each credential that a response shows.
+//! The holder of a lent credential. The holder derives more credentials, calls any route, and remembers each credential that a response contains.
 
 use crate::bodies::Ids;
 use crate::http::{Answer, Shown};
@@ -10,7 +10,7 @@ use enfilade_proxmox::PROXMOX;
 use serde_json::{Value, json};
 use std::rc::Rc;
 
-/// A known credential, and the length of the chain that leads to it, including itself. Sessions do not count as links of the chain.
+/// A known credential, and the length of the chain of credentials that leads to it, including the credential itself. Sessions do not count.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) way: Way,
@@ -28,7 +28,7 @@ pub(crate) struct Holder {
     ids: Option<(At, Rc<Ids>)>,
 }
 
-/// The number of newest credentials that requests use; older ones are tried again at the end.
+/// The number of newest credentials that requests use. Older credentials are tried again at the end.
 const TRIED: usize = 24;
 
 impl Holder {
@@ -67,7 +67,7 @@ impl Holder {
 
     /// Makes one request with a known credential.
     pub(crate) async fn step(&mut self, world: &World, dice: &mut Dice) -> Result<(), String> {
-        // The first lent credential stays among those tried, and the end of the longest chain is tried more often.
+        // The first lent credential stays among the credentials that are tried, and the end of the longest chain is tried more often than others.
         let from = self.known.len().saturating_sub(TRIED);
         let longest = self.known.iter().map(|known| known.depth).max().unwrap_or(0);
         let ends: Vec<usize> = (0..self.known.len()).filter(|at| self.known[*at].depth == longest).collect();
@@ -99,7 +99,7 @@ impl Holder {
         let project =
             |id: enfilade_facts::vocabulary::ProjectId| json!({ "project": { "id": id.to_string() } });
         let usual = if matches!(way, Way::Password { .. }) { project(world.m) } else { Value::Null };
-        // Lent credentials are mostly used for their own scope.
+        // A lent credential is mostly used for its own scope.
         let is_lent = !matches!(way, Way::Password { .. } | Way::Session(_));
         let scope = match dice.roll(if is_lent { 30 } else { 8 }) {
             0 => project(world.a),
@@ -300,7 +300,7 @@ impl Holder {
                 }
             }
         }
-        // New trusts must not work for any trustee, also for those that the holder did not try.
+        // A new trust must not work for any trustee. So the trusts that the holder did not use are checked, too.
         for (id, trust) in world.new_trusts() {
             let way = Way::Trust { id: id.to_string(), trustee: trust.trustee.to_string() };
             if trust.trustor != world.users["mallory"] && way.login(world, Value::Null).await.is_some() {

@@ -1,6 +1,6 @@
 //! Delegation, on the HTTP face. A user with a lent credential derives chains of five and more credentials, and calls every route of Identity v3 and
-//! of the Proxmox API with random values. After each change no right, account or credential exceeds the rights that were lent first. After the first
-//! lent credential has ended, no derived credential works.
+//! of the Proxmox API with random values. After each change, no right, account or credential may exceed the rights that were lent first. After the
+//! first lent credential has ended, no derived credential may work.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -17,14 +17,14 @@ use world::{Dice, First, World};
 
 /// The number of requests for each lent credential.
 const EPISODE: u64 = 150;
-/// The number of lent credentials in one world: to build a world takes longer than a request.
+/// The number of lent credentials in one world. Several are used, because building a world takes longer than a request.
 const EPISODES: usize = 10;
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Counts of successful steps, so that a run without effect fails.
+/// Counts of successful steps. If no step succeeds, the test fails.
 #[derive(Default)]
 struct Tally {
     episodes: BTreeMap<First, u64>,
@@ -87,7 +87,7 @@ async fn what_was_lent_is_never_outgrown_or_outlived() {
             println!("{asked} of {steps} steps");
         }
     }
-    // A run without successful steps would prove nothing.
+    // A run without successful steps proves nothing.
     assert!(
         steps < 5_000 || tally.episodes.len() == 7 && tally.deepest >= 3,
         "{:?} {}",

@@ -1,4 +1,4 @@
-//! The credentials that the holder knows.
+//! The credentials that the holder of a lent credential knows.
 
 use crate::http::Shown;
 use crate::world::World;
@@ -20,7 +20,7 @@ pub(crate) enum Way {
         secret: String,
         authid: String,
     },
-    /// A trust, for its trustee.
+    /// A trust, which its trustee uses.
     Trust {
         id: String,
         trustee: String,
@@ -50,7 +50,7 @@ fn by_password(user: &str, password: &str) -> Value {
 }
 
 impl Way {
-    /// The credential of a request that uses it directly; `None` if it needs a session first.
+    /// The credential in the form in which a request contains it. `None` if the holder must get a session first.
     pub(crate) fn shown(&self) -> Option<Shown> {
         Some(match self {
             Way::Session(token) => Shown::Token(token.clone()),
@@ -117,7 +117,7 @@ async fn by_access(
     world.http.ask(&Shown::Signed(header), "POST", "/v3/auth/tokens", &body).await.subject
 }
 
-/// A service passes on a request signed with an EC2 key, and requests a session for the owner of the key (AWS Signature Version 2).
+/// A service passes on a request that was signed with an EC2 key, and requests a session for the owner of the key (AWS Signature Version 2).
 async fn by_key(world: &World, access: &str, secret: &str) -> Option<String> {
     use base64::Engine as _;
     let date = to_rfc3339(world.now());

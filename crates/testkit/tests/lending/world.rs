@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const PASSWORD: &str = "pw";
 /// A text in every secret that was never lent.
 pub(crate) const CANARY: &str = "canary-of-alice";
-/// The roles; each implies those after it.
+/// The roles. Each of them implies the roles after it.
 pub(crate) const ROLES: [&str; 4] = ["admin", "manager", "member", "reader"];
 pub(crate) const USERS: [&str; 4] = ["alice", "mallory", "bob", "service"];
 
@@ -31,7 +31,7 @@ pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     pub(crate) fn roll(&mut self, sides: usize) -> usize {
-        // xorshift64*
+        // This is xorshift64*.
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -221,7 +221,7 @@ impl World {
         Some(Rights { user: token["user"]["id"].as_str()?.to_owned(), on, roles })
     }
 
-    /// Whether a session may have these rights: those of Mallory in person or, unless `is_over`, those that were lent.
+    /// Whether a session may have these rights. Mallory's own rights are always allowed. The lent rights are allowed unless `is_over` is set.
     pub(crate) fn may_be(&self, rights: &Rights, is_over: bool) -> bool {
         let is_mallorys = rights.user == self.user("mallory")
             && match &rights.on {
@@ -235,7 +235,7 @@ impl World {
         is_mallorys || is_lent
     }
 
-    /// Whether the records of the model still exist: an administrator may delete a project with everything in it.
+    /// Whether the records of the model still exist. They may not exist any more, because an administrator may delete a project with all its records.
     pub(crate) fn is_whole(&self) -> bool {
         let projects = [self.a, self.b, self.m];
         let is_there = |id: &ProjectId| self.house.facts().read(|view| view.get::<Project>(id)).unwrap();
@@ -308,7 +308,7 @@ impl World {
                 return Err(format!("a key that is more than was lent: {blob:?}"));
             }
         }
-        // Owners may change older credentials; the lent credential may delete itself.
+        // An owner may change an older credential, and the lent credential may delete itself.
         let is_first = |id: &CredentialId| matches!(&self.ends, Ends::Credential(first) if first == id);
         let is_api = |row: &Credential| self.first == First::ApiToken && row.name.as_str() == "lent";
         for (id, row) in &before.credentials {

@@ -35,13 +35,13 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     answer.token();
     assert_eq!(answer.body["token"]["methods"], json!(["password", "totp"]));
     world.login(&both, &passcode).await.is_refused();
-    // The step before is older than the used one.
+    // The previous step is older than the used step.
     world.login(&both, &world.passcode(-1)).await.is_refused();
-    // The used passcode stays refused in the next step, in which it would still be accepted.
+    // The used passcode is refused in the next step, too. Without its use, it would still be accepted in this step.
     world.wait(1);
     world.login(&both, &passcode).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
-    // Wrong passcodes are bounded for ten minutes.
+    // The number of wrong passcodes is limited for ten minutes.
     world.wait(20);
     for (steps, is_accepted) in [(-2, false), (1, false), (-1, true), (0, true)] {
         let answer = world.login(&both, &world.passcode(steps)).await;
@@ -53,12 +53,12 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     assert_eq!(world.house.house.penalties().counts().failed, failed + 1);
     let of_bob = world.login_as("bob", &both, &world.passcode(0), None, "").await;
     of_bob.is_refused();
-    // The passcode was not of bob, so it is not used.
+    // The passcode is not one of bob, so the attempt does not use it up.
     world.login(&both, &world.passcode(0)).await.token();
 }
 
-/// Five wrong passcodes in ten minutes stop the comparison for the user. Passcodes without another method are counted on their own, so that strangers
-/// keep nobody out.
+/// Five wrong passcodes in ten minutes stop the comparison for the user. Passcodes without another method are counted separately, so that strangers
+/// cannot lock out a user.
 #[tokio::test]
 async fn guesses_at_passcodes_are_bounded() {
     let world = World::new().await;
@@ -69,7 +69,7 @@ async fn guesses_at_passcodes_are_bounded() {
     }
     world.login(&["totp"], &world.passcode(0)).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
-    // With a receipt of the password, too, the other method is proven.
+    // If a receipt of the password is presented, too, the other method counts as proven.
     world.need_both().await;
     world.wait(1);
     for n in 0..5 {
@@ -95,7 +95,7 @@ async fn every_server_and_every_start_knows_the_used_passcodes() {
     let judged = other.check_passcode(&secret_ask(&passcode), None, &Word::new("ann"), from).await;
     let why = judged.unwrap_err();
     assert!(why.code() == "ID05" && why.to_string().contains("used before"), "{why}");
-    // Two requests at the same time have one passcode; only one use is committed.
+    // Two requests present the same passcode at the same time. Only one use of the passcode is committed.
     world.wait(1);
     let asked = secret_ask(&world.passcode(0));
     let ask = || world.house.house.check_passcode(&asked, None, &ANN, from);
@@ -103,7 +103,7 @@ async fn every_server_and_every_start_knows_the_used_passcodes() {
     let ctx = world.house.change_context();
     admin::use_passcode(&ctx, &first).unwrap();
     assert!(admin::use_passcode(&ctx, &second).is_err());
-    // The record goes with the credential.
+    // The record of the used passcode is deleted together with the credential.
     let path = format!("/v3/credentials/{}", used[0].0);
     assert_eq!(world.as_admin("DELETE", &path, &Value::Null).await.status, 204);
     let used = world.house.facts().read(|view| view.list::<UsedPasscode>(&[])).unwrap().unwrap();
@@ -161,7 +161,7 @@ async fn a_receipt_stands_for_its_methods() {
     assert_eq!(answer.body["required_auth_methods"], json!([["password", "totp"]]));
     assert_eq!(answer.header("x-subject-token"), "");
 
-    // A receipt is no session, and a session no receipt.
+    // A receipt is not accepted as a session, and a session is not accepted as a receipt.
     let projects = world.send(&[("x-auth-token", &receipt)], "GET", "/v3/auth/projects", &Value::Null).await;
     projects.is_refused();
     assert_eq!(world.login(&["token"], &receipt).await.status, 404, "as any bad token in the body");
@@ -171,7 +171,7 @@ async fn a_receipt_stands_for_its_methods() {
     world.wait(1);
     world.login_as("ann", &["totp"], &world.passcode(0), None, &token).await.is_refused();
 
-    // Alone it adds nothing, and it is not of another user.
+    // The receipt alone adds no method, and it is refused for another user.
     world.login_as("ann", &["password"], "", None, &receipt).await.receipt();
     world.login_as("bob", &["password"], "", None, &receipt).await.is_refused();
     world.wait(1);
@@ -179,13 +179,13 @@ async fn a_receipt_stands_for_its_methods() {
     let session = answer.token();
     assert_eq!(answer.body["token"]["methods"], json!(["password", "totp"]));
 
-    // An exchange keeps the methods.
+    // If a session is exchanged, the new session has the same methods.
     let scope = json!({ "project": { "id": world.ids["a"] } });
     let answer = world.login_as("ann", &["token"], &session, Some(&scope), "").await;
     answer.token();
     assert_eq!(answer.body["token"]["methods"], json!(["password", "token", "totp"]));
 
-    // The methods may come in the other order.
+    // The methods may be presented in the other order.
     world.wait(1);
     let receipt = world.login(&["totp"], &world.passcode(0)).await.receipt();
     world.login_as("ann", &["password"], "", None, &receipt).await.token();
@@ -270,7 +270,7 @@ async fn the_password_alone_opens_no_other_face() {
     world.need_both().await;
     let why = world.house.come_in(secret_ask("pw")).await.map(drop).unwrap_err();
     assert!(why.code() == "ID29" && why.to_string().contains("use an API token"), "{why}");
-    // Only the right password is told.
+    // Only a client that sends the right password learns that the user needs further methods.
     let why = world.house.come_in(secret_ask("wrong")).await.map(drop).unwrap_err();
     assert_eq!(why.code(), "ID05");
     assert_eq!(ticket().await.status, 401);
@@ -278,12 +278,12 @@ async fn the_password_alone_opens_no_other_face() {
     let (store, root) = ("main".parse().unwrap(), StorePath::root());
     let explained = world.house.house.explain(&ann(), None, &store, &root, read);
     assert_eq!(explained.doors[0].code, Some("ID29"), "{explained:?}");
-    // A session for a project can be had with both methods.
+    // With both methods, a session for a project is issued.
     let project: ProjectId = world.ids["a"].parse().unwrap();
     let explained = world.house.house.explain(&ann(), Some(&project), &store, &root, read);
     assert_eq!(explained.doors[0].code, None, "{explained:?}");
 
-    // A session of Identity v3 for both methods opens what the user may open, and so does an API token.
+    // A session of Identity v3 for both methods gives the same access as the user in person, and so does an API token.
     let token = world.login(&["password", "totp"], &world.passcode(0)).await.token();
     world.house.come_in_by(token.as_bytes()).unwrap();
     let tom: Authid = "tom@Default".parse().unwrap();
@@ -329,7 +329,7 @@ fn an_import_brings_rules_and_secrets_and_weakens_no_user() {
         admin::import_cloud(&house.change_context(), records, admin::CloudTerms::default(), |_| {}).unwrap()
     };
     let cloud = admin::CloudRecord::Domain(domain, Domain::new("cloud".parse().unwrap()));
-    // An earlier import left the rules and the password of this user out.
+    // An earlier import has left out the rules and the password of this user.
     import(&[cloud.clone(), user(old, None, &[])]);
     let (kind, blob) = ("totp".to_owned(), SECRET_BASE32.to_owned());
     let row = Blob { user: eve, project: None, kind, blob, ec2: None };

@@ -1,4 +1,4 @@
-//! Which passcodes are right, why others are refused, and which users can log in at all.
+//! Tests which passcodes are accepted, why other passcodes are refused, and which users can log in at all.
 
 use crate::world::World;
 use enfilade_admin::keystone as admin;
@@ -25,7 +25,7 @@ async fn every_credential_of_type_totp_accepts_its_passcodes_and_no_other_creden
     }
 }
 
-/// The reason is for the log; the client is not told which one it is.
+/// The reason is logged. The client does not learn the reason.
 #[tokio::test]
 async fn the_reason_why_a_passcode_is_refused_is_logged() {
     let world = World::new().await;
@@ -53,7 +53,7 @@ async fn the_reason_why_a_passcode_is_refused_is_logged() {
         let why = check(name, passcode).await.unwrap_err();
         assert!(why.code() == "ID05" && why.to_string().contains(reason), "{name} {passcode}: {why}");
     }
-    // The use of a later passcode also covers the use of this one.
+    // If a later passcode was used, this earlier passcode counts as used, too.
     world.wait(1);
     let later = check("ann", &world.passcode(0)).await.unwrap();
     admin::use_passcode(&world.house.change_context(), &later).unwrap();
@@ -65,7 +65,7 @@ async fn the_reason_why_a_passcode_is_refused_is_logged() {
     assert!(why.contains("changed or deleted"), "{why}");
 }
 
-/// `user list` and `enfilade doctor` name the reason.
+/// `user list` and `enfilade doctor` show the reason.
 #[tokio::test]
 async fn a_user_can_log_in_if_some_login_gives_all_rights_of_the_user() {
     let mut world = World::new().await;
@@ -89,7 +89,7 @@ async fn a_user_can_log_in_if_some_login_gives_all_rights_of_the_user() {
         assert_eq!(["ann", "bob"].map(|name| refused(&world, name)), expected, "{rules}");
     }
 
-    // Users without a password, with tokens. `eve` has a token that is like herself, as `tom` has.
+    // These users have no password, but have tokens. The token of `eve` has all roles of `eve`, and so does that of `tom`.
     assert_eq!(refused(&world, "tom"), None);
     world.house.add_user(&"eve@Default".parse().unwrap(), None);
     assert_eq!(refused(&world, "eve"), None);
@@ -108,7 +108,7 @@ async fn a_user_can_log_in_if_some_login_gives_all_rights_of_the_user() {
     let made = json!({ "application_credential": { "name": "ci", "secret": "a secret of ci" } });
     let made = world.send(&[("x-auth-token", &session)], "POST", &path, &made).await;
     assert_eq!(made.status, 201, "{}", made.body);
-    // An application credential with access rules gives no rights on this server, also not for its own project.
+    // An application credential with access rules gives no rights on this server, not even for its own project.
     let rules = json!([{ "service": "compute", "method": "GET", "path": "/v2.1/servers" }]);
     let ruled =
         json!({ "application_credential": { "name": "ruled", "secret": "a secret", "access_rules": rules } });

@@ -1,4 +1,4 @@
-//! The users, and their logins over the HTTP face.
+//! The users of the tests, and their logins over the HTTP face.
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
@@ -144,7 +144,7 @@ impl World {
         self.login_as("ann", methods, given, None, "").await
     }
 
-    /// The passcode of the present time step, or of one so many steps away.
+    /// The passcode of the time step that is `steps` steps after the present one.
     pub(crate) fn passcode(&self, steps: i64) -> String {
         self.passcode_of(SECRET, steps)
     }
@@ -158,7 +158,7 @@ impl World {
         format!("{:06}", (u32::from_be_bytes(part) & 0x7fff_ffff) % 1_000_000)
     }
 
-    /// Lets time steps pass.
+    /// Advances the clock by this number of time steps.
     pub(crate) fn wait(&self, steps: u64) {
         self.house.clock.advance_seconds(steps * 30);
     }
@@ -172,7 +172,7 @@ impl World {
         json!({ "project": { "id": self.ids["a"] } })
     }
 
-    /// Puts the rule "password and passcode" in force.
+    /// Puts the rule that a login needs a password and a passcode in force.
     pub(crate) async fn need_both(&self) {
         let options =
             json!({ "multi_factor_auth_enabled": true, "multi_factor_auth_rules": [["password", "totp"]] });

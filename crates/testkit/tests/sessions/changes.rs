@@ -32,7 +32,7 @@ impl World {
                     return;
                 };
                 self.grant(grant, false);
-                // Often the role is granted again at once, in the same way or in another.
+                // Often the role is granted again at once, either in the same way or in another way.
                 let (holder, on, role) = grant;
                 let below = match on {
                     Where::Project(n) => Where::Below(self.projects[n].1),
@@ -226,7 +226,7 @@ impl World {
         let ctx = self.house.change_context();
         let n = dice.roll(GROUPS.len());
         let Some(group) = self.groups[n].clone() else {
-            // The group is created again together with its domain, which gets another id.
+            // The group and its domain are created again. The domain gets another id.
             let (id, _) = admin::add_domain(&ctx, &self.domains[GUESTS].0, None).unwrap();
             self.domains[GUESTS].1 = id;
             self.domain_enabled[GUESTS] = true;
@@ -265,9 +265,9 @@ impl World {
             }
             10 if n == GUESTS => self.enable_domain(GUESTS, !self.domain_enabled[GUESTS]),
             11 if n == GUESTS && !self.domain_enabled[GUESTS] => {
-                // The records of the domain are swept later, if ever.
+                // The records of the domain are deleted later, or not at all.
                 admin::delete::<Domain>(&ctx, &self.domains[GUESTS].1).unwrap();
-                // The domain was disabled before, so no session for it exists.
+                // The domain was disabled before it was deleted, so no session for it exists.
                 self.take(Taken::Domain(self.domains[GUESTS].1));
                 self.forget_group(n);
             }
@@ -292,7 +292,7 @@ impl World {
         self.members.retain(|(group, _)| *group != n);
         self.nested.retain(|(inner, outer)| *inner != n && *outer != n);
         self.grants.retain(|(holder, ..)| *holder != Holder::Group(n));
-        // The next group with this name is another group.
+        // If a group with this name is created later, it is another group.
         self.taken
             .retain(|(what, _)| !matches!(what, Taken::Grant(holder, _) if *holder == Holder::Group(n)));
     }

@@ -1,4 +1,4 @@
-//! Sessions: the server grants the same as a model that stores every event and searches all of them each time.
+//! Tests sessions: the server must grant the same as a model that stores every event and searches all events each time.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -41,7 +41,7 @@ struct World {
     users: Vec<(Userid, UserId, usize)>,
     projects: Vec<(ProjectId, usize)>,
     roles: Vec<RoleId>,
-    // From here on, the state of the model.
+    // The following fields are the state of the model.
     user_enabled: [bool; USERS],
     domain_enabled: [bool; 3],
     project_enabled: [bool; PROJECTS],
@@ -57,9 +57,9 @@ struct World {
     trusts: Vec<Trust>,
     events: Vec<Event>,
     taken: Vec<(Taken, Ended)>,
-    /// The number of events so far: the last place in their order.
+    /// The number of events so far. It is the last place in the order of the events.
     places: u64,
-    /// By how many seconds the wall clock is ahead of the right time.
+    /// The number of seconds by which the wall clock is ahead of the right time.
     wall: i64,
     ring: Vec<u32>,
     tokens: Vec<Token>,
@@ -142,7 +142,7 @@ impl World {
         self.places
     }
 
-    /// The moment of something that is revoked or taken away now.
+    /// The moment at which something is revoked or taken away now.
     fn ended(&mut self) -> Ended {
         Ended { place: self.next_place(), last: self.last_issue() }
     }
@@ -177,7 +177,7 @@ impl World {
 
     /// Key 0 becomes the highest, a new key 0 is created, and the lowest other key is deleted.
     fn rotate(&mut self) {
-        // Here the bytes of a key follow from its number. In Keystone the old key 0 keeps its bytes under the new number.
+        // In this test, the bytes of a key follow from its number. In Keystone, the old key 0 keeps its bytes under its new number.
         let next = self.ring.iter().max().unwrap() + 1;
         self.ring.push(next);
         if self.ring.len() > KEYS_MAX {
@@ -245,7 +245,7 @@ impl World {
         token.key = *self.ring.iter().max().unwrap();
         let now = self.now();
         token.issued = Issued { place: Some(self.next_place()), second: now };
-        // A session is issued at once, also right after a revocation and with a wrong clock.
+        // A session is issued at once, even right after a revocation, and even if the clock is wrong.
         let roles = self.stands(&token, true);
         let is_over = roles.is_some() && !self.ends_later(&token);
         match visit.issue(wanted).await {
@@ -285,7 +285,7 @@ impl World {
         let ended = self.ended();
         self.taken.retain(|(taken, _)| *taken != what);
         self.taken.push((what, ended));
-        // Losses are noted now, before the same right may be granted again.
+        // Lost rights are recorded now, before the same right may be granted again.
         self.note_losses();
     }
 
@@ -333,7 +333,7 @@ impl World {
         }
     }
 
-    /// Sometimes a trust, most often one for this user.
+    /// Returns a trust in some cases. Most often it is a trust for this user.
     fn some_trust(&self, dice: &mut Dice, user: usize) -> Option<usize> {
         if self.trusts.is_empty() || dice.roll(5) != 0 {
             return None;
@@ -493,7 +493,7 @@ impl World {
         }
     }
 
-    /// Sets the wall clock: a little or by days, ahead or back, and often right again.
+    /// Sets the wall clock. The clock is set ahead or back, by a little or by days, and often to the right time again.
     fn set_clock(&mut self, dice: &mut Dice) {
         let most = [10, 10, 120, 8_000, 400_000][dice.roll(5)];
         let by = match self.wall {

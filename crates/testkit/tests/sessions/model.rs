@@ -1,4 +1,4 @@
-//! The model of grants and removals.
+//! The model of grants, removals and revocations.
 
 use super::World;
 use enfilade_facts::tables::Revoked;
@@ -9,7 +9,7 @@ pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     pub(crate) fn roll(&mut self, sides: usize) -> usize {
-        // xorshift64*
+        // This is xorshift64*.
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -44,7 +44,7 @@ pub(crate) struct Group {
 /// When a session was issued: its place in the order of events, and its second of issue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Issued {
-    /// `None` for a token of another server with the same keys, which does not share our order of events.
+    /// `None` for a token of another server with the same keys. Such a server does not take part in the order of events.
     pub(crate) place: Option<u64>,
     pub(crate) second: i64,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Whether a session was issued before this moment. For sessions of this server the order of events counts, and no clock.
+    /// Whether a session was issued before this moment. For sessions of this server, the order of events decides, not a clock.
     pub(crate) fn is_about(self, issued: Issued) -> bool {
         issued.place.map_or(issued.second <= self.last, |place| place < self.place)
     }
@@ -138,7 +138,7 @@ pub(crate) struct Trust {
     pub(crate) is_there: bool,
 }
 
-/// The verdicts of the model, which searches all events.
+/// The verdicts of the model. The model searches all events for each verdict.
 impl World {
     /// Whether the record lost a part after a session was issued.
     pub(crate) fn is_marked(&self, what: Taken, issued: Issued) -> bool {
@@ -334,7 +334,7 @@ impl World {
                 | Revoked::Passed
                 | Revoked::Last => false,
             };
-            // A mark for one token, chain or trust counts independent of clocks.
+            // A mark for one token, chain or trust counts independently of clocks.
             let is_one = matches!(event.mark, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_));
             is_meant && (is_one || event.ended.is_about(token.issued))
         })

@@ -1,4 +1,5 @@
-//! Trees of sessions, each issued for another session: no session outlives its origin or has more rights.
+//! Tests trees of sessions. Each session of a tree was issued for another session. No session may last longer or have more rights than the session
+//! that it was issued for.
 
 use super::model::Dice;
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On};
@@ -17,7 +18,7 @@ struct World {
     user: UserId,
     projects: Vec<ProjectId>,
     credential: (CredentialId, ProjectId),
-    /// Another user lends a role that the user does not have: reader on the last project.
+    /// The trust of another user who lends a role that the user does not have: reader on the last project.
     trust: (TrustId, i64),
 }
 
@@ -130,7 +131,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
         for _ in 0..1 + dice.roll(4) {
             let (token, parent) = sessions[dice.roll(sessions.len())].clone();
             let Some(mut visit) = world.come_in(&token) else {
-                // The only root for a scope on which its user has no role.
+                // This is the only root session for a scope on which its user has no role.
                 assert_eq!(parent.scope, Scope::Project(world.projects[3]));
                 break;
             };

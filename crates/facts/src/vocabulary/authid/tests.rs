@@ -140,7 +140,7 @@ fn each_text_of_a_client_has_one_word() {
         assert_eq!(Authid::word_of_parts(name, realm, token), word);
     }
     assert_eq!(word_of_id("alice@local"), "alice%40local");
-    // A client can send any length.
+    // A client can send a text of any length.
     assert_eq!(word_of_id(&" ".repeat(9_000)), format!("{}~", "%20".repeat(255)));
     let long = Authid::word_of_parts(&"名".repeat(9_000), &"a".repeat(9_000), Some(&"b".repeat(9_000)));
     assert!(long.len() < 3_000 && long.parse::<Authid>().is_err(), "{long}");

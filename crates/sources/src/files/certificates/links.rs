@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 /// The maximum number of links that are followed from one file, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// For each symbolic link in these directories: the file to which it leads, and all further links on the way to this file. Also all links on the
-/// paths of the directories themselves. The links in the directories are not in the result.
+/// Returns the file to which each symbolic link in these directories leads, and all further links on the way to this file. Also returns all links on
+/// the paths of the directories themselves. The links in the directories are not in the result.
 pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut steps = BTreeSet::new();
     for directory in directories {

@@ -5,8 +5,9 @@
 //! submitted, because a late close would close the next file of the slot. Files are in slots of the ring instead of descriptors of the process, so
 //! that no limit on descriptors applies. File attributes are not read here, because the kernel would use a worker thread for each `statx`.
 //!
-//! Measured with 25,000 files (`bench/runs/2026-11-22-certs.json`): 58 ms from the page cache and 221 ms from the disk, and with four threads 65 ms
-//! and 265 ms. With 1,000,000 files (`2026-11-22-certs-1000000.json`): 2.1 s and 11.2 s, and with threads 2.5 s and 12.7 s.
+//! In a measurement with 25,000 files (`bench/runs/2026-11-22-certs.json`), the ring needed 58 ms if the files were in the page cache, and 221 ms if
+//! they were read from the disk. Four threads without a ring needed 65 ms and 265 ms. With 1,000,000 files (`2026-11-22-certs-1000000.json`), the
+//! ring needed 2.1 s and 11.2 s, and the threads needed 2.5 s and 12.7 s.
 
 use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, too_large};
 use io_uring::types::{DestinationSlot, Fd, Fixed};
@@ -249,7 +250,7 @@ impl<'r> Run<'r> {
         loop {
             // SAFETY: the entry points to a slot's path or to the free end of a slot's buffer. Both are on the heap. Each slot has at most one
             // pending entry. Until its entry has completed, the slot's path and buffer are not moved, resized or freed. If the run ends early, slots
-            // with an entry under way are never freed.
+            // with a pending entry are never freed.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.under_way += 1;
                 return Ok(());

@@ -11,7 +11,7 @@ use enfilade_testkit::hash_key;
 
 const DELETED: &str = "an earlier import added this record, and the record was later deleted, removed or revoked on this server; to import the record again, use --restore-deleted";
 const HERE: &str = "the record already exists in this store";
-/// In seconds.
+/// The length of a year in seconds.
 const YEAR: u64 = 365 * 86_400;
 const RESTORED: CloudTerms = CloudTerms { pretend: false, restore_deleted: true };
 
@@ -86,7 +86,7 @@ fn a_credential_that_had_a_secret_here_gets_none_from_an_import() {
     }
 }
 
-/// Why each record is left out.
+/// The reason for which each record is left out.
 fn reasons(report: &[Imported]) -> Vec<Option<&str>> {
     report.iter().map(|item| item.left_out.as_deref()).collect()
 }
@@ -113,12 +113,12 @@ fn users_groups_members_and_roles_that_were_removed_here_stay_removed() {
     for pretend in [true, false, false] {
         assert_eq!(reasons(&import(&house, &things, pretend)), expected);
     }
-    // A role that implies the deleted one comes without it.
+    // A role that implies the deleted role is imported without this implication.
     let with_chef = [things.clone(), vec![role(RoleId::from_bytes([60; 16]), "chef", vec![WASHER])]].concat();
     let report = import(&house, &with_chef, true);
     let chef = report.last().unwrap();
     assert!(chef.differs.as_ref().is_some_and(|differs| differs.contains("washer")), "{chef:?}");
-    // The group is removed with its members and roles: they have no place to come back to.
+    // The group is deleted with its members and roles. They are not imported again, because the group that they belong to does not exist.
     admin::delete::<Group>(&ctx, &CREW).unwrap();
     let report = import(&house, &things, false);
     assert_eq!(report[7].left_out.as_deref(), Some(DELETED), "{report:?}");
@@ -168,7 +168,7 @@ fn a_password_that_was_removed_or_revoked_here_stays_away() {
         let has = |view: &View<'_>, id| view.get::<User>(id).unwrap().unwrap().password.is_some();
         house.facts().read(|view| [has(view, &ANN), has(view, &BEN)]).unwrap()
     };
-    // Ann comes with a password, ben without.
+    // Ann is imported with a password, and ben without one.
     import(&house, &things(true, false), false);
     assert_eq!(passwords(), [true, false]);
     withdraw_from(&ctx, &ANN).unwrap();
