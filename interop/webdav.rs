@@ -62,7 +62,7 @@ fn the_answer_names_a_folder_that_does_not_exist() {
             ("MOVE", "/dav/main/file", &[&header]),
         ] {
             let expected = format!(
-                "there is no folder `/{folder}`; create it first, or choose another name if a file has this one\n"
+                "there is no folder `/{folder}`; create it first, or choose another name if a file has this name\n"
             );
             assert_eq!(method(&server, &alice, verb, path, headers), (409, expected), "{verb}");
         }

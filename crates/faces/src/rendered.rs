@@ -1,4 +1,4 @@
-//! Response bodies of the Identity API that are remembered.
+//! Response bodies of the Identity API that the server remembers.
 
 use bytes::Bytes;
 use enfilade_facts::{Revision, StoreId, Weigh};
@@ -7,7 +7,7 @@ use enfilade_facts::{Revision, StoreId, Weigh};
 pub struct Rendered {
     /// The id of the store whose facts the body contains.
     pub store: StoreId,
-    /// The revision of the last change of the stored facts, not counting changes of revocations.
+    /// The revision of the last change of the stored facts. Changes of revocations do not count.
     pub rests_on: Revision,
     /// The body.
     pub text: Bytes,
