@@ -196,7 +196,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         ],
         &resource!(batch RegisteredLimit, "registered_limit", "registered_limits"),
         &[
-            // Before `/limits/{limit_id}`, because the first row that matches answers.
+            // This row is before the row of `/limits/{limit_id}`, because the first row that matches is used.
             session("GET", "/limits/model", V3Call::Do(unified_limits::model), "get_limit_model", "Show how limits of domains bind limits of projects"),
         ],
         &resource!(batch Limit, "limit", "limits"),
