@@ -2,7 +2,7 @@
 //!
 //! | in AuthZEN | here |
 //! |---|---|
-//! | subject `{"type": "user", "id": "alice@local"}` | a user or an API token by authid; a name without a realm is in the realm `local` |
+//! | subject `{"type": "user", "id": "alice@local"}` | a user or an API token with this authid; a name without a realm is in the realm `local` |
 //! | resource `{"type": "wiki", "id": "pages/1"}` | the type is the name of an application, the id a path in it |
 //! | resource `{"type": "url", "id": "https://wiki.example.com/pages/1"}` | the application of the host |
 //! | action `{"name": "read"}` | `read`, `write`, `delete`, `administer`, or the name of a method such as `GET` |

@@ -66,7 +66,7 @@ impl Asked {
     }
 }
 
-/// What the page shows.
+/// The content of the page.
 struct Folder {
     rows: Vec<Row>,
     /// The query of the next page.
