@@ -175,7 +175,7 @@ pub(crate) fn csrf_field(csrf: &str) -> Markup {
     html! { input type="hidden" name="csrf" value=(csrf); }
 }
 
-/// The command that does the same as a form or shows the same as a page.
+/// A shell command that has the same effect as a form, or shows the same facts as a page.
 pub(crate) fn command(lines: &[String]) -> Markup {
     html! {
         details.command {
