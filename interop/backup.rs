@@ -304,7 +304,7 @@ fn what_cannot_be_restored_changes_nothing() {
         (&here.join("no/such"), vec![text(&file)], "", "make it with `mkdir -p`"),
         (&of_another[0], vec![text(&file)], "", "is in the data directory"),
         (&of_another[1], vec![text(&file)], "", "is in the data directory"),
-        (&foreign, vec![text(&file), "--force"], "", "has other files, such as `letter.txt`"),
+        (&foreign, vec![text(&file), "--force"], "", "contains other files, such as `letter.txt`"),
         (&file, vec![text(&file), "--force"], "", "is a file, not a directory"),
     ] {
         let why = refused(data, &[&["restore"], &arguments[..]].concat(), input);

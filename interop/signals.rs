@@ -183,7 +183,7 @@ fn is_missed(server: &Server) {
     let refused = refused.map(|command| server.cli_output(command, ""));
     for output in refused.into_iter().chain([started]) {
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let is_told = said.contains("enfilade.toml` is missing; it was there before. ");
+        let is_told = said.contains("enfilade.toml` is missing, but existed before. ");
         assert!(!output.status.success() && is_told && said.contains("(`touch '"), "{said}");
     }
     assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);

@@ -1,8 +1,8 @@
-//! Inspects the bytes of an HTTP/1.1 connection for input that the HTTP library accepts or drops silently. A proxy in front of this server may parse
-//! the input differently, which allows request smuggling. The inspected cases are:
+//! Inspects the bytes of an HTTP/1.1 connection for input that the HTTP library accepts, or drops without an error. A proxy in front of this server
+//! may parse such input differently, which allows request smuggling. The inspected cases are:
 //!
-//! - a fragment in a target (RFC 9112 §3.2): the library drops it, so `DELETE /a#b` would delete `/a`;
-//! - a line that ends with LF alone, in a head or in a trailer section (RFC 9112 §2.2);
+//! - a fragment in a target (RFC 9112 §3.2): the library drops the fragment, so `DELETE /a#b` would delete `/a`;
+//! - a line that ends with LF without CR, in a head or in a trailer section (RFC 9112 §2.2);
 //! - more than one `Content-Length`, or `Content-Length` together with `Transfer-Encoding` (RFC 9112 §6.3): the library keeps one of them.
 //!
 //! The library decides how a body is framed, and refuses all other malformed lines itself.
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Heads(Mutex<Follower>);
 
 impl Heads {
-    /// `malformed` is set when a trailer section is malformed: then the body must not be treated as complete.
+    /// `malformed` is set when a trailer section is malformed. Then the body must not be treated as complete.
     pub(super) fn new(malformed: Arc<Malformed>) -> Self {
         Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }
@@ -29,7 +29,8 @@ impl Heads {
         self.follower().came(bytes);
     }
 
-    /// Called when the library delivers the next request, with the length of its body (`None`: chunked). Returns the flaw in the head of the request.
+    /// This function is called when the library delivers the next request. The argument is the length of its body (`None`: chunked). Returns the flaw
+    /// in the head of the request.
     pub(super) fn begins(&self, body: Option<u64>) -> Option<Flaw> {
         self.follower().begins(body)
     }
