@@ -136,7 +136,7 @@ impl Asker {
                 other => panic!("a frame of type {other}"),
             }
             if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
-                // A byte and the length come before the message.
+                // A byte and the length precede the message.
                 return permits(&told[5..]);
             }
         }

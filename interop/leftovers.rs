@@ -1,4 +1,4 @@
-//! Remains of uploads and copies whose process was killed, and effects of a running upload on its directory.
+//! Temporary files of killed uploads and copies, and the effects of a running upload on its directory.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -33,7 +33,7 @@ fn transfer(server: &Server, login: &str, method: &str, from: &str, to: &str) ->
     curl(server, login, &format!("/dav/main/{from}"), &["--request", method, "--header", &destination])
 }
 
-/// Begins a PUT that does not end.
+/// Begins a PUT, and does not finish it.
 fn begin_upload(server: &Server, login: &str, path: &str, directory: &Path) -> TcpStream {
     let (user, secret) = login.split_once(':').unwrap();
     let mut stream = TcpStream::connect(&server.plain).unwrap();
