@@ -108,7 +108,8 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
     let (status, body, token) = house.login("ann", "given-1", Value::Null);
     let until = body["token"]["user"]["password_expires_at"].as_str().unwrap_or_default().to_owned();
     assert!(status == 201 && until.ends_with(".000000Z"), "{body}");
-    // A password set by an administrator ends sessions, and must be changed again.
+    // An administrator sets a password: the sessions of the user end, and the user must change the password
+    // again.
     house.set("passwd", "given-2").unwrap();
     assert_eq!((house.whoami("given-1"), house.whoami("given-2")), (401, 401));
     let own = format!("X-Auth-Token: {}", token.unwrap());
