@@ -414,7 +414,7 @@ fn the_configuration_names_the_service_that_was_asked() {
     ] {
         assert_eq!(value[key], format!("https://pdp.example.com{path}"));
     }
-    // The listener serves nothing else.
+    // The listener serves no other paths.
     for path in ["/dav/main/", "/v3", "/api2/json/version", "/whoami", "/metrics", "/"] {
         assert_eq!(asker.send(&format!("GET {path}"), &[], "").status, 404, "{path}");
     }

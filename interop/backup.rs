@@ -53,7 +53,7 @@ pub(crate) fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The credentials whose answers are compared before the backup and after the restore.
+/// The credentials for the comparison of answers before the backup and after the restore.
 struct Visitors {
     logins: Vec<String>,
     session: String,
@@ -68,7 +68,7 @@ fn session(server: &Server, user: &str, password: &str) -> Answer {
 }
 
 impl Visitors {
-    /// Creates users with passwords and tokens, a session, a disabled user, and a user whose token is deleted.
+    /// Creates users with passwords and tokens, a session, a disabled user, and a user with a deleted token.
     fn move_in(server: &Server) -> Self {
         let mut logins = vec![format!("admin@local:{}", server.password), "nobody@local:x".to_owned()];
         logins.push(server.add_user("alice", "DatastoreReader"));

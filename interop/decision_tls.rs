@@ -1,4 +1,5 @@
-//! A proxy that asks over TLS: it needs a client certificate whose API token has the right to ask.
+//! A proxy that asks over TLS. It needs a client certificate that is bound to an API token with the right to
+//! ask.
 
 use crate::decision_listener::SUBREQUEST;
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES, free_port};

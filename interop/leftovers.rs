@@ -80,7 +80,7 @@ fn what_a_killed_process_left_behind_keeps_no_directory_from_being_deleted_moved
     for name in ["deleted", "moved", "outer", "replaced/member"] {
         assert!(!main.join(name).exists(), "{name}");
     }
-    // A file whose name only begins with `.enfilade-` is not a file of the server.
+    // The name of this file only begins with `.enfilade-`. It is not a file of the server.
     std::fs::create_dir(main.join("kept")).unwrap();
     std::fs::write(main.join("kept/.enfilade-notes"), "x").unwrap();
     assert_eq!(ask(&server, &login, "DELETE", "kept").status, 207);

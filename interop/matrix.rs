@@ -469,7 +469,7 @@ fn may_by_its_own(actor: &Actor, route: &V3Route, trustor: &str) -> bool {
         ("DELETE", "/auth/tokens") => actor.is_owner || !is_bound && actor.has("admin"),
         ("GET", "/OS-REVOKE/events") => !is_bound && actor.has("admin"),
         ("POST", path) if path.ends_with("application_credentials") => is_free && actor.is_owner,
-        // A credential may delete only credentials that it created, and it created none of these.
+        // A credential may delete only credentials that it created. It created none of the credentials in this test.
         ("DELETE", path) if path.contains("application_credentials") => {
             is_free && !actor.by_credential && (actor.is_owner || actor.has("admin"))
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
 
-/// A PUT of which the client has sent the first half.
+/// A PUT. The client has sent the first half of its body.
 struct Slow(TcpStream);
 
 impl Slow {

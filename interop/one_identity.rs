@@ -67,7 +67,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     };
     assert_eq!(dav(&["--upload-file", "/etc/hostname"]), 201);
     assert_eq!(dav(&PROPFIND_0), 207);
-    // The command line and ACLs know the same user.
+    // The same user exists for the command line and for ACLs.
     let known = server.cli(&["user", "list"]);
     let known = known.iter().flat_map(|row| row.as_array().cloned().unwrap_or_else(|| vec![row.clone()]));
     assert!(known.clone().any(|row| row["user"] == "ann@tenant"), "{:?}", known.collect::<Vec<_>>());

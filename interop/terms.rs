@@ -530,7 +530,7 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         let name = format!("n{n}.example");
         std::fs::write(directory.join(format!("{n:02}.pem")), bundle(&name, &[&name], &key)).unwrap();
     }
-    // A new file could change again without a new time stamp. Therefore the server would read the file again. The pause prevents this.
+    // A new file could change again without a new time stamp. Therefore the server would read the file again. The pause prevents the second read.
     std::thread::sleep(Duration::from_millis(100));
     let place = directory.to_str().unwrap();
     for how in ["checked", "trusted", "off"] {

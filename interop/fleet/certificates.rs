@@ -88,13 +88,13 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
     assert!(member.log().contains("certificate `w.pem` of the fleet cannot be used: it cannot be decrypted"));
     let said = doctor(member);
     assert!(said["state"] == "warning" && said["says"].as_str().unwrap().contains("decrypted"), "{said}");
-    // A new certificate repairs this.
+    // A new certificate repairs the failed decryption.
     let third = add(&fleet.members[0], &place, NAME);
     for member in &fleet.members {
         until("it serves the repaired certificate", member, || serves(member, NAME, &third));
     }
     until("the doctor is content", &fleet.members[1], || doctor(&fleet.members[1])["state"] == "ok");
-    // If somebody deletes or adds a file in the directory, the member undoes this.
+    // If an operator deletes or adds a file in the directory, the member undoes this change.
     let directory = fleet.members[1].data().join("tls-shared");
     std::fs::remove_file(directory.join("w.pem")).unwrap();
     std::fs::write(directory.join("x.pem"), "not of the fleet").unwrap();

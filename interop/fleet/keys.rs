@@ -155,7 +155,7 @@ fn keys_that_were_changed_by_hand_are_found_and_can_be_shared() {
     assert_eq!(files(&fleet.members[0]), files(&fleet.members[1]));
 }
 
-/// Only one member rotates the keys, although all members are configured to do this.
+/// Only one member rotates the keys, although all members have the configuration for rotation.
 #[test]
 fn a_fleet_rotates_its_keys_by_itself() {
     let fleet = {

@@ -64,7 +64,7 @@ pub fn inherited(
     Ok(Inheritance { acl, owner })
 }
 
-/// The ACL of a datastore's root that grants everything, so that only roles decide.
+/// The ACL of a datastore's root that grants everything. With this ACL, only roles decide.
 pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
     let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let (owner, sid) = match dialect {

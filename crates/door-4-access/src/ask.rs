@@ -104,8 +104,8 @@ struct State {
     own: [u64; 2],
 }
 
-/// Added to the first word of a [`Version::Watched`], so that the words differ from those of a [`Version::Stamped`]. The numbers of all dialects of
-/// ACLs are smaller than this constant.
+/// A number that is added to the first word of a [`Version::Watched`]. It makes the words different from those of a [`Version::Stamped`]. The numbers
+/// of all dialects of ACLs are smaller than this constant.
 const WATCHED: u64 = 1 << 32;
 
 /// Computes memo keys from the states of objects.

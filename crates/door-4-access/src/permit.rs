@@ -84,7 +84,8 @@ pub struct ApiPermit {
     /// The alternative of the rule that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
-    /// The rule that permitted the call. The rule, the domain, the project and the other user are stored, so that the call can be judged again.
+    /// The rule that permitted the call. The rule, the domain, the project and the other user are stored, because door 4 may have to judge the call
+    /// again.
     pub(crate) rule: &'static Rule,
     pub(crate) domain: Option<DomainId>,
     pub(crate) project: Option<ProjectId>,
@@ -119,7 +120,7 @@ impl ApiPermit {
         self.only_domain
     }
 
-    /// The only application credential whose keys a list may contain, if a session of that credential asks for the list.
+    /// The application credential that asks for a list of keys. The list may contain only keys of this credential.
     pub fn only_made_by(&self) -> Option<CredentialId> {
         self.only_made_by
     }
@@ -130,7 +131,7 @@ impl ApiPermit {
     }
 }
 
-/// The caller on whose behalf ACLs are propagated.
+/// The caller who requested the propagation of ACLs.
 #[derive(Clone, Copy, Debug)]
 pub enum PropagationBy<'p> {
     /// A user who moves the object and has this permit for the object. Moving gives this user no new right: a user who may read and delete the

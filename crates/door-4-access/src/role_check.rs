@@ -32,13 +32,13 @@ impl RoleCheck<'_> {
         self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
     }
 
-    /// The node whose role assignments apply on a path.
+    /// The node on a path that has the deciding role assignments.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
         // The node is never above the node of the datastore or application. The reason: the roles of a session for a project differ between
         // datastores, because the session has roles only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
-            // If an assignment cannot be read, only requests whose path contains the node of the assignment are refused.
+            // If an assignment cannot be read, only requests for paths that contain the node of the assignment are refused.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
             if assigned.on || depth == 0 {
                 effective_node.node = node;

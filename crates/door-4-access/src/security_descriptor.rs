@@ -24,7 +24,7 @@ impl AceFlags {
     pub const DIRECTORIES: u8 = 0x2;
     /// Only the direct children inherit the entry. The children do not pass on the entry to their own children.
     pub const ONCE: u8 = 0x4;
-    /// The entry does not apply to the object whose ACL contains it.
+    /// The entry does not apply to the object that has the ACL.
     pub const INHERIT_ONLY: u8 = 0x8;
     /// The entry was inherited.
     pub const INHERITED: u8 = 0x10;

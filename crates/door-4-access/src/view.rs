@@ -155,7 +155,7 @@ impl View<'_> {
         Ok(AssignmentKey::all_of(self.0, &who)?.into_iter().next().map(|key| key.path))
     }
 
-    /// The trusts whose trustee is this user.
+    /// The trusts that have this user as the trustee.
     pub(crate) fn trusts_for(&self, user: &UserId) -> Result<Vec<(TrustId, Trust)>, SourceError> {
         let mut trusts = Vec::new();
         for (key, _) in self.0.list::<Reverse>(&ReverseKey::trusts_of(user))? {

@@ -86,7 +86,7 @@ impl Names {
         self.not_shown
     }
 
-    /// The entries whose indices are in `places`.
+    /// The entries with the indices in `places`.
     pub(crate) fn some(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Named<'_>> {
         let first = places.start.checked_sub(1).and_then(|before| self.each.get(before));
         let mut begin = first.map_or(0, |name| name.end as usize);

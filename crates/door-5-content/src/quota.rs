@@ -72,7 +72,7 @@ impl Fill {
         Ok(reservation)
     }
 
-    /// Discards the count after a change whose size is not known exactly. The next call that needs the count counts the bytes again.
+    /// Discards the count after a change if the size of the change is not known exactly. The next call that needs the count counts the bytes again.
     pub fn count_anew(&self) {
         *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -133,7 +133,7 @@ impl Drop for QuotaReservation {
     }
 }
 
-/// The total bytes of the files beneath a root. Files whose path no request can contain are left out.
+/// The total bytes of the files beneath a root. Files with a path that no request can contain are left out.
 fn files_beneath(root: &Root) -> Result<u64, Refusal> {
     let (budget, top, mut bytes) = (TreeBudget::unlimited(), StorePath::root(), 0_u64);
     let mut walk = TreeWalk::begin(&budget);

@@ -40,8 +40,8 @@ impl ReservedPaths {
         ReservedPaths(RwLock::new(reserved))
     }
 
-    /// Changes the reserved paths. Open roots are not checked again. The caller must close each open root, so that the root is checked when it is
-    /// next opened.
+    /// Changes the reserved paths. Open roots are not checked again. The caller must close each open root, because a root is checked only when it is
+    /// opened.
     pub fn change(&self, change: impl FnOnce(&mut Reserved)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }

@@ -72,7 +72,7 @@ pub struct Member<P> {
 pub enum Met<P> {
     /// A file, or a directory that may be entered.
     Member(Member<P>),
-    /// An entry whose path exceeds the limit for paths.
+    /// An entry with a path that exceeds the limit for paths.
     TooLong(Word),
     /// An entry that is never served: a link, a mount, a pipe, a socket or a device.
     Unserved,
@@ -85,7 +85,7 @@ pub enum Met<P> {
         /// The reason.
         why: Refusal,
     },
-    /// The end of the directory: the tree walk has yielded every entry. Entries whose names no path can contain were left out;
+    /// The end of the directory: the tree walk has yielded every entry. Entries with names that no path can contain were left out;
     /// [`Listing::each_unspelled`] visits these entries.
     Leave(Listing),
 }

@@ -25,12 +25,12 @@ const GATHER: Duration = Duration::from_millis(4);
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,
-    /// The maximum number of lines per second for failed logins, and for other events that anybody can cause.
+    /// The maximum number of lines per second for failed logins, and for other events that any client can cause.
     refusals_per_second: u64,
     waiting: Mutex<Waiting>,
     /// Notified when an event comes into the empty queue.
     begun: Condvar,
-    /// Held while writing, so that lines stay in order.
+    /// Held during a write, because lines must stay in order.
     writing: Mutex<Writing>,
 }
 
@@ -39,11 +39,11 @@ struct Waiting {
     events: Vec<Event>,
     /// The number of events without a line in the log: the queue was full, there were too many refusals, or the line could not be written.
     lost: u64,
-    /// The second of the last event that anybody can cause, and the counts of such events in that second.
+    /// The second of the last event that any client can cause, and the counts of such events in that second.
     refusals: (i64, Refusals),
 }
 
-/// Counts of events that anybody can cause without a valid credential.
+/// Counts of events that any client can cause without a valid credential.
 #[derive(Default)]
 struct Refusals {
     failed_logins: u64,

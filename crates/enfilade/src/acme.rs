@@ -61,7 +61,7 @@ struct Client {
     answers: Arc<Answers>,
     /// The kinds of challenges that this server can answer.
     challenges: Vec<Challenge>,
-    /// The fleet, whose members share the certificate; `None` if this machine is not a member.
+    /// The fleet that shares the certificate. `None` if this machine is not a member of a fleet.
     fleet: Option<OfFleet>,
     /// The faces, for the metrics about the certificate.
     faces: Faces,

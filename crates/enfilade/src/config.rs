@@ -140,7 +140,7 @@ impl Config {
 }
 
 impl Decisions {
-    /// The numbers of the users whose processes may ask for decisions on the Unix sockets.
+    /// The numbers of the users with processes that may ask for decisions on the Unix sockets.
     ///
     /// # Errors
     /// When this machine has no user with one of the names.

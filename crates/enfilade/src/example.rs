@@ -89,7 +89,7 @@ enum First {
     Shut(DatastoreName, String),
     /// Nobody can log in, because the file that defines users is missing or cannot be used. The text is the reason.
     NoFile(String),
-    /// This user exists, but nobody can log in.
+    /// This user exists, but no user can log in.
     NoSecret(Authid),
     NoUser,
 }

@@ -166,7 +166,7 @@ pub(crate) fn members(config: &Config, store: StoreId) -> anyhow::Result<Vec<Str
     Ok(members.into_iter().map(|member| member.name).collect())
 }
 
-/// The member whose edited files are followed.
+/// The member that has the edited files of the fleet.
 fn files_member(config: &Config, store: StoreId) -> anyhow::Result<Option<String>> {
     log(config, store).and_then(|log| wait_for(async { log.files_member().await }))
 }

@@ -25,7 +25,7 @@ struct Notes {
     waiting: Mutex<Waiting>,
     /// Notified when a line comes into the empty queue.
     begun: Condvar,
-    /// Held by the thread that writes, so that lines stay in order.
+    /// Held by the thread that writes, because lines must stay in order.
     writing: Mutex<()>,
 }
 

@@ -54,10 +54,10 @@ pub(crate) fn end(said: &clap::Error) -> ! {
     }
 }
 
-/// The reason why nobody can see text on standard output.
+/// The reason why text on standard output is lost.
 pub(crate) const UNSEEN: &str = "standard output is closed, or is /dev/null opened for reading and writing";
 
-/// Refuses to make a secret that would be lost at once, because nobody can see text on standard output.
+/// Refuses to make a secret that would be lost at once, because text on standard output is lost.
 pub(crate) fn require_for_secret() -> anyhow::Result<()> {
     anyhow::ensure!(
         can_be_seen(std::io::stdout()),

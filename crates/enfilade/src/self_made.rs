@@ -103,7 +103,7 @@ fn terms(names: &[String], days: i64, now: i64) -> anyhow::Result<CertificatePar
     params.distinguished_name = rcgen::DistinguishedName::new();
     let mut serial = [0; 16];
     getrandom::fill(&mut serial).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
-    // The first bit is cleared, so that the number is positive. The second bit is set, so that all numbers have the same length.
+    // The first bit is cleared, because the number must be positive. The second bit is set, because all numbers must have the same length.
     serial[0] = serial[0] & 0x7f | 0x40;
     params.serial_number = Some(SerialNumber::from_slice(&serial));
     Ok(params)

@@ -37,7 +37,7 @@ impl KeysOfFleet {
         let text = std::fs::read_to_string(id_file(&self.data)).ok()?;
         let (id, said) = text.trim().split_once(' ')?;
         let [id, said] = [id, said].map(|text| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes));
-        // The directory may be another directory than before, or somebody may have changed it by hand.
+        // The directory may be a different directory now, or an operator may have changed it by hand.
         let digest = digest(&self.keys.read().ok()?.list(), &self.hash_key().ok()?);
         (said? == digest).then_some((KeysId::from_bytes(id?), digest))
     }

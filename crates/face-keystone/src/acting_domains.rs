@@ -38,7 +38,7 @@ fn answer(call: &Call, status: StatusCode, record: Record<Domain>) -> ApiRespons
     ApiResponse::json(status, &json!({ "project": described(&call.base, record) }))
 }
 
-/// The domain whose id is in the path, if there is one.
+/// The domain that the path names by its id, if there is one.
 pub(super) fn named(call: &Call) -> Result<Option<Record<Domain>>, ApiError> {
     let said = call.parameter(0);
     call.look(|view| {

@@ -301,7 +301,7 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
 /// The grants of the requested grantee or scope or, if requested, the effective assignments that follow from them.
 fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, ApiError> {
     let mut keys = Vec::new();
-    // The scopes whose grants apply to the requested scope.
+    // The scopes with grants that apply to the requested scope.
     let mut sources: Vec<GrantScope> = Vec::new();
     match scope {
         Some(GrantScope::Project(id)) => {

@@ -81,7 +81,7 @@ impl RequestBody {
         self
     }
 
-    /// Refuses every attribute except these.
+    /// Refuses every attribute that is not in this list.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), Error> {
         match self.object.keys().find(|name| !names.contains(&name.as_str())) {
             Some(name) => Err(self.wrong(name, &format!("only {}", names.join(", ")))),

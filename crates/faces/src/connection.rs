@@ -58,7 +58,7 @@ impl std::fmt::Debug for Proxies {
     }
 }
 
-/// The slot of a connection in the limit of connections that have sent no authenticated request yet. The first request whose credential door 2
+/// The slot of a connection in the limit of connections that have sent no authenticated request yet. The first request with a credential that door 2
 /// accepts frees the slot.
 pub struct AnonymousSlot {
     is_released: AtomicBool,

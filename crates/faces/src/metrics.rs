@@ -151,7 +151,7 @@ impl Durations {
     }
 }
 
-/// A door whose time is measured.
+/// A door with measured times.
 #[derive(Clone, Copy, Debug)]
 pub enum TimedDoor {
     /// Door 1: a handshake.

@@ -70,8 +70,8 @@ impl Redirect {
                 Body::from("expected a valid Host header, and a path that begins with `/`\n".to_owned()),
             );
         };
-        // 308 keeps the method and the body. If a request contains a secret, the redirect does not disclose the secret to anybody else: the client
-        // has already sent the secret unencrypted.
+        // 308 keeps the method and the body. If a request contains a secret, the redirect does not disclose the secret further: the client has
+        // already sent the secret unencrypted.
         let mut answer = said(StatusCode::PERMANENT_REDIRECT, Body::empty());
         answer.headers_mut().insert(LOCATION, location);
         answer

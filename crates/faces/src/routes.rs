@@ -90,7 +90,7 @@ impl Route {
         }
     }
 
-    /// A route whose handler authenticates the client itself, such as the route of a login.
+    /// A route with a handler that authenticates the client itself, such as the route of a login.
     pub const fn own(path: &'static str, answer: Own) -> Self {
         let need = Need::Own(answer);
         Route { path, methods: None, for_browsers: false, need, answered_by: AnsweredBy::Any, what: "" }

@@ -405,7 +405,7 @@ fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> R
 
 /// The object that a request acts on or creates.
 struct FoundOrNew {
-    /// The object whose roles and ACL decided.
+    /// The object that has the deciding roles and the deciding ACL.
     judged: (StorePath, Subject),
     /// The kind of object that the request creates; `None` if the object exists already.
     creates: Option<NodeKind>,

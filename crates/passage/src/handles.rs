@@ -41,7 +41,7 @@ impl Handle {
 pub(crate) struct HouseStores {
     pub(crate) index: Index<Stores<Handle>>,
     pub(crate) no_mounts: Mounts,
-    /// The handles of datastores whose root is open.
+    /// The handles of datastores with an open root.
     pub(crate) open: Mutex<HashMap<DatastoreName, Arc<Handle>>>,
 }
 

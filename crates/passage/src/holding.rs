@@ -58,7 +58,7 @@ impl Stay {
     ) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let name = self.datastore.name();
-        // Each iteration either ends a lock whose owner may no longer change the resource, or returns.
+        // Each iteration either ends a lock, if the owner of the lock may no longer change the resource, or returns.
         while let Some(lock) = self.locks().in_the_way(name, path, touches, user, tokens)? {
             self.unless_counts(&lock)?;
         }

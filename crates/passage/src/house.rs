@@ -70,7 +70,7 @@ pub struct Parts {
     pub identity_memo: IdentityMemo,
     /// How long sessions last.
     pub session_terms: SessionTerms,
-    /// Moves the horizon, so that sessions may also be issued in later seconds.
+    /// Moves the horizon. Afterwards, sessions may also be issued in later seconds.
     pub allow_issue: AllowIssue,
     /// The limits.
     pub limits: Limits,

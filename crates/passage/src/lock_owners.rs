@@ -88,7 +88,8 @@ impl Stay {
         });
     }
 
-    /// Whether any session of a lock's owner may change the locked resource. Also true if this cannot be determined, so that the lock counts.
+    /// Whether any session of a lock's owner may change the locked resource. Also true if this cannot be determined, because the lock must count in
+    /// that case.
     fn owner_may_change(&self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (now, memo) = (house.now(), &house.parts.identity_memo);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Arrival {
     house: Arc<House>,
     login: Login,
-    /// The names whose delays end when the login is complete.
+    /// The names that are no longer delayed when the login is complete.
     named: Vec<Word>,
 }
 
@@ -70,7 +70,7 @@ impl House {
         Ok(self.source().read(|view| read_receipt(view, now, ask, &context))??)
     }
 
-    /// Begins a login with a passcode. The caller has stored the use of the passcode. So nobody can use this passcode again.
+    /// Begins a login with a passcode. The caller has stored the use of the passcode. So the passcode cannot be used again.
     pub fn arrive_by_passcode(self: &Arc<Self>, passcode: Passcode, named: Word) -> Arrival {
         let login = Login::from(passcode);
         let named = vec![named, login.authid().to_word()];

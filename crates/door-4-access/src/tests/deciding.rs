@@ -88,7 +88,7 @@ fn roles_as_acl_cfg_resolves_them() {
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
         ),
         (
-            // A grantee whose role does not apply here is not named.
+            // A grantee with a role that does not apply here is not named.
             "/datastore/tank staff DatastoreReader\n/datastore/tank @staff NoAccess-",
             "a",
             "role DatastoreReader assigned to group @staff@local on /datastore/tank",

@@ -392,7 +392,7 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The datastores whose home is this member.
+/// The datastores that have this member as their home.
 fn served_by(lmdb: &Lmdb, member: &str) -> anyhow::Result<Vec<String>> {
     let profiles = lmdb.read(|view| view.list::<DatastoreProfile>(&[]))??;
     let served = profiles.into_iter().filter(|(_, profile)| profile.home.as_deref() == Some(member));

@@ -94,7 +94,7 @@ impl<const UNIX: bool> Value for Addresses<UNIX> {
     }
 }
 
-/// Defines enums whose values are words in the configuration file.
+/// Defines enums. Their values are words in the configuration file.
 macro_rules! choices {
     ($($(#[doc = $about:literal])+ $name:ident {
         $($(#[doc = $what:literal])+ $(#[$mark:ident])? $choice:ident = $word:literal,)+

@@ -31,7 +31,7 @@ pub(super) struct Progress {
     /// The number of requests that began. `running` is the number of requests that still run.
     begun: AtomicU64,
     running: AtomicU64,
-    /// The responses on HTTP/2 whose bytes are counted.
+    /// The responses on HTTP/2 with counted bytes.
     answers: Mutex<Vec<Weak<Mutex<Sliced>>>>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) enum Flow {
     Sliced(Arc<Mutex<Sliced>>),
 }
 
-/// A body whose bytes are counted.
+/// A body that counts its bytes.
 #[derive(Debug)]
 pub(crate) struct Sliced {
     /// `None` after the body was dropped.
@@ -235,7 +235,7 @@ impl hyper::body::Body for Flow {
     }
 }
 
-/// A connection whose bytes are counted.
+/// A connection that counts its bytes.
 pub(crate) struct Counted<S> {
     inner: S,
     progress: Arc<Progress>,

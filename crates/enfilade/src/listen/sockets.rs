@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// The number of the user whose process connected over a Unix socket (`SO_PEERCRED`, unix(7)). `None` over TCP.
+    /// The number of the user that runs the connecting process over a Unix socket (`SO_PEERCRED`, unix(7)). `None` over TCP.
     pub(super) fn user(&self) -> Option<u32> {
         match self {
             Stream::Tcp(..) => None,

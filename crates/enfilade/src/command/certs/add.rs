@@ -137,7 +137,7 @@ fn effects(
         };
         let permit = enfilade_tls::open(after, &ask.taking(takes_ecdsa, takes_rsa)).ok()?;
         let other = permit.certificate().to_owned();
-        // A server does not send a certificate whose key is missing or wrong.
+        // A server does not send a certificate if the key is missing or wrong.
         if permit.is_default() || other == *own || files.is_usable(Path::new(&other)).is_err() {
             return None;
         }

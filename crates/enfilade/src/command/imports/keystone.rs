@@ -39,7 +39,7 @@ use std::str::FromStr;
 pub(super) struct Terms<'a> {
     /// A dump of Keystone's database, for the facts that the API does not show.
     pub(super) passwords: Option<&'a Path>,
-    /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
+    /// Whether to leave out records if their names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
     /// Whether to import records again that were deleted on this server after an earlier import.
     pub(super) restore_deleted: bool,
