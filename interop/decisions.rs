@@ -449,7 +449,7 @@ fn every_proxy_gives_the_same_answer_to_every_case() {
         for case in CASES {
             check(&world, kind, &proxy, case);
         }
-        // As many headers as the proxy accepts. HAProxy refuses more, and the client of this test fails if it sends too many.
+        // The request has as many headers as the proxy accepts. HAProxy refuses more, and the client of this test fails if it sends too many.
         for count in [60, 95, 97, 100] {
             let many: Vec<String> = (0..count).map(|nth| format!("a{nth}: 1")).collect();
             let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -223,7 +223,7 @@ impl SecurityDescriptor {
     }
 }
 
-/// What the visitor wants to do with a target.
+/// The operation that the visitor requests on a target.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
     /// The visitor wants the rights of this mask on the target. If the mask is empty, the visitor wants only to see the target. A target that the

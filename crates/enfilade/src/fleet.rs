@@ -49,7 +49,7 @@ impl Facts {
     /// The facts of a store, for a process of this machine.
     ///
     /// # Errors
-    /// When the store is the store of a member and `[fleet]` is not set. Also when `[fleet]` is set and the store is not the store of a member.
+    /// When the store is the store of a member and `[fleet]` is not set. When `[fleet]` is set and the store is not the store of a member.
     pub(crate) fn open(data: &Path, store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
         match (store.is_replica(), &config.fleet.etcd) {
             (false, None) => {

@@ -139,7 +139,7 @@ impl CertificatesOfFleet {
         }
     }
 
-    /// The certificates for which this machine does not have the version of the fleet, with the reasons. Also the number of all certificates.
+    /// The certificates for which this machine does not have the version of the fleet, with the reasons, and the number of all certificates.
     pub(crate) async fn compare(&self, log: &Log) -> anyhow::Result<(usize, BTreeMap<String, String>)> {
         let set = log.certificate_set().await?;
         self.refuse_older(&set)?;

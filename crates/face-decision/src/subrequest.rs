@@ -175,7 +175,7 @@ impl Subrequest {
     /// Reads the request from the headers of a subrequest.
     ///
     /// # Errors
-    /// When a header is missing, is present twice, or cannot be read. Also when the application could read another request from the headers than the
+    /// When a header is missing, is present twice, or cannot be read. When the application could read another request from the headers than the
     /// request that is judged.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);

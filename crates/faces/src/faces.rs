@@ -1,4 +1,4 @@
-//! The state that all protocols share, such as the counters. Also the function that authenticates a request (door 2).
+//! The state that all protocols share, such as the counters, and the function that authenticates a request (door 2).
 
 use crate::connection::Connection;
 use crate::credential::Carried;

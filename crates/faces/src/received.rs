@@ -1,4 +1,4 @@
-//! Bodies of requests. Also the functions that read a small body completely.
+//! Bodies of requests, and the functions that read a small body completely.
 
 use crate::request_error::RequestError;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Errors of a request itself. The code of a protocol (a face) finds these errors, and not a door. Also the reasons for which a request fails.
+//! The reasons for which a request fails. Some reasons are errors of the request itself: the code of a protocol (a face) finds them, and not a door.
 
 use enfilade_facts::{Fault, RefusalRow};
 use enfilade_passage::Refusal;

@@ -54,7 +54,7 @@ enum Clients {
     /// Only proxies, which ask for decisions about the requests of visitors. Each route reads the address of the visitor itself. The function returns
     /// the form of the responses to a path.
     Proxies(fn(&str) -> Form),
-    /// Only other members of the fleet. They pass requests of their clients on to this server.
+    /// Only other members of the fleet may connect. They pass requests of their clients on to this server.
     Members,
 }
 

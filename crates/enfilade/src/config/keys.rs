@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// The time at which a changed key takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// With the next SIGHUP.
+    /// The change takes effect with the next SIGHUP.
     Reload,
     /// After a restart, because sockets are bound, directories are opened and tables are allocated only at the start.
     Restart,

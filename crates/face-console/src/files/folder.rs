@@ -48,9 +48,9 @@ impl Order {
 /// The entries that the page shows.
 struct Asked {
     order: Order,
-    /// For the order by name: the place after which the page begins.
+    /// The place after which the page begins, if the order is by name.
     after: Option<Rank>,
-    /// For the order by size or time: the number of the page.
+    /// The number of the page, if the order is by size or time.
     page: usize,
 }
 

@@ -97,7 +97,7 @@ pub(super) struct DumpedOption {
     pub(super) value: String,
 }
 
-/// A table that is read.
+/// A table that the import reads.
 struct Described {
     name: &'static str,
     /// The columns that the table must contain.
