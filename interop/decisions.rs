@@ -392,7 +392,7 @@ const CASES: &[Case<'_>] = &[
             "Forwarded: for=203.0.113.9",
         ],
     ),
-    // A client names headers that the proxy adds as headers of the connection. This must not remove these headers.
+    // A client declares headers of the proxy as headers of the connection. The proxy must not remove its headers for this reason.
     with(case("reader", "GET", "/page", READER), &["Connection: Remote-User, Remote-Groups, Remote-Roles"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-HTTP-Method-Override: DELETE"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Original-URL: /admin"]),

@@ -14,7 +14,7 @@ use std::time::Duration;
 const MANY: usize = 120;
 /// The server answers a listing of so few entries without another thread.
 const FEW: usize = 12;
-/// The kernel returns fewer entries than this number at once.
+/// The kernel returns so many entries only in several calls.
 const MORE_THAN_A_PIECE: usize = 3_000;
 const READERS: usize = 2;
 /// After this time without a change of an entry, the server relies on the remembered state of the entry.

@@ -78,7 +78,7 @@ impl Snapshot for Misdated<'_> {
         if table != Table::Head || key != Head::KEY {
             return self.inner.get(table, key);
         }
-        // The head contains the right revision, so it is replaced by one with the wrong revision.
+        // The head contains the right revision. Therefore this code replaces it by a head with the wrong revision.
         let head = || Head { revision: self.at.revision, commit: 0 }.write().stored.unwrap();
         Ok(Some(self.head.get_or_init(head)))
     }

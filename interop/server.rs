@@ -98,7 +98,7 @@ impl Server {
         Self::told(scratch, child, &told)
     }
 
-    /// Starts a server. Its standard error is not the log file, but this one.
+    /// Starts a server with this standard error instead of the log file.
     pub(crate) fn start_logging_to(stderr: impl Into<Stdio>, environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         let mut command = serving(&scratch.path().join("data"), environment);
