@@ -305,7 +305,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(curl(server, "", file, &["-H", &bearer]).status, 200);
     assert_eq!(status(&reader, file, &["-T", manifest]), 403);
     assert_eq!(status(&nobody, file, &[]), 404, "no role that counts here");
-    // A role of the user on another datastore has no effect in this session, because a session for a project gives access only to this project.
+    // A role of the user on another datastore has no effect in the session, because a session for a project gives access only to this project.
     server.cli(&[
         "role",
         "assign",

@@ -120,7 +120,7 @@ impl House {
     }
 
     /// Checks a passcode (`ask.secret`). A wrong passcode counts as a failed login. A right passcode proves nothing until the caller has committed
-    /// its use. `proven` is the user whom another method of this login proved.
+    /// its use. `proven` is the user that another method of this login proved.
     ///
     /// # Errors
     /// The refusal of door 2, also if the user had too many wrong passcodes.

@@ -194,8 +194,8 @@ impl Visit {
         Ok(made)
     }
 
-    /// Returns the session of another user's token. A service asks for this session. With `allow_expired`, an expired token is accepted until the
-    /// configured time after its expiry has passed.
+    /// Returns the session of another user's token, for a service. With `allow_expired`, an expired token is accepted until the configured time after
+    /// its expiry has passed.
     ///
     /// # Errors
     /// The refusal of door 2 for that token.
