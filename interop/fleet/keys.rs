@@ -149,7 +149,7 @@ fn keys_that_were_changed_by_hand_are_found_and_can_be_shared() {
     std::fs::remove_file(b.join("keys/fernet/0")).unwrap();
     until("they have other keys", &fleet.members[0], || !fleet.have_equal_keys());
     assert!(warns(&a));
-    assert!(said(&run(&a, &["doctor"], None)).contains("`enfilade fleet status` shows them"));
+    assert!(said(&run(&a, &["doctor"], None)).contains("`enfilade fleet status` shows the servers"));
     fleet.members[0].cli(&["keys", "share"]);
     assert!(fleet.have_equal_keys() && !warns(&a));
     assert_eq!(files(&fleet.members[0]), files(&fleet.members[1]));
